@@ -1,0 +1,36 @@
+"""The exceptions of catena, one tree.
+
+Every message names the thing, the value and the remedy.
+"""
+
+
+class CatenaError(Exception):
+    """Base of all errors that catena raises on purpose."""
+
+
+class ModelError(CatenaError, ValueError):
+    """A mechanism that cannot be: wrong names, values or structure."""
+
+
+class ModelFileError(ModelError):
+    """A model file that cannot be read; the message carries file and place."""
+
+
+class MethodError(CatenaError, ValueError):
+    """A method that does not exist or does not solve the problem asked."""
+
+
+class ArgumentError(CatenaError, TypeError, ValueError):
+    """Arguments that a kernel cannot take: wrong number, shape or kind."""
+
+
+class TraceError(CatenaError, TypeError):
+    """Python code that cannot be traced, such as an `if` on a traced value."""
+
+
+class CompileError(CatenaError, RuntimeError):
+    """A graph that could not be turned into machine code."""
+
+
+class InertiaWarning(UserWarning):
+    """An inertia that no real body can have, accepted as it stands."""

@@ -1,0 +1,63 @@
+"""Inverse dynamics by the Newton-Euler recursion.
+
+Source   [J91] Jain, Unified formulation of dynamics for serial rigid multibody systems, §2, (17); for trees.
+Frames   every quantity of body k is expressed in the frame of body k, at its joint; spatial accelerations.
+Cost     O(n); nothing branches on a value, so the function can be traced.
+
+    paper     here  meaning
+    phi       X     shift between parent and body
+    H*        S     joint matrix
+    V, alpha  V, A  velocity and acceleration
+    a, b      a, b  bias acceleration and gyroscopic force
+    M         M     inertia of the body
+    f         f     force across the joint, on the body
+    T         tau   joint force
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from catena.formulations.kinematics import rest_acceleration, velocities
+from catena.spatial import gyroscopic
+
+
+def inverse_dynamics(tree, q, v, vdot):
+    """Return the joint forces tau that give the accelerations vdot."""
+    X, S, V, a = velocities(tree, q, v)
+    A, f = tree.columns(2)
+    tau = tree.vector()
+
+    # outward: accelerations, and the force that each body needs by itself
+    A[-1] = rest_acceleration(tree)
+    for k in tree.outward():
+        A[k] = X[k].motion(A[tree.parent[k]]) + S[k] @ vdot[tree.v_slices[k]] + a[k]
+        f[k] = tree.M[k] @ A[k] + gyroscopic(tree.M[k], V[k])
+
+    # inward: forces across the joints
+    f[-1] = np.zeros(6)
+    for k in tree.inward():
+        at, p = tree.v_slices[k], tree.parent[k]
+        tau[at] = S[k].T @ f[k] + tree.armature[at] * vdot[at]
+        f[p] = f[p] + X[k].force(f[k])
+    return tau
+
+
+def bias_force(tree, q, v):
+    """Return the joint forces C that hold the motion at vdot = 0: Coriolis, centrifugal, gyroscopic and gravity."""
+    return inverse_dynamics(tree, q, v, np.zeros(tree.nv))
+
+
+def momenta(tree, q, v):
+    """Return the canonical momenta p = M v. [NLT03] (19), (26), (34)."""
+    X, S, V, _ = velocities(tree, q, v)
+    h = [np.zeros(6) for _ in V]
+    p = tree.vector()
+
+    # inward: the momentum of all that a joint carries
+    for k in tree.inward():
+        at, parent = tree.v_slices[k], tree.parent[k]
+        h[k] = h[k] + tree.M[k] @ V[k]
+        p[at] = S[k].T @ h[k] + tree.armature[at] * v[at]
+        h[parent] = h[parent] + X[k].force(h[k])
+    return p

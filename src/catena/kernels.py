@@ -1,0 +1,187 @@
+"""The doors: a model and a method in, a compiled kernel out.
+
+Each function traces its formulation on the model's tree, compiles the graph and returns a `Kernel`. What the joints do by themselves
+(springs, dampers, friction) is added here, so that the formulations deal with joint forces only.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from catena.errors import MethodError, ModelError
+from catena.formulations import AUTO, METHODS
+from catena.formulations.frames import jacobian as _jacobian
+from catena.formulations.frames import poses as _poses
+from catena.formulations.joint_forces import energy as _energy
+from catena.formulations.joint_forces import passive_force
+from catena.graph import Trace
+from catena.model import Model, Tree
+from catena.model.values import array
+from catena.native import Kernel, compile_graph
+from catena.references import REFERENCES
+
+
+def methods(problem: str | None = None) -> tuple[str, ...]:
+    """Return the names of the methods that solve a problem, or of all.
+
+    >>> ct.methods("forward_dynamics")
+    ('composite-body', 'articulated-body')
+    """
+    return tuple(name for name, method in METHODS.items() if problem is None or problem in method.solves)
+
+
+def _solution(problem: str, method: str) -> tuple[str, Callable[..., Any], tuple[str, ...]]:
+    """Return the name, function and references of a method for a problem."""
+    name = AUTO[problem] if method == "auto" else method
+    if name not in METHODS or problem not in METHODS[name].solves:
+        fit = ", ".join(f"'{known}'" for known in ("auto", *methods(problem)))
+        why = "is no method of catena" if name not in METHODS else f"solves {', '.join(METHODS[name].solves)}"
+        raise MethodError(f"{problem}: '{method}' {why}; choose from {fit}")
+    return name, METHODS[name].solves[problem], (REFERENCES[METHODS[name].reference],)
+
+
+def _kernel(
+    m: Model,
+    name: str,
+    inputs: tuple[str, ...],
+    outputs: tuple[str, ...],
+    function: Callable[..., Any],
+    method: str = "",
+    references: tuple[str, ...] = (),
+) -> Kernel:
+    """Return the kernel of `function(tree, *inputs)`, traced and compiled."""
+    if not isinstance(m, Model):
+        raise ModelError(f"{name}: {m!r} is not a model; give a ct.Model")
+    tree = m.tree()
+    sizes = {"q": m.nq}
+    started = time.perf_counter()
+    trace = Trace(name)
+    arguments = [trace.input(i, (sizes.get(i, m.nv),)) for i in inputs]
+    results = function(tree.marked(trace.mark), *arguments)
+    graph = trace.graph(**dict(zip(outputs, results if isinstance(results, tuple) else (results,), strict=True)))
+
+    def eager(*arrays: Any) -> Any:
+        return function(tree, *(np.asarray(x, dtype=float) for x in arrays))
+
+    seconds = time.perf_counter() - started
+    return compile_graph(graph, method=method, references=references, trace_seconds=seconds, function=eager)
+
+
+def forward_dynamics(m: Model, method: str = "auto") -> Kernel:
+    """Return the kernel (q, v, tau) -> vdot: the accelerations of the mechanism under joint forces tau.
+
+    Gravity and the joints' own springs, dampers and friction act in addition to tau.
+
+    >>> m = ct.Model("pendulum")
+    >>> m.add("arm", ct.point_mass(1.0, at=(1, 0, 0)), ct.Revolute("y"))
+    >>> ct.forward_dynamics(m)([0.0], [0.0], [0.0])
+    array([9.81])
+    """
+    name, solve, references = _solution("forward_dynamics", method)
+
+    def function(tree: Tree, q: Any, v: Any, tau: Any) -> Any:
+        return solve(tree, q, v, tau + passive_force(tree, q, v))
+
+    return _kernel(m, "forward_dynamics", ("q", "v", "tau"), ("vdot",), function, name, references)
+
+
+def inverse_dynamics(m: Model, method: str = "auto") -> Kernel:
+    """Return the kernel (q, v, vdot) -> tau: the joint forces that give the accelerations vdot.
+
+    >>> m = ct.Model("pendulum")
+    >>> m.add("arm", ct.point_mass(1.0, at=(1, 0, 0)), ct.Revolute("y"))
+    >>> ct.inverse_dynamics(m)([0.0], [0.0], [0.0])
+    array([-9.81])
+    """
+    name, solve, references = _solution("inverse_dynamics", method)
+
+    def function(tree: Tree, q: Any, v: Any, vdot: Any) -> Any:
+        return solve(tree, q, v, vdot) - passive_force(tree, q, v)
+
+    return _kernel(m, "inverse_dynamics", ("q", "v", "vdot"), ("tau",), function, name, references)
+
+
+def mass_matrix(m: Model, method: str = "auto") -> Kernel:
+    """Return the kernel q -> mass matrix (nv, nv), armatures included.
+
+    >>> m = ct.Model("pendulum")
+    >>> m.add("arm", ct.point_mass(2.0, at=(0.5, 0, 0)), ct.Revolute("y", armature=0.1))
+    >>> ct.mass_matrix(m)([0.0])
+    array([[0.6]])
+    """
+    name, solve, references = _solution("mass_matrix", method)
+    return _kernel(m, "mass_matrix", ("q",), ("mass",), solve, name, references)
+
+
+def bias_force(m: Model) -> Kernel:
+    """Return the kernel (q, v) -> joint forces that hold the motion at vdot = 0.
+
+    Coriolis, centrifugal, gyroscopic and gravity forces, less the joints' own springs, dampers and friction: with the mass matrix M,
+    tau = M vdot + bias_force.
+
+    >>> m = ct.Model("pendulum")
+    >>> m.add("arm", ct.point_mass(1.0, at=(1, 0, 0)), ct.Revolute("y"))
+    >>> ct.bias_force(m)([0.0], [0.0])
+    array([-9.81])
+    """
+    name, solve, references = _solution("bias_force", "auto")
+
+    def function(tree: Tree, q: Any, v: Any) -> Any:
+        return solve(tree, q, v) - passive_force(tree, q, v)
+
+    return _kernel(m, "bias_force", ("q", "v"), ("bias",), function, name, references)
+
+
+def momenta(m: Model) -> Kernel:
+    """Return the kernel (q, v) -> p: the canonical momenta, mass matrix times v.
+
+    >>> m = ct.Model("pendulum")
+    >>> m.add("arm", ct.point_mass(2.0, at=(1, 0, 0)), ct.Revolute("y"))
+    >>> ct.momenta(m)([0.0], [3.0])
+    array([6.])
+    """
+    name, solve, references = _solution("momenta", "auto")
+    return _kernel(m, "momenta", ("q", "v"), ("p",), solve, name, (*references, REFERENCES["NLT03"]))
+
+
+def energy(m: Model) -> Kernel:
+    """Return the kernel (q, v) -> (kinetic, potential) energy [J]; gravity's potential is 0 at the world's origin.
+
+    >>> m = ct.Model("pendulum")
+    >>> m.add("arm", ct.point_mass(2.0, at=(0, 0, 1)), ct.Revolute("y"))
+    >>> [float(e) for e in ct.energy(m)([0.0], [1.0])]
+    [1.0, 19.62]
+    """
+    return _kernel(m, "energy", ("q", "v"), ("kinetic", "potential"), _energy)
+
+
+def poses(m: Model) -> Kernel:
+    """Return the kernel q -> (bodies, 4, 4): where every body's frame stands in the world, in the order bodies were added.
+
+    >>> m = ct.Model("slider")
+    >>> m.add("cart", ct.point_mass(1.0), ct.Prismatic("x"))
+    >>> ct.poses(m)([0.5])[0, :3, 3]
+    array([0.5, 0. , 0. ])
+    """
+    names = m.body_names if isinstance(m, Model) else ()
+    return _kernel(m, "poses", ("q",), ("poses",), lambda tree, q: _poses(tree, q, names))
+
+
+def jacobian(m: Model, body: str, point: Any = (0.0, 0.0, 0.0)) -> Kernel:
+    """Return the kernel q -> J (6, nv) with J v = (angular velocity of the body, velocity of the point), in the world's axes.
+
+    `point` is in the body's frame [m].
+
+    >>> m = ct.Model("arm")
+    >>> m.add("upper", ct.point_mass(1.0, at=(1, 0, 0)), ct.Revolute("z"))
+    >>> ct.jacobian(m, "upper", point=(1, 0, 0))([0.0]).T
+    array([[0., 0., 1., 0., 1., 0.]])
+    """
+    if isinstance(m, Model):
+        m._known(body, "jacobian names body")
+    at = array("jacobian point", point, (3,))
+    return _kernel(m, "jacobian", ("q",), ("jacobian",), lambda tree, q: _jacobian(tree, q, body, at))

@@ -1,0 +1,24 @@
+"""What the user wrote: bodies, joints, their checks, and the `Tree` that the formulations read."""
+
+from catena.model.bodies import Body, box, cylinder, point_mass, rod, sphere
+from catena.model.joints import (
+    Custom,
+    Cylindrical,
+    Fixed,
+    Free,
+    Helical,
+    Joint,
+    Planar,
+    Prismatic,
+    Revolute,
+    Spherical,
+    Universal,
+)
+from catena.model.model import Model
+from catena.model.pose import Pose
+from catena.model.tree import Tree
+
+__all__ = [
+    "Body", "Custom", "Cylindrical", "Fixed", "Free", "Helical", "Joint", "Model", "Planar", "Pose", "Prismatic", "Revolute",
+    "Spherical", "Tree", "Universal", "box", "cylinder", "point_mass", "rod", "sphere",
+]  # fmt: skip

@@ -1,0 +1,134 @@
+"""Rigid bodies and the shapes that make them."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from catena.errors import InertiaWarning, ModelError
+from catena.model import values
+from catena.spatial import rigid_inertia
+
+
+@dataclass(frozen=True)
+class Geometry:
+    """A shape to look at; it has no influence on the motion. `center` and `axis` are in the body frame, sizes in metres."""
+
+    kind: str
+    size: tuple[float, ...]
+    center: tuple[float, float, float] = (0.0, 0.0, 0.0)
+    axis: tuple[float, float, float] = (0.0, 0.0, 1.0)
+
+
+@dataclass(frozen=True, eq=False)
+class Body:
+    """A rigid body: mass [kg], centre of mass [m] and inertia [kg m^2] about it, both in the body frame.
+
+    >>> ct.Body(2.0, com=(0.1, 0, 0), inertia=np.diag([0.01, 0.02, 0.02])).mass
+    2.0
+    """
+
+    mass: float
+    com: Any = (0.0, 0.0, 0.0)
+    inertia: Any = ((0.0, 0.0, 0.0), (0.0, 0.0, 0.0), (0.0, 0.0, 0.0))
+    geometry: tuple[Geometry, ...] = ()
+
+    def __post_init__(self) -> None:
+        mass = values.number("body mass", self.mass, least=0.0)
+        inertia = values.array("body inertia", self.inertia, (3, 3))
+        scale = np.abs(inertia).max()
+        skewness = np.abs(inertia - inertia.T).max()
+        if skewness > 1e-9 * scale:
+            raise ModelError(
+                f"body inertia {inertia.tolist()} is not symmetric (off by {skewness:.3g}); give a symmetric 3 x 3 matrix about the com"
+            )
+        inertia = 0.5 * (inertia + inertia.T)
+        moments = np.linalg.eigvalsh(inertia)
+        if moments[0] < -1e-9 * scale:
+            raise ModelError(
+                f"body inertia {inertia.tolist()} has the negative principal moment {moments[0]:.3g}; "
+                "give the (positive semidefinite) inertia about the centre of mass"
+            )
+        if moments[2] > (moments[0] + moments[1]) * (1.0 + 1e-6) + 1e-9 * scale:
+            warnings.warn(
+                f"body inertia with principal moments {', '.join(f'{m:.4g}' for m in moments)} belongs to no real body "
+                "(the largest exceeds the sum of the other two); it is used as given",
+                InertiaWarning,
+                stacklevel=3,
+            )
+        object.__setattr__(self, "mass", mass)
+        object.__setattr__(self, "com", tuple(values.array("body com", self.com, (3,)).tolist()))
+        inertia.setflags(write=False)
+        object.__setattr__(self, "inertia", inertia)
+
+    def matrix(self) -> np.ndarray:
+        """Return the 6 x 6 inertia at the origin of the body frame."""
+        return rigid_inertia(self.mass, np.array(self.com), self.inertia)
+
+
+def _along(axis: Any, along: float, across: float) -> np.ndarray:
+    """Return the inertia of a body of revolution about an axis."""
+    a = np.array(values.direction("axis", axis))
+    return across * np.eye(3) + (along - across) * np.outer(a, a)
+
+
+def rod(length: float, mass: float, axis: Any = "x") -> Body:
+    """Return a slender rod from the origin along an axis.
+
+    >>> ct.rod(0.5, mass=2.0).com
+    (0.25, 0.0, 0.0)
+    """
+    length, mass = values.number("rod length", length, above=0.0), values.number("rod mass", mass, least=0.0)
+    a = values.direction("rod axis", axis)
+    com = (0.5 * length * a[0], 0.5 * length * a[1], 0.5 * length * a[2])
+    return Body(mass, com, _along(a, 0.0, mass * length**2 / 12.0), (Geometry("rod", (length,), com, a),))
+
+
+def box(x: float, y: float, z: float, mass: float, com: Any = (0.0, 0.0, 0.0)) -> Body:
+    """Return a solid box with edges x, y, z [m] along the body axes, centred at `com`.
+
+    >>> ct.box(1.0, 1.0, 1.0, mass=6.0).inertia.diagonal().tolist()
+    [1.0, 1.0, 1.0]
+    """
+    x, y, z = (values.number(f"box {n}", v, above=0.0) for n, v in zip("xyz", (x, y, z), strict=True))
+    mass = values.number("box mass", mass, least=0.0)
+    inertia = mass / 12.0 * np.diag([y * y + z * z, x * x + z * z, x * x + y * y])
+    center = tuple(values.array("box com", com, (3,)).tolist())
+    return Body(mass, center, inertia, (Geometry("box", (x, y, z), center),))
+
+
+def cylinder(length: float, radius: float, mass: float, axis: Any = "z", com: Any = (0.0, 0.0, 0.0)) -> Body:
+    """Return a solid cylinder about an axis, centred at `com`.
+
+    >>> ct.cylinder(1.0, 0.2, mass=2.0).inertia[2, 2].round(3)
+    np.float64(0.04)
+    """
+    length, radius = values.number("cylinder length", length, above=0.0), values.number("cylinder radius", radius, above=0.0)
+    mass = values.number("cylinder mass", mass, least=0.0)
+    a = values.direction("cylinder axis", axis)
+    center = tuple(values.array("cylinder com", com, (3,)).tolist())
+    inertia = _along(a, 0.5 * mass * radius**2, mass * (3.0 * radius**2 + length**2) / 12.0)
+    return Body(mass, center, inertia, (Geometry("cylinder", (length, radius), center, a),))
+
+
+def sphere(radius: float, mass: float, com: Any = (0.0, 0.0, 0.0)) -> Body:
+    """Return a solid sphere, centred at `com`.
+
+    >>> ct.sphere(0.5, mass=1.0).inertia[0, 0].round(3)
+    np.float64(0.1)
+    """
+    radius, mass = values.number("sphere radius", radius, above=0.0), values.number("sphere mass", mass, least=0.0)
+    center = tuple(values.array("sphere com", com, (3,)).tolist())
+    return Body(mass, center, 0.4 * mass * radius**2 * np.eye(3), (Geometry("sphere", (radius,), center),))
+
+
+def point_mass(mass: float, at: Any = (0.0, 0.0, 0.0)) -> Body:
+    """Return a body with all its mass in one point.
+
+    >>> ct.point_mass(3.0, at=(0, 0, 1)).com
+    (0.0, 0.0, 1.0)
+    """
+    return Body(values.number("point mass", mass, least=0.0), at)

@@ -1,0 +1,102 @@
+"""Canonical frames: every axis is z, every offset in Denavit-Hartenberg form.
+
+The user's frame U of a body is replaced by a frame C = U B with a constant B, such that the body's own joint is about and along z and the
+way to the first child is one screw about and along x. A placement is then two screws, one constant and one of the joint: a third of the
+operations of a dense rotation. Results are handed back in the user's frames.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from catena.model.motions import DenseMotion, Motion, ScrewMotion, clean
+from catena.spatial import Placement, Rigid, Screw
+
+_IDENTITY = Rigid(np.eye(3), np.zeros(3))
+
+
+def screws(pose: Rigid, scale: float) -> tuple[tuple[float, float], list[Screw], float, float]:
+    """Return a pose as a screw about z (angle, shift), constant screws, and a last screw about z (angle, shift).
+
+    The constant screws are one about x along the common normal of the two z axes; where these are so nearly parallel that the normal is
+    far away, the offset and the tilt are separate screws.
+    """
+    R, p = pose.R, pose.p
+    sine = float(np.hypot(R[0, 2], R[1, 2]))
+    if sine > 1e-14:
+        if R[1, 2] > 0.0:  # of the two directions of the normal, the one that turns x least
+            sine = -sine
+        nx, ny = -R[1, 2] / sine, R[0, 2] / sine
+        along, across = p[0] * nx + p[1] * ny, p[1] * nx - p[0] * ny
+        shift2 = -across / sine
+        if abs(shift2) <= 10.0 * scale:
+            shift1 = p[2] - shift2 * R[2, 2]
+            return (float(np.arctan2(ny, nx)), shift1), [_screw_x(R[2, 2], sine, along, scale)], *_rest(R, nx, ny, R[2, 2], sine), shift2
+    # parallel axes, or nearly so: offset first, then the tilt, if any, about its own direction
+    offset = float(np.hypot(p[0], p[1]))
+    mx, my = (p[0] / offset, p[1] / offset) if offset > 1e-14 * scale else (1.0, 0.0)
+    first = (float(np.arctan2(my, mx)), float(p[2]))
+    if abs(sine) <= 1e-14:
+        cosine = 1.0 if R[2, 2] > 0.0 else -1.0
+        return first, [_screw_x(cosine, 0.0, offset, scale)], *_rest(R, mx, my, cosine, 0.0), 0.0
+    nx, ny = -R[1, 2] / sine, R[0, 2] / sine
+    turn = Screw(2, nx * mx + ny * my, ny * mx - nx * my)
+    factors = [_screw_x(1.0, 0.0, offset, scale), turn, _screw_x(R[2, 2], sine, 0.0, scale)]
+    return first, factors, *_rest(R, nx, ny, R[2, 2], sine), 0.0
+
+
+def _screw_x(cosine: float, sine: float, shift: float, scale: float) -> Screw:
+    return Screw(0, clean(float(cosine)), clean(float(sine)), clean(float(shift), scale))
+
+
+def _rest(R: np.ndarray, nx: float, ny: float, cosine: float, sine: float) -> tuple[float]:
+    """Return the angle about z that remains of R after turning x to (nx, ny, 0) and tilting about it."""
+    x = np.array([nx, ny, 0.0])
+    y = np.array([-ny * cosine, nx * cosine, sine])
+    return (float(np.arctan2(R[:, 0] @ y, R[:, 0] @ x)),)
+
+
+def screw_z(angle: float, shift: float) -> Rigid:
+    """Return a screw about z as a dense placement."""
+    return Screw(2, clean(float(np.cos(angle))), clean(float(np.sin(angle))), float(shift)).rigid()
+
+
+def outer_frame(motion: Motion, towards: Rigid | None, com: np.ndarray, scale: float) -> tuple[Motion, Rigid]:
+    """Return the motion that ends at a body's canonical frame, and that frame in the user's frame of the body.
+
+    `towards` is the inner frame of the body's first child, in the user's frame; without one, the centre of mass is put on the x axis.
+    """
+    outer = Rigid(motion.outer, np.zeros(3))
+    if isinstance(motion, DenseMotion):
+        return motion, outer
+    if towards is not None:
+        (angle, shift), *_ = screws(outer.inverse() @ towards, scale)
+    else:
+        x, y, shift = outer.R.T @ com
+        angle = float(np.arctan2(y, x))
+    return motion.slide_outer(angle, shift), outer @ screw_z(angle, shift)
+
+
+def connect(pose: Rigid, motion: Motion, scale: float) -> tuple[Placement, Motion]:
+    """Return the constant factors between a parent's canonical frame and a joint, and the motion that follows them."""
+    if isinstance(motion, DenseMotion):
+        return Placement(()), type(motion)(**{**motion.__dict__, "before": pose})
+    (angle1, shift1), middle, angle2, shift2 = screws(pose, scale)
+    factors = [_screw_z(angle1, shift1, scale), *middle]
+    moved = motion.slide_inner(angle2, shift2)
+    if moved is None:
+        factors.append(_screw_z(angle2, shift2, scale))
+        moved = motion
+    assert isinstance(moved, ScrewMotion)
+    tidy = tuple(f._replace(turn0=clean(_wrapped(f.turn0)), slide0=clean(float(f.slide0), scale)) for f in moved.factors)
+    kept = [f for f in factors if not (f.s == 0.0 and f.c == 1.0 and f.d == 0.0)]
+    return Placement(kept), ScrewMotion(tidy, moved.inner, moved.outer)
+
+
+def _wrapped(angle: float) -> float:
+    """Return an angle within half a turn."""
+    return float(angle - 2.0 * np.pi * np.round(angle / (2.0 * np.pi)))
+
+
+def _screw_z(angle: float, shift: float, scale: float) -> Screw:
+    return Screw(2, clean(float(np.cos(angle))), clean(float(np.sin(angle))), clean(float(shift), scale))

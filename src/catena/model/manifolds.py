@@ -1,0 +1,70 @@
+"""Moving on rotations and poses: exponential and logarithm, over leading axes and for any scalar.
+
+Nothing branches, so these can be traced: lengths that divide are kept from being zero by terms far below rounding.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from catena.spatial import quaternion_exp, quaternion_inverse, quaternion_log, quaternion_product
+
+
+def integrate_rotation(q: Any, dv: Any) -> Any:
+    """Return the unit quaternion reached from q by turning with the angular velocity dv, in the child's axes, for a unit of time."""
+    return quaternion_product(q, quaternion_exp(dv))
+
+
+def difference_rotation(q0: Any, q1: Any) -> Any:
+    """Return the angular velocity, in the child's axes, that leads from q0 to q1 in a unit of time."""
+    return quaternion_log(quaternion_product(quaternion_inverse(q0), q1))
+
+
+def integrate_pose(q: Any, dv: Any) -> Any:
+    """Return the pose (x, y, z, quaternion) reached by moving with the body twist dv for a unit of time: the exponential map."""
+    turn, shift = dv[..., :3], dv[..., 3:]
+    half = _half_angle(turn)
+    # translation of the exponential: (1 + b w~ + c w~ w~) shift, with b and c never a quotient by zero
+    b = 0.5 * (np.sin(half) / half) ** 2
+    c = (2.0 * half - np.sin(2.0 * half)) / (8.0 * half**3)
+    w_shift = _cross(turn, shift)
+    moved = shift + _times(b, w_shift) + _times(c, _cross(turn, w_shift))
+    return np.concatenate([q[..., :3] + _turned(q[..., 3:], moved), quaternion_product(q[..., 3:], quaternion_exp(turn))], axis=-1)
+
+
+def difference_pose(q0: Any, q1: Any) -> Any:
+    """Return the body twist that leads from q0 to q1 in a unit of time."""
+    inverse = quaternion_inverse(q0[..., 3:])
+    turn = quaternion_log(quaternion_product(inverse, q1[..., 3:]))
+    half = _half_angle(turn)
+    shift = _turned(inverse, q1[..., :3] - q0[..., :3])
+    c = (1.0 - half * np.cos(half) / np.sin(half)) / (4.0 * half**2)
+    w_shift = _cross(turn, shift)
+    return np.concatenate([turn, shift - 0.5 * w_shift + _times(c, _cross(turn, w_shift))], axis=-1)
+
+
+def _half_angle(turn: Any) -> Any:
+    """Return half the length of a rotation vector, never quite zero."""
+    x, y, z = (turn[..., i] for i in range(3))
+    return np.sqrt(0.25 * (x * x + y * y + z * z) + 1e-60)
+
+
+def _cross(a: Any, b: Any) -> Any:
+    """Return a x b over leading axes, for any scalar."""
+    ax, ay, az = (a[..., i] for i in range(3))
+    bx, by, bz = (b[..., i] for i in range(3))
+    return np.stack([ay * bz - az * by, az * bx - ax * bz, ax * by - ay * bx], axis=-1)
+
+
+def _times(a: Any, b: Any) -> Any:
+    """Return a scalar field times a vector field."""
+    return np.stack([a * b[..., i] for i in range(3)], axis=-1)
+
+
+def _turned(quaternion: Any, x: Any) -> Any:
+    """Return x turned by a unit quaternion, over leading axes."""
+    w, u = quaternion[..., 0], quaternion[..., 1:]
+    twice = 2.0 * _cross(u, x)
+    return x + _times(w, twice) + _cross(u, twice)

@@ -1,0 +1,252 @@
+"""The model: what a user builds, body by body."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from catena.errors import ModelError
+from catena.model import canonical, values
+from catena.model.bodies import Body
+from catena.model.joints import Fixed, Joint
+from catena.model.motions import DenseMotion
+from catena.model.pose import Pose
+from catena.model.tree import Tree, check_determined
+from catena.spatial import Rigid, skew
+
+_IDENTITY = Rigid(np.eye(3), np.zeros(3))
+
+
+@dataclass(frozen=True)
+class Link:
+    """A body with its joint and its place, as added."""
+
+    name: str
+    body: Body
+    joint: Joint
+    parent: str
+    at: Pose
+
+
+class Model:
+    """A mechanism: bodies hung on the ground or on each other by joints.
+
+    `gravity` [m/s^2] is in the ground's axes. `friction_speed` [rad/s or m/s] is the speed over which Coulomb friction is smoothed.
+
+    >>> m = ct.Model("pendulum", gravity=(0, 0, -9.81))
+    >>> m.add("arm", ct.rod(1.0, mass=2.0), ct.Revolute("y"))
+    >>> m.q_names
+    ('arm',)
+    """
+
+    def __init__(self, name: str = "model", gravity: Any = (0.0, 0.0, -9.81), friction_speed: float = 0.01) -> None:
+        if not isinstance(name, str) or not name.strip():
+            raise ModelError(f"model name {name!r} is empty; give a non-empty string")
+        self.name = name
+        self.gravity = tuple(values.array("model gravity", gravity, (3,)).tolist())
+        self.friction_speed = values.number("model friction_speed", friction_speed, above=0.0)
+        self._links: dict[str, Link] = {}
+        self._tree: Tree | None = None
+
+    def __repr__(self) -> str:
+        return f"<Model '{self.name}': {len(self._links)} bodies, nq = {self.nq}, nv = {self.nv}>"
+
+    def add(self, name: str, body: Body, joint: Joint, parent: str = "ground", at: Any = (0.0, 0.0, 0.0)) -> None:
+        """Add a body, hung by a joint on its parent at a place in the parent's frame.
+
+        `at` is a translation (x, y, z) or a `Pose`: the joint frame in the parent's body frame. The body's own frame coincides with it
+        at the joint's neutral position.
+        """
+        if not isinstance(name, str) or not name.strip():
+            raise ModelError(f"body name {name!r} is empty; give a non-empty string")
+        if name == "ground":
+            raise ModelError("body 'ground': the ground is there already; give the body another name")
+        if name in self._links:
+            raise ModelError(f"body '{name}' is there already; give each body its own name")
+        if not isinstance(body, Body):
+            raise ModelError(f"body '{name}': {body!r} is not a body; give ct.Body(mass, com, inertia) or a shape such as ct.rod")
+        if not isinstance(joint, Joint):
+            raise ModelError(f"body '{name}': {joint!r} is not a joint; give one such as ct.Revolute('z') or ct.Fixed()")
+        self._known(parent, f"body '{name}' names parent")
+        try:
+            place = Pose.of(at)
+        except ModelError as error:
+            raise ModelError(f"body '{name}': {error}") from None
+        self._links[name] = Link(name, body, joint, parent, place)
+        self._tree = None
+
+    def _known(self, name: str, who: str) -> None:
+        if name != "ground" and name not in self._links:
+            names = ", ".join(f"'{known}'" for known in ("ground", *self._links))
+            raise ModelError(f"{who} '{name}', which is not in model '{self.name}'; add it first, or choose from {names}")
+
+    @property
+    def links(self) -> tuple[Link, ...]:
+        """The bodies with their joints and places, in the order they were added."""
+        return tuple(self._links.values())
+
+    @property
+    def body_names(self) -> tuple[str, ...]:
+        """Names of the bodies, in the order they were added."""
+        return tuple(self._links)
+
+    @property
+    def nq(self) -> int:
+        """Number of position coordinates."""
+        return sum(link.joint.nq for link in self.links)
+
+    @property
+    def nv(self) -> int:
+        """Number of velocity coordinates: the degrees of freedom."""
+        return sum(link.joint.nv for link in self.links)
+
+    @property
+    def q_names(self) -> tuple[str, ...]:
+        """Names of the position coordinates: the body's name, and the coordinate's where a joint has several."""
+        return tuple(_coordinate(link.name, label) for link in self.links for label in link.joint.q_labels)
+
+    @property
+    def v_names(self) -> tuple[str, ...]:
+        """Names of the velocity coordinates: the body's name, and the coordinate's where a joint has several."""
+        return tuple(_coordinate(link.name, label) for link in self.links for label in link.joint.v_labels)
+
+    def neutral(self) -> np.ndarray:
+        """Return the position at which every body frame coincides with its joint frame."""
+        return np.concatenate([np.zeros(0), *(link.joint.neutral() for link in self.links)])
+
+    def random(self, rng: np.random.Generator | int | None = None) -> np.ndarray:
+        """Return a random position: angles within a turn, displacements within 1 m, rotations uniform."""
+        rng = np.random.default_rng(rng)
+        return np.concatenate([np.zeros(0), *(link.joint.random(rng) for link in self.links)])
+
+    def integrate(self, q: Any, dv: Any) -> np.ndarray:
+        """Return the position reached from q by moving with the rates dv for a unit of time; leading axes broadcast."""
+        q, dv = self._array("q", q, self.nq), self._array("dv", dv, self.nv)
+        q, dv = _broadcast(q, dv)
+        moved = [link.joint.integrate(q[..., at_q], dv[..., at_v]) for link, at_q, at_v in self._slices()]
+        return np.concatenate([q[..., :0], *moved], axis=-1)
+
+    def difference(self, q0: Any, q1: Any) -> np.ndarray:
+        """Return the rates that lead from q0 to q1 in a unit of time: `integrate(q0, difference(q0, q1))` is q1."""
+        q0, q1 = _broadcast(self._array("q0", q0, self.nq), self._array("q1", q1, self.nq))
+        rates = [link.joint.difference(q0[..., at_q], q1[..., at_q]) for link, at_q, _ in self._slices()]
+        return np.concatenate([q0[..., :0], *rates], axis=-1)
+
+    def _array(self, name: str, value: Any, size: int) -> Any:
+        array = np.asarray(value)
+        if array.dtype != object:
+            array = array.astype(float)
+        if array.ndim == 0 or array.shape[-1] != size:
+            raise ModelError(f"{name} has shape {array.shape}; model '{self.name}' takes (..., {size})")
+        return array
+
+    def _slices(self) -> Iterator[tuple[Link, slice, slice]]:
+        """Yield every body with the places of its coordinates in q and v."""
+        at_q = at_v = 0
+        for link in self.links:
+            yield link, slice(at_q, at_q + link.joint.nq), slice(at_v, at_v + link.joint.nv)
+            at_q, at_v = at_q + link.joint.nq, at_v + link.joint.nv
+
+    def tree(self) -> Tree:
+        """Return the tree of the model, in canonical frames, checked; built once until the model changes."""
+        if self._tree is None:
+            tree = _build(self)
+            check_determined(tree, np.random.default_rng(0), self.random)
+            self._tree = tree
+        return self._tree
+
+
+def _coordinate(name: str, label: str) -> str:
+    return f"{name}.{label}" if label else name
+
+
+def _build(model: Model) -> Tree:
+    """Return the tree: weld fixed bodies to their carriers, choose canonical frames, move the inertias into them."""
+    links = [link for link in model.links if not isinstance(link.joint, Fixed)]
+    if not links:
+        raise ModelError(f"model '{model.name}' has no moving body; add one with a joint other than Fixed")
+    index = {link.name: k for k, link in enumerate(links)}
+
+    # where every named body stands in the user's frame of the moving body that carries it
+    carried: dict[str, tuple[int, Rigid]] = {"ground": (-1, _IDENTITY)}
+    inertia = [np.zeros((6, 6)) for _ in range(len(links) + 1)]
+    for link in model.links:
+        if isinstance(link.joint, Fixed):
+            k, pose = carried[link.parent]
+            carried[link.name] = (k, pose @ link.at)
+        else:
+            carried[link.name] = (index[link.name], _IDENTITY)
+        k, pose = carried[link.name]
+        inertia[k] = inertia[k] + pose.inertia(link.body.matrix()).astype(float)
+    parent = [carried[link.parent][0] for link in links]
+    at = [carried[link.parent][1] @ link.at for link in links]
+
+    # canonical frames, in the user's frames: ahead of the first child, or at the centre of mass
+    motions = [link.joint.motion() for link in links]
+    scale = max([1e-12, *(float(np.abs(pose.p).max()) for pose in at)])
+    towards: list[Rigid | None] = [None] * (len(links) + 1)
+    for k in reversed(range(len(links))):
+        if not isinstance(motions[k], DenseMotion) or parent[k] < 0:
+            towards[parent[k]] = at[k] @ Rigid(motions[k].inner, np.zeros(3))
+    frames: list[Rigid] = [_IDENTITY] * (len(links) + 1)
+    frames[-1] = towards[-1] or _IDENTITY
+    for k in range(len(links)):
+        mass = inertia[k][3, 3]
+        com = np.array([inertia[k][2, 4], inertia[k][0, 5], inertia[k][1, 3]]) / mass if mass > 0.0 else np.zeros(3)
+        motions[k], frames[k] = canonical.outer_frame(motions[k], towards[k], com, scale)
+
+    before = []
+    for k in range(len(links)):
+        inner = Rigid(motions[k].inner, np.zeros(3))
+        placement, motions[k] = canonical.connect(frames[parent[k]].inverse() @ at[k] @ inner, motions[k], scale)
+        before.append(placement)
+
+    places = [(at_q, at_v) for link, at_q, at_v in model._slices() if link.name in index]
+    joints = [link.joint for link in links]
+
+    def gather(option: str) -> np.ndarray:
+        return np.concatenate([getattr(joint, option) for joint in joints])
+
+    return Tree(
+        names=tuple(index),
+        parent=tuple(parent),
+        before=tuple(before),
+        motion=tuple(motions),
+        M=tuple(_tidy(frames[k].inverse().inertia(inertia[k]).astype(float), scale) for k in range(len(links))),
+        q_slices=tuple(at_q for at_q, _ in places),
+        v_slices=tuple(at_v for _, at_v in places),
+        nq=model.nq,
+        nv=model.nv,
+        gravity=_dusted(frames[-1].R.T @ np.array(model.gravity), float(np.abs(np.array(model.gravity)).max())),
+        ground=frames[-1],
+        ground_inertia=_tidy(frames[-1].inverse().inertia(inertia[-1]).astype(float), scale),
+        damping=gather("damping"),
+        stiffness=gather("stiffness"),
+        rest=np.concatenate([joint.neutral() if joint.rest is None else joint.rest for joint in joints]),
+        friction=gather("friction"),
+        friction_speed=model.friction_speed,
+        armature=gather("armature"),
+        frames={name: (k, frames[k].inverse() @ pose) for name, (k, pose) in carried.items()},
+    )
+
+
+def _broadcast(a: Any, b: Any) -> tuple[Any, Any]:
+    """Return two arrays with their leading axes broadcast."""
+    batch = np.broadcast_shapes(a.shape[:-1], b.shape[:-1])
+    return np.broadcast_to(a, (*batch, a.shape[-1])), np.broadcast_to(b, (*batch, b.shape[-1]))
+
+
+def _dusted(x: np.ndarray, scale: float) -> np.ndarray:
+    """Return x with entries that are only the rounding of numbers as large as the scale set to zero."""
+    return np.where(np.abs(x) <= 1e-14 * scale, 0.0, x)
+
+
+def _tidy(M: np.ndarray, length: float) -> np.ndarray:
+    """Return a rigid-body inertia that is exactly so: symmetric, skew off-diagonal blocks, one mass."""
+    mass = float(M[3, 3])
+    h = _dusted(np.array([M[2, 4], M[0, 5], M[1, 3]]), mass * length)
+    J = _dusted(0.5 * (M[:3, :3] + M[:3, :3].T), float(np.abs(M[:3, :3]).max()))
+    return np.block([[J, skew(h)], [-skew(h), mass * np.eye(3)]])

@@ -1,0 +1,209 @@
+"""What a joint does to frames: its placement, its joint matrix S and its bias, as functions of the joint's own coordinates.
+
+A motion starts at the joint's inner frame and ends at its outer frame. `inner` turns the joint frame (fixed in the parent) into the inner
+frame, `outer` turns the user's child frame into the outer frame: here the axes of a screw joint become z. S maps rates to the motion of
+the child relative to the parent, in the outer frame; `bias` is the part of its rate that is there at constant rates, dS/dt v.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from catena.dual import Dual, part
+from catena.spatial import (
+    Array,
+    Placement,
+    Rigid,
+    Screw,
+    cross_motion,
+    quaternion_inverse,
+    quaternion_log,
+    quaternion_product,
+    rotation,
+    stack_columns,
+)
+
+_EYE = np.eye(3)
+
+
+class Factor(NamedTuple):
+    """One screw of a joint: angle and shift are linear in the coordinates, `turn . q + turn0` and `slide . q + slide0`."""
+
+    axis: int
+    turn: tuple[float, ...]
+    slide: tuple[float, ...]
+    turn0: float = 0.0
+    slide0: float = 0.0
+
+    def screw(self, q: Array) -> Screw:
+        angle, shift = _linear(self.turn, q, self.turn0), _linear(self.slide, q, self.slide0)
+        return Screw(self.axis, clean(np.cos(angle)), clean(np.sin(angle)), shift)
+
+    def twist(self, dof: int) -> Array:
+        """Return the motion of a unit rate of one coordinate, in this factor's frame."""
+        column = np.zeros(6)
+        column[self.axis], column[3 + self.axis] = self.turn[dof], self.slide[dof]
+        return column
+
+
+def _linear(weights: tuple[float, ...], q: Array, offset: float) -> Any:
+    total: Any = offset
+    for weight, x in zip(weights, q, strict=True):
+        if weight:
+            total = weight * x + total
+    return total
+
+
+def clean(x: Any, scale: float = 1.0) -> Any:
+    """Return a number without the dust of rounding next to 0, 1 and -1 (times the scale); traced values as they are."""
+    if isinstance(x, float):
+        for exact in (0.0, scale, -scale):
+            if abs(x - exact) <= 1e-14 * scale:
+                return exact
+        return float(x)
+    return x
+
+
+@dataclass(frozen=True)
+class ScrewMotion:
+    """A motion made of screws about coordinate axes."""
+
+    factors: tuple[Factor, ...]
+    inner: np.ndarray = field(default_factory=lambda: _EYE)
+    outer: np.ndarray = field(default_factory=lambda: _EYE)
+
+    def placement(self, q: Array) -> Placement:
+        return Placement(factor.screw(q) for factor in self.factors)
+
+    def _twists(self, q: Array) -> list[list[Array]]:
+        """Return, factor by factor, the columns of unit rates in the outer frame."""
+        columns = [[factor.twist(dof) for dof in range(len(q))] for factor in self.factors]
+        for i, factor in enumerate(self.factors):
+            later = factor.screw(q)
+            for earlier in columns[:i]:
+                earlier[:] = [later.motion(column) if np.any(column != 0.0) else column for column in earlier]
+        return columns
+
+    def matrix(self, q: Array) -> Array:
+        return stack_columns([sum(columns[1:], columns[0]) for columns in zip(*self._twists(q), strict=True)])
+
+    def bias(self, q: Array, v: Array) -> Array:
+        moving = [(f, t) for f, t in zip(self.factors, self._twists(q), strict=True) if any(f.turn) or any(f.slide)]
+        rates = [sum(column * rate for column, rate in zip(columns, v, strict=True)) for _, columns in moving]
+        total = np.zeros(6)
+        inner = np.zeros(6)
+        for rate in rates:
+            total = total + cross_motion(inner, rate)
+            inner = inner + rate
+        return total
+
+    def deflection(self, q: Array, rest: Array) -> Array:
+        return q - rest
+
+    def slide_inner(self, angle: float, shift: float) -> ScrewMotion | None:
+        """Return the motion that begins with a fixed screw about z, if its first factor can take it up."""
+        first = self.factors[0]
+        if first.axis != 2:
+            return None
+        return replace(self, factors=(first._replace(turn0=first.turn0 + angle, slide0=first.slide0 + shift), *self.factors[1:]))
+
+    def slide_outer(self, angle: float, shift: float) -> ScrewMotion:
+        """Return the motion that ends with a fixed screw about z; the last factor of every screw joint is about z."""
+        last = self.factors[-1]
+        return replace(self, factors=(*self.factors[:-1], last._replace(turn0=last.turn0 + angle, slide0=last.slide0 + shift)))
+
+
+@dataclass(frozen=True)
+class DenseMotion:
+    """A motion with a dense rotation; `before` is a constant placement between the inner frame and the joint."""
+
+    before: Rigid = field(default_factory=lambda: Rigid(_EYE, np.zeros(3)))
+    inner = outer = _EYE
+
+    def pose(self, q: Array) -> Rigid:
+        raise NotImplementedError
+
+    def placement(self, q: Array) -> Placement:
+        return Placement([self.before @ self.pose(q)])
+
+    def matrix(self, q: Array) -> Array:
+        raise NotImplementedError
+
+    def bias(self, q: Array, v: Array) -> Array:
+        return np.zeros(6)
+
+    def deflection(self, q: Array, rest: Array) -> Array:
+        return q - rest
+
+
+class SphericalMotion(DenseMotion):
+    """All rotations; the rates are the angular velocity in the child's axes."""
+
+    def pose(self, q: Array) -> Rigid:
+        return Rigid(rotation(q), np.zeros(3))
+
+    def matrix(self, q: Array) -> Array:
+        return np.eye(6)[:, :3]
+
+    def deflection(self, q: Array, rest: Array) -> Array:
+        return quaternion_log(quaternion_product(quaternion_inverse(rest), q))
+
+
+class FreeMotion(DenseMotion):
+    """All motions; the rates are the twist at the child's origin in the child's axes."""
+
+    def pose(self, q: Array) -> Rigid:
+        return Rigid(rotation(q[3:]), q[:3])
+
+    def matrix(self, q: Array) -> Array:
+        return np.eye(6)
+
+    def deflection(self, q: Array, rest: Array) -> Array:
+        turn = quaternion_log(quaternion_product(quaternion_inverse(rest[3:]), q[3:]))
+        return np.concatenate([turn, rotation(q[3:]).T @ (q[:3] - rest[:3])])
+
+
+@dataclass(frozen=True)
+class CustomMotion(DenseMotion):
+    """A motion from a user's function of the coordinates; S and bias by differentiation."""
+
+    function: Callable[[Array], Any] = lambda q: np.eye(4)
+
+    def pose(self, q: Array) -> Rigid:
+        return as_rigid(self.function(np.asarray(q)))
+
+    def _twist(self, q: Array, v: Array) -> Array:
+        pose = self.pose(_objects([Dual(x, rate) for x, rate in zip(q, v, strict=True)]))
+        R = part(pose.R, "value")
+        turning, moving = R.T @ part(pose.R, "derivative"), R.T @ part(pose.p, "derivative")
+        return _objects([turning[2, 1], turning[0, 2], turning[1, 0], *moving])
+
+    def matrix(self, q: Array) -> Array:
+        return stack_columns([self._twist(q, unit) for unit in np.eye(len(q))])
+
+    def bias(self, q: Array, v: Array) -> Array:
+        return part(self._twist([Dual(x, rate) for x, rate in zip(q, v, strict=True)], v), "derivative")
+
+
+Motion = ScrewMotion | DenseMotion
+
+
+def as_rigid(value: Any) -> Rigid:
+    """Return a placement from a 4 x 4 matrix, a pair (R, p) or a Rigid."""
+    if isinstance(value, Rigid):
+        return value
+    if isinstance(value, tuple) and len(value) == 2:
+        return Rigid(np.asarray(value[0]), np.asarray(value[1]))
+    matrix = np.asarray(value)
+    return Rigid(matrix[:3, :3], matrix[:3, 3])
+
+
+def _objects(entries: list[Any]) -> Array:
+    result = np.empty(len(entries), dtype=object)
+    for i, entry in enumerate(entries):
+        result[i] = entry
+    return result

@@ -1,0 +1,64 @@
+"""Where a frame stands in another."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from catena.errors import ModelError
+from catena.model import values
+from catena.spatial import Rigid, rotation
+
+
+class Pose(Rigid):
+    """A frame in its parent: translation `xyz` [m] and at most one of `rpy`, `quat` or `matrix`.
+
+    `rpy` are roll, pitch, yaw [rad] about the parent's fixed x, y, z axes in this order (as in URDF); `quat` is (w, x, y, z), any length
+    but zero; `matrix` is a 3 x 3 rotation matrix, child to parent.
+
+    >>> ct.Pose((1, 0, 0), rpy=(0, 0, np.pi / 2)).matrix().round(3)[:2]
+    array([[ 0., -1.,  0.,  1.],
+           [ 1.,  0.,  0.,  0.]])
+    """
+
+    __slots__ = ()
+
+    def __init__(self, xyz: Any = (0.0, 0.0, 0.0), *, rpy: Any = None, quat: Any = None, matrix: Any = None) -> None:
+        if sum(given is not None for given in (rpy, quat, matrix)) > 1:
+            raise ModelError(f"pose: rpy={rpy!r}, quat={quat!r}, matrix={matrix!r} say the rotation more than once; give one of them")
+        super().__init__(np.eye(3), values.array("pose xyz", xyz, (3,)))
+        if rpy is not None:
+            self.R = _from_rpy(values.array("pose rpy", rpy, (3,)))
+        elif quat is not None:
+            q = values.array("pose quat", quat, (4,))
+            if np.abs(q).max() == 0.0:
+                raise ModelError(f"pose quat {quat!r} has no direction; give (w, x, y, z) with at least one non-zero entry")
+            q = q / np.abs(q).max()
+            self.R = rotation(q / np.linalg.norm(q))
+        elif matrix is not None:
+            self.R = values.array("pose matrix", matrix, (3, 3))
+            off = np.abs(self.R @ self.R.T - np.eye(3)).max()
+            if off > 1e-6 or np.linalg.det(self.R) < 0.0:
+                raise ModelError(f"pose matrix {matrix!r} is not a rotation (R R^T is off by {off:.1e}); give an orthonormal one")
+            u, _, vt = np.linalg.svd(self.R)
+            self.R = u @ vt
+
+    def __repr__(self) -> str:
+        if np.array_equal(self.R, np.eye(3)):
+            return f"Pose({tuple(self.p.tolist())})"
+        return f"Pose({tuple(self.p.tolist())}, matrix={self.R.tolist()})"
+
+    @classmethod
+    def of(cls, value: Any) -> Pose:
+        """Return a Pose from a Pose or a translation (x, y, z)."""
+        return value if isinstance(value, Pose) else cls(value)
+
+
+def _from_rpy(rpy: np.ndarray) -> np.ndarray:
+    (cr, cp, cy), (sr, sp, sy) = np.cos(rpy), np.sin(rpy)
+    return np.array([
+        [cy * cp, cy * sp * sr - sy * cr, cy * sp * cr + sy * sr],
+        [sy * cp, sy * sp * sr + cy * cr, sy * sp * cr - cy * sr],
+        [-sp, cp * sr, cp * cr],
+    ])  # fmt: skip

@@ -1,0 +1,130 @@
+"""The tree: what the formulations read of a model. Moving bodies in order, canonical frames, fixed bodies merged."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from catena.errors import ModelError
+from catena.model.motions import Motion
+from catena.spatial import Array, Placement, Rigid
+
+
+@dataclass(frozen=True)
+class Tree:
+    """Moving bodies k = 0 … n - 1, parents before children; the ground is -1.
+
+    Lists made by `columns` have n + 1 entries, the last for the ground, so that `x[parent]` needs no case of its own.
+    """
+
+    names: tuple[str, ...]
+    parent: tuple[int, ...]
+    before: tuple[Placement, ...]  # constant factors from the parent's frame to the joint
+    motion: tuple[Motion, ...]
+    M: tuple[np.ndarray, ...]  # 6 x 6 inertias at the body frames
+    q_slices: tuple[slice, ...]
+    v_slices: tuple[slice, ...]
+    nq: int
+    nv: int
+    gravity: np.ndarray  # in the ground's canonical frame [m/s^2]
+    ground: Rigid  # the ground's canonical frame in the world
+    ground_inertia: np.ndarray  # of bodies welded to the ground, at its canonical frame
+    damping: np.ndarray
+    stiffness: np.ndarray
+    rest: np.ndarray
+    friction: np.ndarray
+    friction_speed: float
+    armature: np.ndarray
+    frames: dict[str, tuple[int, Rigid]]  # of every body the user named: moving body and the user's frame in it
+    mark: Callable[[], None] = lambda: None
+
+    @property
+    def n(self) -> int:
+        """Number of moving bodies."""
+        return len(self.parent)
+
+    def outward(self) -> Iterator[int]:
+        """Yield the bodies, parents first. Each turn of the loop is a region of the trace."""
+        for k in range(self.n):
+            self.mark()
+            yield k
+        self.mark()
+
+    def inward(self) -> Iterator[int]:
+        """Yield the bodies, children first. Each turn of the loop is a region of the trace."""
+        for k in reversed(range(self.n)):
+            self.mark()
+            yield k
+        self.mark()
+
+    def path(self, k: int) -> Iterator[int]:
+        """Yield k, its parent, and so on to the last body before the ground. Each turn is a region of the trace."""
+        while k >= 0:
+            self.mark()
+            yield k
+            k = self.parent[k]
+
+    def marked(self, mark: Callable[[], None]) -> Tree:
+        """Return the tree with loops that call `mark` at each turn."""
+        return replace(self, mark=mark)
+
+    def columns(self, count: int) -> list[list[Any]]:
+        """Return lists with a place for every body and, last, for the ground."""
+        return [[None] * (self.n + 1) for _ in range(count)]
+
+    def vector(self) -> Array:
+        """Return an empty vector of nv entries, of any scalar."""
+        return np.zeros(self.nv).astype(object)
+
+    def placement(self, k: int, q: Array) -> Placement:
+        """Return where body k stands in its parent."""
+        return Placement((*self.before[k].factors, *self.motion[k].placement(q[self.q_slices[k]]).factors))
+
+    def joint_matrix(self, k: int, q: Array) -> Array:
+        """Return S of body k's joint, 6 x nv, in the frame of body k."""
+        return self.motion[k].matrix(q[self.q_slices[k]])
+
+    def joint_bias(self, k: int, q: Array, v: Array) -> Array:
+        """Return dS/dt v of body k's joint, in the frame of body k."""
+        return self.motion[k].bias(q[self.q_slices[k]], v[self.v_slices[k]])
+
+    def deflection(self, k: int, q: Array) -> Array:
+        """Return how far joint k is from its rest position, along its velocity coordinates."""
+        where = self.q_slices[k]
+        return self.motion[k].deflection(q[where], self.rest[where])
+
+
+def check_determined(tree: Tree, rng: np.random.Generator, random: Callable[[np.random.Generator], np.ndarray]) -> None:
+    """Refuse a tree in which a joint moves nothing that has inertia, whatever the configuration.
+
+    The inertia each joint feels, with all joints outboard of it free, is computed at two random configurations.
+    """
+    stuck = set(range(tree.n))
+    for _ in range(2):
+        if not stuck:
+            return
+        q = random(rng)
+        P = [np.array(M) for M in tree.M]
+        here = set()
+        for k in reversed(range(tree.n)):
+            S = np.asarray(tree.joint_matrix(k, q), dtype=float)
+            U = P[k] @ S
+            D = S.T @ U
+            size = np.linalg.norm(P[k][:3, :3]) + np.linalg.norm(P[k][3:, 3:])
+            total = D + np.diag(tree.armature[tree.v_slices[k]])
+            if np.linalg.eigvalsh(total)[0] <= 1e-12 * max(size, np.linalg.norm(total)):
+                here.add(k)
+            if tree.parent[k] >= 0:
+                placement = tree.placement(k, q).rigid()
+                left = P[k] - U @ np.linalg.pinv(total, rcond=1e-12, hermitian=True) @ U.T
+                P[tree.parent[k]] = P[tree.parent[k]] + placement.inertia(left).astype(float)
+        stuck &= here
+    if stuck:
+        name = tree.names[max(stuck)]
+        raise ModelError(
+            f"joint of body '{name}': it moves no mass, so its motion is undetermined; "
+            f"give '{name}' or a body that moves with it mass or inertia, or give the joint an armature"
+        )

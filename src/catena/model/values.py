@@ -1,0 +1,57 @@
+"""Reading numbers from users: each reader returns clean floats or says what was wrong with the value."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from catena.errors import ModelError
+
+_AXES = {"x": (1.0, 0.0, 0.0), "y": (0.0, 1.0, 0.0), "z": (0.0, 0.0, 1.0)}
+
+
+def array(what: str, value: Any, shape: tuple[int, ...]) -> np.ndarray:
+    """Return value as a finite float array of the given shape."""
+    try:
+        result = np.array(value, dtype=float)
+    except (TypeError, ValueError):
+        raise ModelError(f"{what} {value!r} is not made of real numbers; give {_form(shape)}") from None
+    if result.shape != shape:
+        raise ModelError(f"{what} {value!r} has shape {result.shape}; give {_form(shape)}")
+    if not np.isfinite(result).all():
+        raise ModelError(f"{what} {value!r} is not finite; give {_form(shape)}")
+    return result
+
+
+def number(what: str, value: Any, least: float | None = None, above: float | None = None) -> float:
+    """Return value as a finite float, at least `least` or above `above` if given."""
+    result = float(array(what, value, ()))
+    if least is not None and result < least:
+        raise ModelError(f"{what} {result:g} is below {least:g}; give {least:g} or more")
+    if above is not None and result <= above:
+        raise ModelError(f"{what} {result:g} is not above {above:g}; give a larger number")
+    return result
+
+
+def direction(what: str, value: Any) -> tuple[float, float, float]:
+    """Return a unit vector from "x", "-y", … or any 3-vector that is not zero."""
+    if isinstance(value, str):
+        name = value.strip().lower()
+        sign = -1.0 if name.startswith("-") else 1.0
+        if name.lstrip("+-") not in _AXES:
+            raise ModelError(f"{what} {value!r} is unknown; give 'x', 'y', 'z', '-x', '-y', '-z' or a 3-vector")
+        unit = sign * np.array(_AXES[name.lstrip("+-")])
+    else:
+        vector = array(what, value, (3,))
+        size = np.abs(vector).max()
+        if size == 0.0:
+            raise ModelError(f"{what} {tuple(vector.tolist())} has no direction; give a non-zero 3-vector")
+        vector = vector / size  # first, so that tiny and huge vectors do not under- or overflow
+        unit = vector / np.linalg.norm(vector)
+    x, y, z = (unit + 0.0).tolist()
+    return (x, y, z)
+
+
+def _form(shape: tuple[int, ...]) -> str:
+    return "one finite number" if shape == () else f"{' x '.join(map(str, shape))} finite numbers"

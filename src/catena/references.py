@@ -1,0 +1,30 @@
+"""The works that the methods come from, as BibTeX; keys as in docs/notation.md."""
+
+REFERENCES: dict[str, str] = {
+    "CA03": """@article{CA03,
+  author = {Critchley, James H. and Anderson, Kurt S.},
+  title  = {A Generalized Recursive Coordinate Reduction Method for Multibody System Dynamics},
+  year   = {2003},
+}""",
+    "KY03": """@article{KY03,
+  author = {Kang, Sheen-Gil and Yoon, Yong-San},
+  title  = {On the Improvement of a Fully Recursive Formulation for the Dynamic Analysis of Multibody Systems},
+  year   = {2003},
+}""",
+    "NLT03": """@inproceedings{NLT03,
+  author = {Naudet, Joris and Lefeber, Dirk and Terze, Zdravko},
+  title  = {General Formulation of an Efficient Recursive Algorithm Based on Canonical Momenta
+            for Forward Dynamics of Open-Loop Multibody Systems},
+  year   = {2003},
+}""",
+    "J91": """@article{J91,
+  author = {Jain, Abhinandan},
+  title  = {Unified Formulation of Dynamics for Serial Rigid Multibody Systems},
+  year   = {1991},
+}""",
+    "SS01": """@article{SS01,
+  author = {Saha, Subir Kumar and Schiehlen, Werner O.},
+  title  = {Recursive Kinematics and Dynamics for Closed Loop Multibody Systems},
+  year   = {2001},
+}""",
+}
