@@ -31,6 +31,7 @@ from catena.model import (
     Cylindrical,
     Fixed,
     Free,
+    Geometry,
     Helical,
     Model,
     Planar,
@@ -45,6 +46,7 @@ from catena.model import (
     rod,
     sphere,
 )
+from catena.model.files import load
 from catena.native import Kernel
 
 try:
@@ -53,8 +55,8 @@ except _PackageNotFoundError:  # running from a source tree that was not install
     __version__ = "0+unknown"
 
 __all__ = [
-    "ArgumentError", "Body", "CatenaError", "CompileError", "Custom", "Cylindrical", "Fixed", "Free", "Helical", "InertiaWarning",
-    "Kernel", "MethodError", "Model", "ModelError", "ModelFileError", "Planar", "Pose", "Prismatic", "Revolute", "Spherical",
-    "TraceError", "Universal", "atan2", "bias_force", "box", "cylinder", "energy", "forward_dynamics", "inverse_dynamics", "jacobian",
-    "mass_matrix", "maximum", "methods", "minimum", "momenta", "point_mass", "poses", "rod", "sphere", "where",
+    "ArgumentError", "Body", "CatenaError", "CompileError", "Custom", "Cylindrical", "Fixed", "Free", "Geometry", "Helical",
+    "InertiaWarning", "Kernel", "MethodError", "Model", "ModelError", "ModelFileError", "Planar", "Pose", "Prismatic", "Revolute",
+    "Spherical", "TraceError", "Universal", "atan2", "bias_force", "box", "cylinder", "energy", "forward_dynamics", "inverse_dynamics",
+    "jacobian", "load", "mass_matrix", "maximum", "methods", "minimum", "momenta", "point_mass", "poses", "rod", "sphere", "where",
 ]  # fmt: skip

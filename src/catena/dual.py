@@ -60,7 +60,11 @@ class Dual:
         inverse = 1.0 / self.value
         return Dual(other * inverse, -(other * self.derivative) * (inverse * inverse))
 
-    def __pow__(self, exponent: float) -> Dual:
+    def __pow__(self, exponent: Any) -> Any:
+        if isinstance(exponent, np.ndarray):
+            return NotImplemented
+        if exponent == 0 or exponent == 1:  # here the rule below would divide by a value of 0
+            return self if exponent == 1 else Dual(1.0, 0.0 * self.derivative)
         return Dual(self.value**exponent, exponent * self.value ** (exponent - 1) * self.derivative)
 
     def _chain(self, value: Any, slope: Any) -> Dual:
@@ -98,6 +102,15 @@ class Dual:
         y = self
         scale = 1.0 / (x.value * x.value + y.value * y.value)
         return Dual(np.arctan2(y.value, x.value), (y.derivative * x.value - y.value * x.derivative) * scale)
+
+    def arctan(self) -> Dual:
+        return self._chain(np.arctan(self.value), 1.0 / (1.0 + self.value * self.value))
+
+    def arcsin(self) -> Dual:
+        return self._chain(np.arcsin(self.value), 1.0 / np.sqrt(1.0 - self.value * self.value))
+
+    def arccos(self) -> Dual:
+        return self._chain(np.arccos(self.value), -1.0 / np.sqrt(1.0 - self.value * self.value))
 
 
 def part(x: Any, name: str) -> Any:

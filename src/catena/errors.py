@@ -13,7 +13,7 @@ class ModelError(CatenaError, ValueError):
 
 
 class ModelFileError(ModelError):
-    """A model file that cannot be read; the message carries file and place."""
+    """A model file that cannot be read or written; the message carries file and place."""
 
 
 class MethodError(CatenaError, ValueError):

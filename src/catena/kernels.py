@@ -31,15 +31,19 @@ def methods(problem: str | None = None) -> tuple[str, ...]:
     >>> ct.methods("forward_dynamics")
     ('composite-body', 'articulated-body')
     """
+    problems = dict.fromkeys(known for method in METHODS.values() for known in method.solves)
+    if problem is not None and problem not in problems:
+        raise MethodError(f"'{problem}' is no problem that catena solves; choose from {', '.join(problems)}")
     return tuple(name for name, method in METHODS.items() if problem is None or problem in method.solves)
 
 
 def _solution(problem: str, method: str) -> tuple[str, Callable[..., Any], tuple[str, ...]]:
     """Return the name, function and references of a method for a problem."""
     name = AUTO[problem] if method == "auto" else method
-    if name not in METHODS or problem not in METHODS[name].solves:
-        fit = ", ".join(f"'{known}'" for known in ("auto", *methods(problem)))
-        why = "is no method of catena" if name not in METHODS else f"solves {', '.join(METHODS[name].solves)}"
+    known = isinstance(name, str) and name in METHODS
+    if not known or problem not in METHODS[name].solves:
+        fit = ", ".join(f"'{name}'" for name in ("auto", *methods(problem)))
+        why = f"solves {', '.join(METHODS[name].solves)}" if known else "is no method of catena"
         raise MethodError(f"{problem}: '{method}' {why}; choose from {fit}")
     return name, METHODS[name].solves[problem], (REFERENCES[METHODS[name].reference],)
 
@@ -178,7 +182,7 @@ def jacobian(m: Model, body: str, point: Any = (0.0, 0.0, 0.0)) -> Kernel:
 
     >>> m = ct.Model("arm")
     >>> m.add("upper", ct.point_mass(1.0, at=(1, 0, 0)), ct.Revolute("z"))
-    >>> ct.jacobian(m, "upper", point=(1, 0, 0))([0.0]).T
+    >>> ct.jacobian(m, "upper", point=(1, 0, 0))([0.0]).T + 0.0
     array([[0., 0., 1., 0., 1., 0.]])
     """
     if isinstance(m, Model):

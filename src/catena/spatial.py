@@ -12,12 +12,14 @@ A symmetric 6 x 6 matrix is [[A, B], [B^T, C]] in 3 x 3 blocks; both triangles h
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
 Array = Any  # a NumPy array of floats or of traced scalars
+
+_TILE = 6  # rows and columns that a factorisation takes at a time; no joint has more coordinates
 
 
 def cross(a: Array, b: Array) -> Array:
@@ -277,53 +279,87 @@ def gyroscopic(M: Array, V: Array) -> Array:
 def minus_product(P: Array, G: Array, U: Array) -> Array:
     """Return P - G U^T where that is symmetric; each entry off the diagonal is computed once."""
     result = np.empty(P.shape, dtype=object)
-    columns = range(G.shape[1])
+    rank = [_plainness(row) for row in G]
     for i in range(P.shape[0]):
         for j in range(i + 1):
+            # G U^T is symmetric: take the side on which G is ones and zeros, so that zeros are exact, or numbers
+            a, b = (j, i) if rank[j] > rank[i] else (i, j)
             entry = P[i, j]
-            for c in columns:  # G U^T is symmetric: take the side on which G is a number, if there is one
-                entry = entry - (G[j, c] * U[i, c] if isinstance(G[j, c], float) else G[i, c] * U[j, c])
+            for c in range(G.shape[1]):
+                entry = entry - G[a, c] * U[b, c]
             result[i, j] = result[j, i] = entry
     return _plain(result)
+
+
+def symmetric(A: Array) -> Array:
+    """Return a matrix that is symmetric but for rounding, with its lower triangle on both sides."""
+    result = A.copy()
+    for i in range(A.shape[0]):
+        for j in range(i):
+            result[j, i] = A[i, j]
+    return result
 
 
 class Factor:
     """The factors L^T w^-1 L of a symmetric positive definite matrix, L unit lower triangular.
 
-    Rows are eliminated from the last to the first, so that the zeros between branches of a tree stay zeros. `mark` is called before
-    each row: a seam where code may be cut.
+    Rows are eliminated from the last to the first, so that the zeros between branches of a tree stay zeros. They are taken in tiles of a
+    few rows and columns; `mark` is called before each tile, where code may be cut: tiles of one shape are one piece of code.
     """
 
-    def __init__(self, D: Array, mark: Any = None) -> None:
-        n = D.shape[0]
-        L = np.array(D, dtype=object)
-        self.w: list[Any] = [None] * n
-        for k in reversed(range(n)):
-            if mark:
+    def __init__(self, D: Array, mark: Callable[[], None] = lambda: None) -> None:
+        self._mark = mark
+        self._tiles = [range(start, min(start + _TILE, D.shape[0])) for start in range(0, D.shape[0], _TILE)]
+        self.L = L = np.array(D, dtype=object)
+        self.w: list[Any] = [None] * D.shape[0]
+        for at, rows in reversed(list(enumerate(self._tiles))):
+            mark()
+            for k in reversed(rows):
+                self.w[k] = 1.0 / L[k, k]
+                scaled = {i: L[k, i] * self.w[k] for i in rows if i < k}
+                for i in scaled:
+                    for j in range(rows.start, i + 1):
+                        L[i, j] = L[i, j] - scaled[i] * L[k, j]
+                for i in scaled:
+                    L[k, i] = scaled[i]
+            raw = L.copy()
+            for columns in self._tiles[:at]:
                 mark()
-            self.w[k] = 1.0 / L[k, k]
-            for i in reversed(range(k)):
-                a = L[k, i] * self.w[k]
-                for j in range(i + 1):
-                    L[i, j] = L[i, j] - a * L[k, j]
-                L[k, i] = a
-        self.L = L
+                for k in reversed(rows):
+                    for upper in range(rows.start, k):
+                        for i in columns:
+                            raw[upper, i] = raw[upper, i] - L[k, upper] * raw[k, i]
+                    for i in columns:
+                        L[k, i] = raw[k, i] * self.w[k]
+            for a, first in enumerate(self._tiles[:at]):
+                for second in self._tiles[: a + 1]:
+                    mark()
+                    for i in first:
+                        for j in second:
+                            if j <= i:
+                                for k in rows:
+                                    L[i, j] = L[i, j] - L[k, i] * raw[k, j]
 
-    def solve(self, x: Array, mark: Any = None) -> Array:
+    def solve(self, x: Array) -> Array:
         """Return D^-1 x."""
-        n, L = len(self.w), self.L
-        y = np.array(x, dtype=object)
-        for k in reversed(range(n)):
-            if mark:
-                mark()
-            for i in range(k):
-                y[i] = y[i] - L[k, i] * y[k]
-        for k in range(n):
-            if mark:
-                mark()
-            y[k] = y[k] * self.w[k]
-            for i in range(k):
-                y[k] = y[k] - L[k, i] * y[i]
+        L, y = self.L, np.array(x, dtype=object)
+        for at, rows in reversed(list(enumerate(self._tiles))):
+            for columns in reversed(self._tiles[: at + 1]):
+                self._mark()
+                for k in reversed(rows):
+                    for i in columns:
+                        if i < k:
+                            y[i] = y[i] - L[k, i] * y[k]
+        for at, rows in enumerate(self._tiles):
+            self._mark()
+            for k in rows:
+                y[k] = y[k] * self.w[k]
+            for columns in self._tiles[: at + 1]:
+                self._mark()
+                for k in rows:
+                    for i in columns:
+                        if i < k:
+                            y[k] = y[k] - L[k, i] * y[i]
         return _plain(y)
 
 
@@ -339,6 +375,13 @@ def gain(U: Array, D: Array, factor: Factor) -> Array:
         else:
             G[i] = factor.solve(U[i])
     return _plain(G)
+
+
+def _plainness(row: Array) -> int:
+    """Return 2 if a row is made of ones and zeros, 1 if of numbers, else 0."""
+    if not all(isinstance(entry, float) for entry in row):
+        return 0
+    return 2 if all(entry in (0.0, 1.0) for entry in row) else 1
 
 
 def _same(a: Any, b: Any) -> bool:

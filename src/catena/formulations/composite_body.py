@@ -18,7 +18,7 @@ import numpy as np
 
 from catena.formulations.kinematics import placements
 from catena.formulations.newton_euler import bias_force
-from catena.spatial import Factor
+from catena.spatial import Factor, symmetric
 
 
 def mass_matrix(tree, q):
@@ -41,7 +41,7 @@ def mass_matrix(tree, q):
             mass[tree.v_slices[j], at] = block
             mass[at, tree.v_slices[j]] = block.T
             F = X[j].forces(F)
-        mass[at, at] = mass[at, at] + np.diag(tree.armature[at])
+        mass[at, at] = symmetric(mass[at, at]) + np.diag(tree.armature[at])
     return mass
 
 
@@ -49,4 +49,4 @@ def forward_dynamics(tree, q, v, tau):
     """Return vdot of the tree under the joint forces tau: solve M vdot = tau - C."""
     mass = mass_matrix(tree, q)
     C = bias_force(tree, q, v)
-    return Factor(mass, tree.mark).solve(tau - C, tree.mark)
+    return Factor(mass, tree.mark).solve(tau - C)

@@ -25,6 +25,8 @@ kinds: dict[str, str] = {
 _ARITY: dict[str, int] = dict.fromkeys(("add", "sub", "mul", "div", "atan2", "min", "max", "lt", "le", "eq", "and", "or"), 2)
 _ARITY.update(dict.fromkeys(("neg", "sqrt", "sin", "cos", "exp", "log", "tanh", "abs", "not"), 1))
 _ARITY["select"] = 3
+_COMPARISONS = ("lt", "le", "eq")
+_LOGIC = ("and", "or", "not")
 
 _NUMPY: dict[str, Callable[..., Any]] = {
     "add": np.add, "sub": np.subtract, "mul": np.multiply, "div": np.divide, "neg": np.negative, "sqrt": np.sqrt,
@@ -88,14 +90,27 @@ class Graph:
 
     def check(self) -> Graph:
         """Return the graph itself, or raise where it is not well formed."""
+        entries = sum(port.size for port in self.inputs)
+        truth: list[bool] = []  # which nodes are conditions
         for i, (op, *operands) in enumerate(self.nodes):
-            if op in ("const", "input"):
-                continue
-            if len(operands) != _ARITY.get(op, -1) or not all(0 <= j < i for j in operands):
+            if op == "const":
+                good = len(operands) == 1 and isinstance(operands[0], float)
+            elif op == "input":
+                good = len(operands) == 1 and 0 <= operands[0] < entries
+            else:
+                good = len(operands) == _ARITY.get(op, -1) and all(0 <= j < i for j in operands)
+                wanted = (True, False, False) if op == "select" else (op in _LOGIC,) * len(operands)
+                good = good and all(truth[j] is want for j, want in zip(operands, wanted, strict=True))
+            if not good:
                 raise TraceError(f"graph '{self.name}': node {i} {(op, *operands)} is not well formed")
+            truth.append(op in _LOGIC or op in _COMPARISONS)
+        if len(self.outputs) != len(self.results):
+            raise TraceError(f"graph '{self.name}': {len(self.outputs)} outputs have {len(self.results)} results")
         for port, result in zip(self.outputs, self.results, strict=True):
-            if len(result) != port.size or not all(0 <= j < len(self.nodes) for j in result):
+            if len(result) != port.size or not all(0 <= j < len(self.nodes) and not truth[j] for j in result):
                 raise TraceError(f"graph '{self.name}': output '{port.name}' does not fit its shape {port.shape}")
+        if not all(0 <= mark <= len(self.nodes) for mark in self.marks):
+            raise TraceError(f"graph '{self.name}': the marks {self.marks} are not within its {len(self.nodes)} nodes")
         return self
 
     def drop_dead(self) -> Graph:

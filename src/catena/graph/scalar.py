@@ -231,6 +231,8 @@ class Scalar:
         return self.trace.node("div", self.trace.index(float(other)), self.index)
 
     def __pow__(self, exponent: Any) -> Any:
+        if isinstance(exponent, np.ndarray):
+            return NotImplemented
         if isinstance(exponent, _NUMBERS):
             power = float(exponent)
             if power == 0.5:
@@ -363,6 +365,8 @@ class Condition:
             return bool(other) if absorbing else self
         if not isinstance(other, Condition):
             return NotImplemented
+        if other.trace is not self.trace:
+            raise TraceError(f"a value traced in '{other.trace.name}' is used in '{self.trace.name}'; build both in one trace")
         return Condition(self.trace, self.trace.node(op, *sorted((self.index, other.index))).index)
 
     def __and__(self, other: Any) -> Any:

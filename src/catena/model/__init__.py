@@ -1,6 +1,6 @@
 """What the user wrote: bodies, joints, their checks, and the `Tree` that the formulations read."""
 
-from catena.model.bodies import Body, box, cylinder, point_mass, rod, sphere
+from catena.model.bodies import Body, Geometry, box, cylinder, point_mass, rod, sphere
 from catena.model.joints import (
     Custom,
     Cylindrical,
@@ -19,6 +19,6 @@ from catena.model.pose import Pose
 from catena.model.tree import Tree
 
 __all__ = [
-    "Body", "Custom", "Cylindrical", "Fixed", "Free", "Helical", "Joint", "Model", "Planar", "Pose", "Prismatic", "Revolute",
+    "Body", "Custom", "Cylindrical", "Fixed", "Free", "Geometry", "Helical", "Joint", "Model", "Planar", "Pose", "Prismatic", "Revolute",
     "Spherical", "Tree", "Universal", "box", "cylinder", "point_mass", "rod", "sphere",
 ]  # fmt: skip

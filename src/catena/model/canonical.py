@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from catena.model.motions import DenseMotion, Motion, ScrewMotion, clean
+from catena.model.motions import DenseMotion, Motion, ScrewMotion, clean, clean_turn
 from catena.spatial import Placement, Rigid, Screw
 
 _IDENTITY = Rigid(np.eye(3), np.zeros(3))
@@ -19,7 +19,8 @@ def screws(pose: Rigid, scale: float) -> tuple[tuple[float, float], list[Screw],
     """Return a pose as a screw about z (angle, shift), constant screws, and a last screw about z (angle, shift).
 
     The constant screws are one about x along the common normal of the two z axes; where these are so nearly parallel that the normal is
-    far away, the offset and the tilt are separate screws.
+    far away, measured by the pose's own offset, the offset and the tilt are separate screws. `scale` [m] is the size of the numbers that
+    the pose was computed from: it says what is rounding.
     """
     R, p = pose.R, pose.p
     sine = float(np.hypot(R[0, 2], R[1, 2]))
@@ -29,7 +30,7 @@ def screws(pose: Rigid, scale: float) -> tuple[tuple[float, float], list[Screw],
         nx, ny = -R[1, 2] / sine, R[0, 2] / sine
         along, across = p[0] * nx + p[1] * ny, p[1] * nx - p[0] * ny
         shift2 = -across / sine
-        if abs(shift2) <= 10.0 * scale:
+        if abs(shift2) <= 10.0 * np.linalg.norm(p):
             shift1 = p[2] - shift2 * R[2, 2]
             return (float(np.arctan2(ny, nx)), shift1), [_screw_x(R[2, 2], sine, along, scale)], *_rest(R, nx, ny, R[2, 2], sine), shift2
     # parallel axes, or nearly so: offset first, then the tilt, if any, about its own direction
@@ -46,7 +47,7 @@ def screws(pose: Rigid, scale: float) -> tuple[tuple[float, float], list[Screw],
 
 
 def _screw_x(cosine: float, sine: float, shift: float, scale: float) -> Screw:
-    return Screw(0, clean(float(cosine)), clean(float(sine)), clean(float(shift), scale))
+    return Screw(0, *clean_turn(float(cosine), float(sine)), clean(float(shift), scale))
 
 
 def _rest(R: np.ndarray, nx: float, ny: float, cosine: float, sine: float) -> tuple[float]:
@@ -58,10 +59,10 @@ def _rest(R: np.ndarray, nx: float, ny: float, cosine: float, sine: float) -> tu
 
 def screw_z(angle: float, shift: float) -> Rigid:
     """Return a screw about z as a dense placement."""
-    return Screw(2, clean(float(np.cos(angle))), clean(float(np.sin(angle))), float(shift)).rigid()
+    return Screw(2, *clean_turn(float(np.cos(angle)), float(np.sin(angle))), float(shift)).rigid()
 
 
-def outer_frame(motion: Motion, towards: Rigid | None, com: np.ndarray, scale: float) -> tuple[Motion, Rigid]:
+def outer_frame(motion: Motion, towards: Rigid | None, com: np.ndarray) -> tuple[Motion, Rigid]:
     """Return the motion that ends at a body's canonical frame, and that frame in the user's frame of the body.
 
     `towards` is the inner frame of the body's first child, in the user's frame; without one, the centre of mass is put on the x axis.
@@ -70,7 +71,7 @@ def outer_frame(motion: Motion, towards: Rigid | None, com: np.ndarray, scale: f
     if isinstance(motion, DenseMotion):
         return motion, outer
     if towards is not None:
-        (angle, shift), *_ = screws(outer.inverse() @ towards, scale)
+        (angle, shift), *_ = screws(outer.inverse() @ towards, float(np.abs(towards.p).max()))
     else:
         x, y, shift = outer.R.T @ com
         angle = float(np.arctan2(y, x))
@@ -99,4 +100,4 @@ def _wrapped(angle: float) -> float:
 
 
 def _screw_z(angle: float, shift: float, scale: float) -> Screw:
-    return Screw(2, clean(float(np.cos(angle))), clean(float(np.sin(angle))), clean(float(shift), scale))
+    return Screw(2, *clean_turn(float(np.cos(angle)), float(np.sin(angle))), clean(float(shift), scale))

@@ -39,6 +39,7 @@ class Joint:
     q_labels: ClassVar[tuple[str, ...]] = ("",)
     v_labels: ClassVar[tuple[str, ...]] = ("",)
     q_units: ClassVar[tuple[str, ...]] = ("rad",)
+    v_units: ClassVar[tuple[str, ...]] = ("rad/s",)
 
     def __post_init__(self) -> None:
         for name in ("damping", "stiffness", "friction", "armature"):
@@ -51,7 +52,7 @@ class Joint:
         for f in fields(self):
             value = getattr(self, f.name)
             plain = value[0] if isinstance(value, tuple) and len(set(value)) == 1 and f.name != "rest" else value
-            if plain != f.default:
+            if plain != f.default and plain != ():
                 shown.append(f"{f.name}={plain!r}")
         return f"{type(self).__name__}({', '.join(shown)})"
 
@@ -72,6 +73,8 @@ class Joint:
 
     def _per_rate(self, name: str, value: Any) -> tuple[float, ...]:
         what = f"{self.kind} {name}"
+        if self.nv == 0 and np.any(np.asarray(value) != 0.0):
+            raise ModelError(f"{what} {value!r}: the joint does not move; leave the option out")
         try:
             entries = [value] * self.nv if np.ndim(value) == 0 else list(value)
         except TypeError:
@@ -156,6 +159,7 @@ class Prismatic(_AxisJoint):
 
     factors = (Factor(2, (0.0,), (1.0,)),)
     q_units = ("m",)
+    v_units = ("m/s",)
 
 
 @dataclass(frozen=True, repr=False)
@@ -187,6 +191,7 @@ class Cylindrical(_AxisJoint):
     factors = (Factor(2, (1.0, 0.0), (0.0, 1.0)),)
     q_labels = v_labels = ("angle", "shift")
     q_units = ("rad", "m")
+    v_units = ("rad/s", "m/s")
 
 
 @dataclass(frozen=True, repr=False)
@@ -207,6 +212,7 @@ class Planar(_AxisJoint):
     )
     q_labels = v_labels = ("x", "y", "angle")
     q_units = ("m", "m", "rad")
+    v_units = ("m/s", "m/s", "rad/s")
 
 
 @dataclass(frozen=True, repr=False)
@@ -221,6 +227,7 @@ class Universal(Joint):
     axis2: Any = "y"
     q_labels = v_labels = ("angle1", "angle2")
     q_units = ("rad", "rad")
+    v_units = ("rad/s", "rad/s")
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -244,7 +251,7 @@ def _unit_quaternion(what: str, q: Any) -> tuple[float, ...]:
     size = float(np.linalg.norm(q))
     if abs(size - 1.0) > 1e-6:
         raise ModelError(f"{what} {tuple(q)} has length {size:.6g}; give a unit quaternion (w, x, y, z)")
-    return tuple((np.asarray(q) / size).tolist())
+    return tuple(values.normalised(np.asarray(q)).tolist())
 
 
 def _random_quaternion(rng: np.random.Generator) -> np.ndarray:
@@ -263,6 +270,7 @@ class Spherical(Joint):
     q_labels = ("qw", "qx", "qy", "qz")
     v_labels = ("wx", "wy", "wz")
     q_units = ("", "", "", "")
+    v_units = ("rad/s", "rad/s", "rad/s")
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -297,6 +305,7 @@ class Free(Joint):
     q_labels = ("x", "y", "z", "qw", "qx", "qy", "qz")
     v_labels = ("wx", "wy", "wz", "vx", "vy", "vz")
     q_units = ("m", "m", "m", "", "", "", "")
+    v_units = ("rad/s", "rad/s", "rad/s", "m/s", "m/s", "m/s")
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -338,7 +347,7 @@ class Fixed(Joint):
     0
     """
 
-    q_labels = v_labels = q_units = ()
+    q_labels = v_labels = q_units = v_units = ()
 
     def motion(self) -> Motion:
         return DenseMotion()
@@ -363,7 +372,7 @@ class Custom(Joint):
         if isinstance(self.coordinates, (int, np.integer)):
             names = [""] if self.coordinates == 1 else [f"q{i}" for i in range(self.coordinates)]
         else:
-            names = [str(name) for name in self.coordinates]
+            names = list(map(str, self.coordinates)) if isinstance(self.coordinates, (tuple, list)) else []
         if not 1 <= len(names) <= 6 or len(set(names)) != len(names):
             raise ModelError(f"custom coordinates {self.coordinates!r}: give their number, 1 to 6, or as many different names")
         object.__setattr__(self, "coordinates", tuple(names))
@@ -375,8 +384,11 @@ class Custom(Joint):
         rng = np.random.default_rng(0)
         for q in (rng.uniform(-0.5, 0.5, self.nq) for _ in range(3)):
             try:
-                pose = as_rigid(self.function(q))
+                value = self.function(q)
+                pose = as_rigid(value)
                 R, p = np.asarray(pose.R, dtype=float), np.asarray(pose.p, dtype=float)
+                if value is not pose and not isinstance(value, tuple) and not np.array_equal(np.asarray(value)[3:], [[0, 0, 0, 1]]):
+                    raise ValueError(f"{np.asarray(value).tolist()} does not end in the row (0, 0, 0, 1)")
             except Exception as error:
                 raise ModelError(f"custom function failed at q = {q.tolist()}: {error}; return a 4 x 4 matrix or a pair (R, p)") from error
             if R.shape != (3, 3) or p.shape != (3,) or not (np.isfinite(R).all() and np.isfinite(p).all()):
@@ -385,7 +397,14 @@ class Custom(Joint):
                 )
             if np.abs(R @ R.T - np.eye(3)).max() > 1e-9 or np.linalg.det(R) < 0.0:
                 raise ModelError(f"custom function at q = {q.tolist()} gives R {R.tolist()}, which is not a rotation; make R orthonormal")
-            S = np.asarray(self.motion().matrix(q), dtype=float)
+            try:
+                S = np.asarray(self.motion().matrix(q), dtype=float)
+                self.motion().bias(q, np.ones(self.nv))
+            except Exception as error:
+                raise ModelError(
+                    f"custom function has no derivative at q = {q.tolist()}: {error}; "
+                    "write it with arithmetic and NumPy's functions, without math, float() or `if` on q"
+                ) from error
             if np.linalg.matrix_rank(S, tol=1e-9) < self.nv:
                 raise ModelError(
                     f"custom function: at q = {q.tolist()} its {self.nv} coordinates do not move the child independently; use fewer"
@@ -401,6 +420,10 @@ class Custom(Joint):
 
     @property
     def q_units(self) -> tuple[str, ...]:  # type: ignore[override]
+        return ("",) * len(self.coordinates)  # type: ignore[arg-type]
+
+    @property
+    def v_units(self) -> tuple[str, ...]:  # type: ignore[override]
         return ("",) * len(self.coordinates)  # type: ignore[arg-type]
 
     def motion(self) -> Motion:

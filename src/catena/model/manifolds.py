@@ -14,7 +14,7 @@ from catena.spatial import quaternion_exp, quaternion_inverse, quaternion_log, q
 
 def integrate_rotation(q: Any, dv: Any) -> Any:
     """Return the unit quaternion reached from q by turning with the angular velocity dv, in the child's axes, for a unit of time."""
-    return quaternion_product(q, quaternion_exp(dv))
+    return _unit(quaternion_product(q, quaternion_exp(dv)))
 
 
 def difference_rotation(q0: Any, q1: Any) -> Any:
@@ -31,7 +31,7 @@ def integrate_pose(q: Any, dv: Any) -> Any:
     c = (2.0 * half - np.sin(2.0 * half)) / (8.0 * half**3)
     w_shift = _cross(turn, shift)
     moved = shift + _times(b, w_shift) + _times(c, _cross(turn, w_shift))
-    return np.concatenate([q[..., :3] + _turned(q[..., 3:], moved), quaternion_product(q[..., 3:], quaternion_exp(turn))], axis=-1)
+    return np.concatenate([q[..., :3] + _turned(q[..., 3:], moved), integrate_rotation(q[..., 3:], turn)], axis=-1)
 
 
 def difference_pose(q0: Any, q1: Any) -> Any:
@@ -43,6 +43,13 @@ def difference_pose(q0: Any, q1: Any) -> Any:
     c = (1.0 - half * np.cos(half) / np.sin(half)) / (4.0 * half**2)
     w_shift = _cross(turn, shift)
     return np.concatenate([turn, shift - 0.5 * w_shift + _times(c, _cross(turn, w_shift))], axis=-1)
+
+
+def _unit(quaternion: Any) -> Any:
+    """Return a quaternion at length 1: without this, rounding adds up over many steps."""
+    w, x, y, z = (quaternion[..., i] for i in range(4))
+    scale = 1.0 / np.sqrt(w * w + x * x + y * y + z * z)
+    return np.stack([scale * w, scale * x, scale * y, scale * z], axis=-1)
 
 
 def _half_angle(turn: Any) -> Any:

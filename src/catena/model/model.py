@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -44,10 +45,10 @@ class Model:
 
     def __init__(self, name: str = "model", gravity: Any = (0.0, 0.0, -9.81), friction_speed: float = 0.01) -> None:
         if not isinstance(name, str) or not name.strip():
-            raise ModelError(f"model name {name!r} is empty; give a non-empty string")
+            raise ModelError(f"model name {name!r} is not a name; give a non-empty string")
         self.name = name
-        self.gravity = tuple(values.array("model gravity", gravity, (3,)).tolist())
-        self.friction_speed = values.number("model friction_speed", friction_speed, above=0.0)
+        self._gravity = tuple(values.array("model gravity", gravity, (3,)).tolist())
+        self._friction_speed = values.number("model friction_speed", friction_speed, above=0.0)
         self._links: dict[str, Link] = {}
         self._tree: Tree | None = None
 
@@ -61,14 +62,14 @@ class Model:
         at the joint's neutral position.
         """
         if not isinstance(name, str) or not name.strip():
-            raise ModelError(f"body name {name!r} is empty; give a non-empty string")
+            raise ModelError(f"body name {name!r} is not a name; give a non-empty string")
         if name == "ground":
             raise ModelError("body 'ground': the ground is there already; give the body another name")
         if name in self._links:
             raise ModelError(f"body '{name}' is there already; give each body its own name")
         if not isinstance(body, Body):
             raise ModelError(f"body '{name}': {body!r} is not a body; give ct.Body(mass, com, inertia) or a shape such as ct.rod")
-        if not isinstance(joint, Joint):
+        if not isinstance(joint, Joint) or type(joint) is Joint:
             raise ModelError(f"body '{name}': {joint!r} is not a joint; give one such as ct.Revolute('z') or ct.Fixed()")
         self._known(parent, f"body '{name}' names parent")
         try:
@@ -79,9 +80,19 @@ class Model:
         self._tree = None
 
     def _known(self, name: str, who: str) -> None:
-        if name != "ground" and name not in self._links:
+        if not isinstance(name, str) or (name != "ground" and name not in self._links):
             names = ", ".join(f"'{known}'" for known in ("ground", *self._links))
-            raise ModelError(f"{who} '{name}', which is not in model '{self.name}'; add it first, or choose from {names}")
+            raise ModelError(f"{who} {name!r}, which is not in model '{self.name}'; add it first, or choose from {names}")
+
+    @property
+    def gravity(self) -> tuple[float, ...]:
+        """Acceleration of gravity [m/s^2], in the ground's axes."""
+        return self._gravity
+
+    @property
+    def friction_speed(self) -> float:
+        """Speed over which Coulomb friction is smoothed [rad/s or m/s]."""
+        return self._friction_speed
 
     @property
     def links(self) -> tuple[Link, ...]:
@@ -113,14 +124,36 @@ class Model:
         """Names of the velocity coordinates: the body's name, and the coordinate's where a joint has several."""
         return tuple(_coordinate(link.name, label) for link in self.links for label in link.joint.v_labels)
 
+    @property
+    def q_units(self) -> tuple[str, ...]:
+        """Units of the position coordinates; quaternions have none."""
+        return tuple(unit for link in self.links for unit in link.joint.q_units)
+
+    @property
+    def v_units(self) -> tuple[str, ...]:
+        """Units of the velocity coordinates."""
+        return tuple(unit for link in self.links for unit in link.joint.v_units)
+
     def neutral(self) -> np.ndarray:
         """Return the position at which every body frame coincides with its joint frame."""
         return np.concatenate([np.zeros(0), *(link.joint.neutral() for link in self.links)])
 
-    def random(self, rng: np.random.Generator | int | None = None) -> np.ndarray:
-        """Return a random position: angles within a turn, displacements within 1 m, rotations uniform."""
+    def random(self, rng: np.random.Generator | int | None = None, size: int | None = None) -> np.ndarray:
+        """Return a random position, or `size` of them: angles within a turn, displacements within 1 m, rotations uniform."""
         rng = np.random.default_rng(rng)
+        if size is not None:
+            return np.array([self.random(rng) for _ in range(size)]).reshape(size, self.nq)
         return np.concatenate([np.zeros(0), *(link.joint.random(rng) for link in self.links)])
+
+    def _random_nearby(self, rng: np.random.Generator) -> np.ndarray:
+        """Return a random position with displacements of the size of the bodies that they move, rather than within 1 m."""
+        q = self.random(rng)
+        for link, at_q, _ in self._slices():
+            mass, radius = link.body.mass, np.abs(link.at.p).max()
+            if mass > 0.0:
+                radius = max(radius, np.sqrt(np.trace(link.body.matrix()[:3, :3]) / mass))
+            q[at_q] *= np.where(np.array(link.joint.q_units) == "m", radius or 1.0, 1.0)
+        return q
 
     def integrate(self, q: Any, dv: Any) -> np.ndarray:
         """Return the position reached from q by moving with the rates dv for a unit of time; leading axes broadcast."""
@@ -150,11 +183,17 @@ class Model:
             yield link, slice(at_q, at_q + link.joint.nq), slice(at_v, at_v + link.joint.nv)
             at_q, at_v = at_q + link.joint.nq, at_v + link.joint.nv
 
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the model to a TOML file, which `ct.load` reads; an existing file is replaced in one step or left as it is."""
+        from catena.model.files import save  # here, because files are made of models
+
+        save(self, path)
+
     def tree(self) -> Tree:
         """Return the tree of the model, in canonical frames, checked; built once until the model changes."""
         if self._tree is None:
             tree = _build(self)
-            check_determined(tree, np.random.default_rng(0), self.random)
+            check_determined(tree, np.random.default_rng(0), self._random_nearby)
             self._tree = tree
         return self._tree
 
@@ -186,7 +225,6 @@ def _build(model: Model) -> Tree:
 
     # canonical frames, in the user's frames: ahead of the first child, or at the centre of mass
     motions = [link.joint.motion() for link in links]
-    scale = max([1e-12, *(float(np.abs(pose.p).max()) for pose in at)])
     towards: list[Rigid | None] = [None] * (len(links) + 1)
     for k in reversed(range(len(links))):
         if not isinstance(motions[k], DenseMotion) or parent[k] < 0:
@@ -194,13 +232,12 @@ def _build(model: Model) -> Tree:
     frames: list[Rigid] = [_IDENTITY] * (len(links) + 1)
     frames[-1] = towards[-1] or _IDENTITY
     for k in range(len(links)):
-        mass = inertia[k][3, 3]
-        com = np.array([inertia[k][2, 4], inertia[k][0, 5], inertia[k][1, 3]]) / mass if mass > 0.0 else np.zeros(3)
-        motions[k], frames[k] = canonical.outer_frame(motions[k], towards[k], com, scale)
+        motions[k], frames[k] = canonical.outer_frame(motions[k], towards[k], _com(inertia[k]))
 
     before = []
     for k in range(len(links)):
         inner = Rigid(motions[k].inner, np.zeros(3))
+        scale = max(np.abs(at[k].p).max(), np.abs(frames[parent[k]].p).max())
         placement, motions[k] = canonical.connect(frames[parent[k]].inverse() @ at[k] @ inner, motions[k], scale)
         before.append(placement)
 
@@ -215,14 +252,14 @@ def _build(model: Model) -> Tree:
         parent=tuple(parent),
         before=tuple(before),
         motion=tuple(motions),
-        M=tuple(_tidy(frames[k].inverse().inertia(inertia[k]).astype(float), scale) for k in range(len(links))),
+        M=tuple(_moved(inertia[k], frames[k]) for k in range(len(links))),
         q_slices=tuple(at_q for at_q, _ in places),
         v_slices=tuple(at_v for _, at_v in places),
         nq=model.nq,
         nv=model.nv,
         gravity=_dusted(frames[-1].R.T @ np.array(model.gravity), float(np.abs(np.array(model.gravity)).max())),
         ground=frames[-1],
-        ground_inertia=_tidy(frames[-1].inverse().inertia(inertia[-1]).astype(float), scale),
+        ground_inertia=_moved(inertia[-1], frames[-1]),
         damping=gather("damping"),
         stiffness=gather("stiffness"),
         rest=np.concatenate([joint.neutral() if joint.rest is None else joint.rest for joint in joints]),
@@ -244,9 +281,17 @@ def _dusted(x: np.ndarray, scale: float) -> np.ndarray:
     return np.where(np.abs(x) <= 1e-14 * scale, 0.0, x)
 
 
-def _tidy(M: np.ndarray, length: float) -> np.ndarray:
-    """Return a rigid-body inertia that is exactly so: symmetric, skew off-diagonal blocks, one mass."""
+def _com(M: np.ndarray) -> np.ndarray:
+    """Return the centre of mass of an inertia; that of nothing is the origin."""
+    return np.array([M[2, 4], M[0, 5], M[1, 3]]) / M[3, 3] if M[3, 3] > 0.0 else np.zeros(3)
+
+
+def _moved(M: np.ndarray, frame: Rigid) -> np.ndarray:
+    """Return a rigid-body inertia at another frame, and exactly so: symmetric, skew off-diagonal blocks, one mass."""
+    length = float(max(np.abs(_com(M)).max(), np.abs(frame.p).max()))
+    turning = max(float(np.abs(M[:3, :3]).max()), float(M[3, 3]) * length**2)
+    M = frame.inverse().inertia(M).astype(float)
     mass = float(M[3, 3])
     h = _dusted(np.array([M[2, 4], M[0, 5], M[1, 3]]), mass * length)
-    J = _dusted(0.5 * (M[:3, :3] + M[:3, :3].T), float(np.abs(M[:3, :3]).max()))
+    J = _dusted(0.5 * (M[:3, :3] + M[:3, :3].T), turning)
     return np.block([[J, skew(h)], [-skew(h), mass * np.eye(3)]])

@@ -41,7 +41,7 @@ class Factor(NamedTuple):
 
     def screw(self, q: Array) -> Screw:
         angle, shift = _linear(self.turn, q, self.turn0), _linear(self.slide, q, self.slide0)
-        return Screw(self.axis, clean(np.cos(angle)), clean(np.sin(angle)), shift)
+        return Screw(self.axis, *clean_turn(np.cos(angle), np.sin(angle)), shift)
 
     def twist(self, dof: int) -> Array:
         """Return the motion of a unit rate of one coordinate, in this factor's frame."""
@@ -66,6 +66,16 @@ def clean(x: Any, scale: float = 1.0) -> Any:
                 return exact
         return float(x)
     return x
+
+
+def clean_turn(cosine: Any, sine: Any) -> tuple[Any, Any]:
+    """Return cosine and sine without the dust of rounding next to quarter turns, both or none; traced values as they are."""
+    if isinstance(cosine, float) and isinstance(sine, float):
+        if abs(sine) <= 1e-14:
+            return (1.0 if cosine > 0.0 else -1.0), 0.0
+        if abs(cosine) <= 1e-14:
+            return 0.0, (1.0 if sine > 0.0 else -1.0)
+    return cosine, sine
 
 
 @dataclass(frozen=True)

@@ -34,15 +34,15 @@ class Pose(Rigid):
             q = values.array("pose quat", quat, (4,))
             if np.abs(q).max() == 0.0:
                 raise ModelError(f"pose quat {quat!r} has no direction; give (w, x, y, z) with at least one non-zero entry")
-            q = q / np.abs(q).max()
-            self.R = rotation(q / np.linalg.norm(q))
+            self.R = rotation(values.normalised(q))
         elif matrix is not None:
             self.R = values.array("pose matrix", matrix, (3, 3))
             off = np.abs(self.R @ self.R.T - np.eye(3)).max()
             if off > 1e-6 or np.linalg.det(self.R) < 0.0:
                 raise ModelError(f"pose matrix {matrix!r} is not a rotation (R R^T is off by {off:.1e}); give an orthonormal one")
-            u, _, vt = np.linalg.svd(self.R)
-            self.R = u @ vt
+            if off > 1e-15:
+                u, _, vt = np.linalg.svd(self.R)
+                self.R = u @ vt
 
     def __repr__(self) -> str:
         if np.array_equal(self.R, np.eye(3)):
@@ -51,8 +51,10 @@ class Pose(Rigid):
 
     @classmethod
     def of(cls, value: Any) -> Pose:
-        """Return a Pose from a Pose or a translation (x, y, z)."""
-        return value if isinstance(value, Pose) else cls(value)
+        """Return a Pose from a Pose, a product of Poses or a translation (x, y, z)."""
+        if isinstance(value, Rigid):
+            return value if isinstance(value, Pose) else cls(value.p, matrix=value.R)
+        return cls(value)
 
 
 def _from_rpy(rpy: np.ndarray) -> np.ndarray:

@@ -13,6 +13,10 @@ from catena.model.motions import Motion
 from catena.spatial import Array, Placement, Rigid
 
 
+def _no_mark() -> None:
+    """Do nothing: outside a trace there is nothing to mark."""
+
+
 @dataclass(frozen=True)
 class Tree:
     """Moving bodies k = 0 … n - 1, parents before children; the ground is -1.
@@ -39,7 +43,7 @@ class Tree:
     friction_speed: float
     armature: np.ndarray
     frames: dict[str, tuple[int, Rigid]]  # of every body the user named: moving body and the user's frame in it
-    mark: Callable[[], None] = lambda: None
+    mark: Callable[[], None] = _no_mark
 
     @property
     def n(self) -> int:
@@ -100,27 +104,30 @@ class Tree:
 def check_determined(tree: Tree, rng: np.random.Generator, random: Callable[[np.random.Generator], np.ndarray]) -> None:
     """Refuse a tree in which a joint moves nothing that has inertia, whatever the configuration.
 
-    The inertia each joint feels, with all joints outboard of it free, is computed at two random configurations.
+    The inertia each joint feels, with all joints outboard of it free, is computed at two random configurations, and measured by the
+    inertia it would feel with them locked: so the size of the mechanism and of its units do not matter.
     """
     stuck = set(range(tree.n))
     for _ in range(2):
         if not stuck:
             return
         q = random(rng)
-        P = [np.array(M) for M in tree.M]
+        P, R = [np.array(M) for M in tree.M], [np.array(M) for M in tree.M]
         here = set()
         for k in reversed(range(tree.n)):
             S = np.asarray(tree.joint_matrix(k, q), dtype=float)
-            U = P[k] @ S
-            D = S.T @ U
-            size = np.linalg.norm(P[k][:3, :3]) + np.linalg.norm(P[k][3:, 3:])
-            total = D + np.diag(tree.armature[tree.v_slices[k]])
-            if np.linalg.eigvalsh(total)[0] <= 1e-12 * max(size, np.linalg.norm(total)):
+            U, armature = P[k] @ S, tree.armature[tree.v_slices[k]]
+            turning, moving = np.linalg.norm(R[k][:3, :3]), np.linalg.norm(R[k][3:, 3:])
+            size = np.sqrt(turning * (S[:3] ** 2).sum(axis=0) + moving * (S[3:] ** 2).sum(axis=0) + armature)
+            unit = 1.0 / np.where(size > 0.0, size, 1.0)
+            D = np.outer(unit, unit) * (S.T @ U + np.diag(armature))
+            if np.linalg.eigvalsh(D)[0] <= 1e-12:
                 here.add(k)
             if tree.parent[k] >= 0:
-                placement = tree.placement(k, q).rigid()
-                left = P[k] - U @ np.linalg.pinv(total, rcond=1e-12, hermitian=True) @ U.T
-                P[tree.parent[k]] = P[tree.parent[k]] + placement.inertia(left).astype(float)
+                placement, p = tree.placement(k, q).rigid(), tree.parent[k]
+                left = P[k] - U @ (np.outer(unit, unit) * np.linalg.pinv(D, rcond=1e-12, hermitian=True)) @ U.T
+                P[p] = P[p] + placement.inertia(left).astype(float)
+                R[p] = R[p] + placement.inertia(R[k]).astype(float)
         stuck &= here
     if stuck:
         name = tree.names[max(stuck)]

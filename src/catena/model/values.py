@@ -14,8 +14,10 @@ _AXES = {"x": (1.0, 0.0, 0.0), "y": (0.0, 1.0, 0.0), "z": (0.0, 0.0, 1.0)}
 def array(what: str, value: Any, shape: tuple[int, ...]) -> np.ndarray:
     """Return value as a finite float array of the given shape."""
     try:
+        if np.asarray(value).dtype.kind not in "buifO":  # text and complex numbers, which NumPy would cast
+            raise TypeError
         result = np.array(value, dtype=float)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise ModelError(f"{what} {value!r} is not made of real numbers; give {_form(shape)}") from None
     if result.shape != shape:
         raise ModelError(f"{what} {value!r} has shape {result.shape}; give {_form(shape)}")
@@ -38,19 +40,26 @@ def direction(what: str, value: Any) -> tuple[float, float, float]:
     """Return a unit vector from "x", "-y", … or any 3-vector that is not zero."""
     if isinstance(value, str):
         name = value.strip().lower()
-        sign = -1.0 if name.startswith("-") else 1.0
-        if name.lstrip("+-") not in _AXES:
+        sign, name = (-1.0 if name[:1] == "-" else 1.0), (name[1:] if name[:1] in ("+", "-") else name)
+        if name not in _AXES:
             raise ModelError(f"{what} {value!r} is unknown; give 'x', 'y', 'z', '-x', '-y', '-z' or a 3-vector")
-        unit = sign * np.array(_AXES[name.lstrip("+-")])
+        unit = sign * np.array(_AXES[name])
     else:
         vector = array(what, value, (3,))
         size = np.abs(vector).max()
         if size == 0.0:
             raise ModelError(f"{what} {tuple(vector.tolist())} has no direction; give a non-zero 3-vector")
-        vector = vector / size  # first, so that tiny and huge vectors do not under- or overflow
-        unit = vector / np.linalg.norm(vector)
+        unit = normalised(vector)
     x, y, z = (unit + 0.0).tolist()
     return (x, y, z)
+
+
+def normalised(vector: np.ndarray) -> np.ndarray:
+    """Return a vector that is not zero at length 1; one that has this length to rounding stays as it is."""
+    if abs(np.linalg.norm(vector) - 1.0) <= 1e-15:
+        return vector
+    vector = vector / np.abs(vector).max()  # first, so that tiny and huge vectors do not under- or overflow
+    return vector / np.linalg.norm(vector)
 
 
 def _form(shape: tuple[int, ...]) -> str:

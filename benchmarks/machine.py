@@ -1,0 +1,101 @@
+"""What the figures were measured on, and how fast the machine can go at best."""
+
+from __future__ import annotations
+
+import ctypes
+import platform
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import llvmlite.binding as llvm
+
+
+def commit() -> str:
+    """Return the short hash of the commit, with a plus sign if there are changes on top of it."""
+    run = {"cwd": Path(__file__).parent, "capture_output": True, "text": True, "check": True}
+    hash_ = subprocess.run(["git", "rev-parse", "--short", "HEAD"], **run).stdout.strip()
+    changed = subprocess.run(["git", "status", "--porcelain", "--untracked-files=no"], **run).stdout.strip()
+    return hash_ + ("+" if changed else "")
+
+
+def description() -> str:
+    """Return the processor, its cores in use and its vector width."""
+    name = platform.processor() or platform.machine()
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+        name = next(line.split(":", 1)[1].strip() for line in lines if line.startswith("model name"))
+    except (OSError, StopIteration):
+        pass
+    return f"{name} ({llvm.get_host_cpu_name()}), one core"
+
+
+def fastest(functions: dict[str, Callable[[], object]], seconds: float = 1.5, least: int = 5) -> dict[str, float]:
+    """Return the shortest run of each function [s]; they take turns, so that all meet the same noise."""
+    best = dict.fromkeys(functions, float("inf"))
+    started, rounds = time.perf_counter(), 0
+    while rounds < least or time.perf_counter() - started < seconds:
+        for name, function in functions.items():
+            begin = time.perf_counter()
+            function()
+            best[name] = min(best[name], time.perf_counter() - begin)
+        rounds += 1
+    return best
+
+
+def vector_operations(lanes: int) -> Callable[[int], None]:
+    """Return a function that issues 12 independent vector multiply-adds, n times over: the machine's vector-issue limit."""
+    vector = f"<{lanes} x double>"
+    streams = range(12)
+    half = f"<{', '.join(['double 5.0e-1'] * lanes)}>"
+    start = "\n".join(f"  %x{i}.0 = insertelement {vector} {half}, double {1.0 + i / 16.0!r}, i32 0" for i in streams)
+    phis = "\n".join(f"  %x{i} = phi {vector} [ %x{i}.0, %entry ], [ %y{i}, %loop ]" for i in streams)
+    steps = "\n".join(f"  %y{i} = call {vector} @llvm.fma.v{lanes}f64({vector} %x{i}, {vector} {half}, {vector} {half})" for i in streams)
+    stores = "\n".join(f"  store volatile {vector} %y{i}, ptr %sink" for i in streams)
+    source = f"""
+declare {vector} @llvm.fma.v{lanes}f64({vector}, {vector}, {vector})
+define void @stream(i64 %count) {{
+entry:
+  %sink = alloca {vector}, align 64
+{start}
+  br label %loop
+loop:
+  %n = phi i64 [ 0, %entry ], [ %next, %loop ]
+{phis}
+{steps}
+  %next = add i64 %n, 1
+  %more = icmp ult i64 %next, %count
+  br i1 %more, label %loop, label %end
+end:
+{stores}
+  ret void
+}}
+"""
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+    module = llvm.parse_assembly(source)
+    target = llvm.Target.from_default_triple().create_target_machine(
+        cpu=llvm.get_host_cpu_name(), features=llvm.get_host_cpu_features().flatten(), opt=2, jit=True
+    )
+    engine = llvm.create_mcjit_compiler(module, target)
+    engine.finalize_object()
+    function = ctypes.CFUNCTYPE(None, ctypes.c_int64)(engine.get_function_address("stream"))
+
+    def run(count: int) -> None:
+        assert engine is not None  # keeps the machine code alive
+        function(count)
+
+    return run
+
+
+def vector_rate(lanes: int) -> Callable[[], float]:
+    """Return a function that measures independent vector multiply-adds per second."""
+    stream = vector_operations(lanes)
+
+    def measure() -> float:
+        begin = time.perf_counter()
+        stream(100_000)
+        return 12 * 100_000 / (time.perf_counter() - begin)
+
+    return measure

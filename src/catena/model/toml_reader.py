@@ -1,0 +1,317 @@
+"""Reads catena's TOML format: checks every table, builds the model, and says of each error where in the file it is.
+
+What a file may say of a joint or a shape is read off the classes and functions themselves, so that a new one needs no line here.
+"""
+
+from __future__ import annotations
+
+import difflib
+import inspect
+import re
+import warnings
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import fields
+from functools import cached_property
+from typing import Any, NoReturn
+
+import msgspec
+import numpy as np
+
+from catena.errors import ModelError, ModelFileError
+from catena.model import values
+from catena.model.bodies import Body, Geometry, box, cylinder, point_mass, rod, sphere
+from catena.model.joints import JOINTS, Custom, Joint
+from catena.model.model import Model
+from catena.model.pose import Pose
+
+Vector = list[float]
+Numbers = float | list[float]
+Axis = str | list[float]
+Table = dict[str, Any]
+Place = tuple[str | int, ...]  # such as ("body", 2, "joint", "axis")
+
+
+class _Record(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
+    """What a table of a file may hold; other keys are errors."""
+
+
+class _FileRecord(_Record):
+    model: Table = msgspec.field(default_factory=dict)
+    body: list[Table] = msgspec.field(default_factory=list)
+
+
+class _ModelRecord(_Record):
+    name: str = "model"
+    gravity: Vector = msgspec.field(default_factory=list)
+    friction_speed: float = 0.0
+
+
+class _BodyRecord(_Record):
+    name: str
+    joint: Table
+    parent: str = "ground"
+    at: Vector | Table = msgspec.field(default_factory=list)
+    shape: Table = msgspec.field(default_factory=dict)
+    mass: float = 0.0
+    com: Vector = msgspec.field(default_factory=list)
+    inertia: list[float | list[float]] = msgspec.field(default_factory=list)
+    geometry: list[Table] = msgspec.field(default_factory=list)
+
+
+class _PoseRecord(_Record):
+    xyz: Vector = msgspec.field(default_factory=list)
+    rpy: Vector = msgspec.field(default_factory=list)
+    quat: Vector = msgspec.field(default_factory=list)
+    matrix: list[Vector] = msgspec.field(default_factory=list)
+
+
+class _GeometryRecord(_Record):
+    type: str
+    size: Vector
+    center: Vector = msgspec.field(default_factory=list)
+    axis: Axis = ""
+
+
+#: Types of the parameters of joints and shapes that are not one number.
+_TYPES: dict[str, Any] = {
+    "axis": Axis, "axis1": Axis, "axis2": Axis, "com": Vector, "at": Vector, **{option.name: Numbers for option in fields(Joint)}
+}  # fmt: skip
+
+#: The shapes that make bodies, and of those that can be looked at the parameters that are their sizes.
+SHAPES: dict[str, Callable[..., Body]] = {f.__name__: f for f in (rod, box, cylinder, sphere, point_mass)}
+SIZES = {"rod": ("length",), "box": ("x", "y", "z"), "cylinder": ("length", "radius"), "sphere": ("radius",)}
+
+
+def _record(function: Callable[..., Any]) -> type[msgspec.Struct]:
+    """Return the record of a table that holds a function's parameters and its name as `type`."""
+    entries: list[Any] = [("type", str)]
+    for name, parameter in inspect.signature(function).parameters.items():
+        entry = (name, _TYPES.get(name, float))
+        entries.append(entry if parameter.default is parameter.empty else (*entry, msgspec.UNSET))
+    return msgspec.defstruct(function.__name__, entries, bases=(_Record,), forbid_unknown_fields=True, kw_only=True)
+
+
+#: What the table of a joint or of a shape may hold, by its type.
+JOINT_RECORDS = {kind: _record(joint) for kind, joint in JOINTS.items() if joint is not Custom}
+SHAPE_RECORDS = {kind: _record(shape) for kind, shape in SHAPES.items()}
+
+_WORDS = {"float": "a number", "int": "a number", "str": "a string", "object": "a table", "array": "an array"}
+
+
+class Source:
+    """The text of a file, and where in it things stand."""
+
+    def __init__(self, file: str, content: bytes) -> None:
+        self.file = file
+        try:
+            text = content.decode("utf-8-sig")
+        except UnicodeDecodeError as error:
+            line = content.count(b"\n", 0, error.start) + 1
+            raise ModelFileError(f"{file}:{line}: byte 0x{content[error.start]:02x} is not UTF-8; save the file as UTF-8") from None
+        self.lines = text.split("\n")
+        self.data = self._decoded(text)
+
+    def _decoded(self, text: str) -> Table:
+        try:
+            return msgspec.toml.decode(text)
+        except msgspec.DecodeError as error:
+            # the parser says where in brackets: (at line 3, column 5) or (at end of document)
+            what, _, where = str(error).rstrip(")").rpartition(" (at ")
+            found = re.match(r"line (\d+), column (\d+)", where)
+            line = int(found[1]) if found else len("\n".join(self.lines).rstrip().split("\n"))
+            column = f" at column {found[2]}" if found else ""
+            raise ModelFileError(f"{self.file}:{line}: not TOML{column}: {what or error}; correct the line") from None
+        except ValueError:  # Python refuses to convert an integer of thousands of digits
+            raise ModelFileError(f"{self.file}: holds an integer with too many digits; write it as a decimal number") from None
+
+    def fail(self, place: Place, message: str) -> NoReturn:
+        """Raise the error of something at a place."""
+        raise ModelFileError(f"{self.where(place)}: {message}")
+
+    def where(self, place: Place) -> str:
+        """Return file, line and path of a place, such as `arm.toml:12: body[2].joint.axis of 'elbow'`."""
+        line = self._line(place)
+        where = f"{self.file}:{line}" if line else self.file
+        if not place:
+            return where
+        path = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in place).lstrip(".")
+        body = self.data["body"][place[1]] if place[0] == "body" and place[1:] else None
+        name = f" of '{body['name']}'" if isinstance(body, dict) and isinstance(body.get("name"), str) else ""
+        return f"{where}: {path}{name}"
+
+    def _line(self, place: Place) -> int | None:
+        """Return the line of a place, counted from 1, where the file is laid out in tables as usual."""
+        if not place:
+            return None
+        first, *rest = place
+        at, end = 0, len(self.lines)
+        if first == "body" and rest:
+            index = rest.pop(0)
+            if len(self._heads) != len(self.data["body"]) or not isinstance(index, int):
+                return None
+            at, end = (*self._heads[index : index + 2], end)[:2]
+        else:
+            rest.insert(0, first)
+        for step in rest:
+            if isinstance(step, str):
+                key = re.compile(rf"""([^#]*[\s{{,.\[])?["']?{re.escape(step)}["']?\s*[=.\]]""")
+                at = next((i for i in range(at, end) if key.match(self.lines[i])), at)
+        return at + 1
+
+    @cached_property
+    def _heads(self) -> list[int]:
+        """The lines at which the tables of the bodies begin."""
+        return [i for i, line in enumerate(self.lines) if re.match(r"\s*\[\[\s*body\s*\]\]", line)]
+
+    def check(self, table: Table, record: type[msgspec.Struct], place: Place) -> None:
+        """Refuse a table with missing or unknown keys, or values of the wrong kind."""
+        for steps, leaf in _leaves(table):
+            if isinstance(leaf, int) and not -(2**63) <= leaf < 2**63:
+                self.fail((*place, *steps), f"{_short(leaf)} has more than 64 bits; write it as a decimal number, such as 1e20")
+        try:
+            msgspec.convert(table, record)
+        except msgspec.ValidationError as error:
+            message, _, path = str(error).partition(" - at `$")
+            steps = tuple(int(index) if index else key for key, index in re.findall(r"\.(\w+)|\[(\d+)\]", path))
+            known = record.__struct_fields__
+            if missing := re.fullmatch(r"Object missing required field `(.*)`", message):
+                self.fail(place, f"key '{missing[1]}' is missing; add it")
+            if not steps and "unknown field" in message:
+                key = next(key for key in table if key not in known)
+                self.fail((*place, key), f"unknown key; {_choice(key, known)}")
+            value: Any = table
+            for step in steps:
+                value = value[step]
+            if expected := re.fullmatch(r"Expected `(.*)`, got `.*`", message):
+                kinds = " or ".join(dict.fromkeys(_WORDS.get(kind, kind) for kind in expected[1].split(" | ")))
+                self.fail((*place, *steps), f"{_short(value)} is not {kinds}; give {kinds}")
+            self.fail((*place, *steps), f"{_short(value)}: {message[:1].lower()}{message[1:]}; correct the value")
+
+    def build(self, place: Place, table: Mapping[str, Any], make: Callable[..., Any], *positional: Any, **named: Any) -> Any:
+        """Return `make(...)`; what it says of a value is said again with file and place."""
+        try:
+            with warnings.catch_warnings(record=True) as caught:
+                warnings.simplefilter("always")
+                result = make(*positional, **named)
+        except ModelError as error:
+            text = f" {error} "
+            named_first = min((key for key in table if f" {key} " in text), key=lambda key: text.index(f" {key} "), default=None)
+            self.fail(place if named_first is None else (*place, named_first), str(error))
+        for warning in caught:
+            warnings.warn(f"{self.where(place)}: {warning.message}", warning.category, stacklevel=5)
+        return result
+
+    def model(self) -> Model:
+        """Return the model of the file."""
+        self.check(self.data, _FileRecord, ())
+        self.data = {"model": {}, "body": [], **self.data}
+        head = self.data["model"]
+        self.check(head, _ModelRecord, ("model",))
+        model = self.build(("model",), head, Model, **head)
+        tables = self.data["body"]
+        for i, table in enumerate(tables):
+            self.check(table, _BodyRecord, ("body", i))
+        for i in self._order(tables):
+            place: Place = ("body", i)
+            table = tables[i]
+            joint = self._joint(table["joint"], (*place, "joint"))
+            body = self._body(table, place)
+            at = self._pose(table.get("at", (0.0, 0.0, 0.0)), (*place, "at"))
+            self.build(place, table, model.add, table["name"], body, joint, table.get("parent", "ground"), at)
+        return model
+
+    def _order(self, tables: list[Table]) -> list[int]:
+        """Return the bodies in the order of the file, but a parent that stands further down comes right before its first child."""
+        index: dict[str, int] = {}
+        for i, table in enumerate(tables):
+            if index.setdefault(table["name"], i) != i:
+                self.fail(("body", i, "name"), f"body[{index[table['name']]}] has this name already; give each body its own name")
+        order: dict[int, None] = {}
+        for i in range(len(tables)):
+            path: dict[int, None] = {}
+            k = i
+            while k not in order:
+                if k in path:
+                    names = [tables[j]["name"] for j in path]
+                    cycle = " -> ".join(f"'{name}'" for name in (*names[names.index(tables[k]["name"]) :], tables[k]["name"]))
+                    self.fail(("body", k, "parent"), f"the parents form a cycle, {cycle}; hang one of them on 'ground' or another body")
+                path[k] = None
+                parent = tables[k].get("parent", "ground")
+                if parent == "ground":
+                    break
+                if parent not in index:
+                    self.fail(("body", k, "parent"), f"no body is named {_short(parent)}; {_choice(parent, ('ground', *index))}")
+                k = index[parent]
+            order.update(dict.fromkeys(reversed(path)))
+        return list(order)
+
+    def _joint(self, table: Table, place: Place) -> Joint:
+        if table.get("type") == "custom":
+            self.fail((*place, "type"), "a custom joint is made of Python code, which a file cannot hold; build this model in Python")
+        return self._typed("joint", table, place, JOINTS, JOINT_RECORDS)
+
+    def _typed(self, what: str, table: Table, place: Place, makers: Mapping[str, Any], records: dict[str, type[msgspec.Struct]]) -> Any:
+        """Return what the table's type makes of its other keys."""
+        if "type" not in table:
+            self.fail(place, f"key 'type' is missing; {_choice('', records)}")
+        kind = table["type"]
+        if not isinstance(kind, str) or kind not in records:
+            self.fail((*place, "type"), f"{_short(kind)} is no {what}; {_choice(kind, records)}")
+        self.check(table, records[kind], place)
+        return self.build(place, table, makers[kind], **{key: value for key, value in table.items() if key != "type"})
+
+    def _body(self, table: Table, place: Place) -> Body:
+        own = {key: table[key] for key in ("mass", "com", "inertia", "geometry") if key in table}
+        if "shape" in table:
+            if own:
+                self.fail((*place, "shape"), f"both 'shape' and {', '.join(map(repr, own))} are given; a shape says all of these, give one")
+            return self._typed("shape", table["shape"], (*place, "shape"), SHAPES, SHAPE_RECORDS)
+        if "mass" not in own:
+            self.fail(place, "neither 'mass' nor 'shape' is given; give one of them")
+        if "inertia" in own and np.shape(np.array(own["inertia"], dtype=object)) == (3,):
+            own["inertia"] = self.build(place, own, lambda: np.diag(values.array("body inertia", own["inertia"], (3,))))
+        own["geometry"] = tuple(self._geometry(g, (*place, "geometry", i)) for i, g in enumerate(own.get("geometry", ())))
+        return self.build(place, own, Body, **own)
+
+    def _geometry(self, table: Table, place: Place) -> Geometry:
+        self.check(table, _GeometryRecord, place)
+        kind = table["type"]
+        if kind not in SIZES:
+            self.fail((*place, "type"), f"{_short(kind)} is no shape to look at; {_choice(kind, SIZES)}")
+
+        def make() -> Geometry:
+            size = values.array("geometry size", table["size"], (len(SIZES[kind]),)).tolist()
+            center = values.array("geometry center", table.get("center", (0.0, 0.0, 0.0)), (3,))
+            axis = values.direction("geometry axis", table.get("axis", "z"))
+            sizes = tuple(values.number("geometry size", extent, above=0.0) for extent in size)
+            return Geometry(kind, sizes, tuple(center.tolist()), axis)
+
+        return self.build(place, table, make)
+
+    def _pose(self, at: Any, place: Place) -> Pose:
+        if isinstance(at, dict):
+            self.check(at, _PoseRecord, place)
+            return self.build(place, at, Pose, **at)
+        return self.build(place, {}, Pose, at)
+
+
+def _leaves(value: Any) -> Iterator[tuple[Place, Any]]:
+    """Yield what tables and arrays are made of, each with its place in them."""
+    if isinstance(value, (dict, list)):
+        for step, entry in value.items() if isinstance(value, dict) else enumerate(value):
+            for steps, leaf in _leaves(entry):
+                yield (step, *steps), leaf
+    else:
+        yield (), value
+
+
+def _choice(given: Any, known: Collection[str]) -> str:
+    """Return the remedy for a name that is not among the known."""
+    near = difflib.get_close_matches(given, list(known), n=1) if isinstance(given, str) else []
+    names = ", ".join(f"'{name}'" for name in list(known)[:30]) + (", …" if len(known) > 30 else "")
+    return f"did you mean '{near[0]}'? Choose from {names}" if near else f"choose from {names}"
+
+
+def _short(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."

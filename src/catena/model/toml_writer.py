@@ -1,0 +1,130 @@
+"""Writes catena's TOML format: what `toml_reader` reads, as short as it can be said without losing a digit."""
+
+from __future__ import annotations
+
+import inspect
+import json
+from dataclasses import fields
+from typing import Any
+
+import numpy as np
+
+from catena.errors import ModelError
+from catena.model import values
+from catena.model.bodies import Body, Geometry
+from catena.model.joints import JOINTS, Joint
+from catena.model.model import Link, Model
+from catena.model.pose import Pose
+from catena.model.toml_reader import JOINT_RECORDS, SHAPES, SIZES, Table
+
+
+def text(model: Model) -> str:
+    """Return a model as TOML."""
+    head = {"name": model.name, "gravity": model.gravity, "friction_speed": model.friction_speed}
+    parts = ["[model]", *_lines(head)]
+    for link in model.links:
+        parts += ["", "[[body]]", *_lines(_link_table(link))]
+    return "\n".join([*parts, ""])
+
+
+def _lines(table: Table) -> list[str]:
+    return [f"{key} = {_value(value)}" for key, value in table.items()]
+
+
+def _value(value: Any) -> str:
+    """Return a value as TOML."""
+    if isinstance(value, str):
+        return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+    if isinstance(value, dict):
+        return f"{{ {', '.join(_lines(value))} }}"
+    if isinstance(value, (list, tuple, np.ndarray)):
+        return f"[{', '.join(_value(entry) for entry in value)}]"
+    return repr(float(value))
+
+
+def _link_table(link: Link) -> Table:
+    try:
+        table: Table = {"name": link.name, "parent": link.parent}
+        if not np.array_equal(link.at.matrix(), np.eye(4)):
+            table["at"] = _pose_value(link.at)
+        table |= _body_table(link.body)
+        table["joint"] = _joint_table(link.joint)
+        return table
+    except ModelError as error:
+        raise ModelError(f"body '{link.name}': {error}") from None
+
+
+def _pose_value(pose: Pose) -> Any:
+    """Return a pose as a translation, with roll, pitch and yaw where they say the rotation to the last digits, or a matrix."""
+    R = pose.R
+    if np.array_equal(R, np.eye(3)):
+        return pose.p
+    across = float(np.hypot(R[0, 0], R[1, 0]))
+    roll, yaw = (np.arctan2(R[2, 1], R[2, 2]), np.arctan2(R[1, 0], R[0, 0])) if across > 1e-9 else (np.arctan2(-R[1, 2], R[1, 1]), 0.0)
+    rpy = (roll, np.arctan2(-R[2, 0], across), yaw)
+    exact = np.abs(Pose(rpy=rpy).R - R).max() <= 4e-16
+    return {"xyz": pose.p, **({"rpy": rpy} if exact else {"matrix": R})}
+
+
+def _body_table(body: Body) -> Table:
+    shaped = _shape_table(body)
+    if shaped is not None:
+        return {"shape": shaped}
+    table: Table = {"mass": body.mass}
+    if any(body.com):
+        table["com"] = body.com
+    if body.inertia.any():
+        moments = body.inertia.diagonal()
+        table["inertia"] = moments if np.array_equal(np.diag(moments), body.inertia) else body.inertia
+    if body.geometry:
+        table["geometry"] = [_geometry_table(g) for g in body.geometry]
+    return table
+
+
+def _shape_table(body: Body) -> Table | None:
+    """Return the shape that makes exactly this body, if there is one."""
+    if len(body.geometry) != 1 or body.geometry[0].kind not in SIZES:
+        return None
+    look = body.geometry[0]
+    shape = SHAPES[look.kind]
+    table = dict(zip(SIZES[look.kind], look.size, strict=False)) | {"mass": body.mass}
+    parameters = inspect.signature(shape).parameters
+    if "axis" in parameters:
+        table["axis"] = _axis(look.axis)
+    if "com" in parameters and any(body.com):
+        table["com"] = body.com
+    try:
+        made = shape(**table)
+    except (ModelError, TypeError):
+        return None
+    same = made.com == body.com and np.array_equal(made.inertia, body.inertia) and made.geometry == body.geometry
+    return {"type": look.kind, **table} if same else None
+
+
+def _geometry_table(look: Geometry) -> Table:
+    if look.kind not in SIZES or len(look.size) != len(SIZES[look.kind]):
+        raise ModelError(f"geometry '{look.kind}' of size {look.size} cannot be saved; use one of {', '.join(SIZES)}")
+    return {"type": look.kind, "size": look.size, "center": look.center, "axis": _axis(look.axis)}
+
+
+def _joint_table(joint: Joint) -> Table:
+    if joint.kind not in JOINT_RECORDS or type(joint) is not JOINTS[joint.kind]:
+        raise ModelError(f"a {joint.kind} joint is made of Python code, which a file cannot hold; keep this model in Python")
+    plain = type(joint)()
+    table: Table = {"type": joint.kind}
+    for f in sorted(fields(joint), key=lambda f: f.name in Joint.__dataclass_fields__):  # the joint's own parameters first
+        value = getattr(joint, f.name)
+        if f.name.startswith("axis"):
+            table[f.name] = _axis(value)
+        elif value != getattr(plain, f.name):
+            alike = isinstance(value, tuple) and len(set(value)) == 1 and (f.name != "rest" or joint.nq == 1)
+            table[f.name] = value[0] if alike else value
+    return table
+
+
+def _axis(axis: Any) -> Any:
+    """Return an axis by its letter where it has one."""
+    for letter in ("x", "y", "z", "-x", "-y", "-z"):
+        if tuple(axis) == values.direction("axis", letter):
+            return letter
+    return tuple(axis)

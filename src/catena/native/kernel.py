@@ -1,0 +1,171 @@
+"""The kernel: a compiled graph, called like a NumPy function."""
+
+from __future__ import annotations
+
+import pickle
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from functools import cached_property
+from typing import Any, NoReturn
+
+from catena.errors import ArgumentError
+from catena.graph import Graph, Port, partition
+from catena.native import arguments, lower, machine, passes, tables, ufunc
+
+#: Graphs up to this many nodes become one block. Beyond it regions run faster (their code stays in the processor's cache of decoded
+#: instructions), compile in less time than linear in the size of the mechanism, and serve mechanisms of any size.
+MERGE = 1500
+
+#: Regions of more nodes than this are cut: a block takes longer than linear to compile.
+LARGEST = 3000
+
+
+class Kernel:
+    """A compiled function of arrays, made by `compile_graph`. Calls broadcast over leading axes like NumPy's own functions.
+
+    Where a call fails, the arguments are examined and an `ArgumentError` names the one at fault. Results that are not finite stay in the
+    output of their state, without a warning. Kernels may be called from any number of threads.
+
+    >>> import numpy as np
+    >>> from catena.graph import Trace
+    >>> trace = Trace("spring")
+    >>> x, v = trace.input("x", (2,)), trace.input("v", (2,))
+    >>> spring = compile_graph(trace.graph(force=-3.0 * x - 0.5 * v))
+    >>> spring([1.0, 0.0], [0.0, 2.0])
+    array([-3., -1.])
+    >>> spring(x=np.ones((5, 1, 2)), v=np.zeros((4, 2))).shape
+    (5, 4, 2)
+    >>> spring.signature
+    '(x: 2), (v: 2) -> (force: 2)'
+    """
+
+    def __init__(
+        self,
+        graph: Graph,
+        method: str = "",
+        references: tuple[str, ...] = (),
+        trace_seconds: float = 0.0,
+        function: Callable[..., Any] | None = None,
+    ) -> None:
+        started = time.perf_counter()
+        host = machine.host()
+        self.graph = graph
+        self.name = graph.name
+        self.method = method
+        self.references = references
+        self.function = function
+        self.inputs: tuple[Port, ...] = graph.inputs
+        self.outputs: tuple[Port, ...] = graph.outputs
+        self.lanes = host.lanes
+        self.merged = len(graph.nodes) <= MERGE
+        program = partition(graph if self.merged else _cut(graph), merge=self.merged)
+        if self.merged:
+            program = passes.lift(program)
+        program, angles = passes.hoist(program, sum(port.size for port in graph.inputs))
+        self.program = program
+        self.blocks, self.calls = len(program.blocks), len(program.calls)
+        self.llvm = lower.write(
+            program, graph.inputs, graph.outputs, lanes=host.lanes, streams=host.streams, merged=self.merged, x86=host.x86
+        )
+        names = tuple(f"block{i}" for i in range(self.blocks))
+        lowered = time.perf_counter()
+        code, seconds, self.cached = machine.compiled(self.llvm, (*names, "loop"))
+        data, kept = tables.tables(program, angles, graph, [code.addresses[name] for name in names], host)
+        self.ufunc = ufunc.gufunc(graph.name, code.addresses["loop"], data, graph.inputs, graph.outputs, (code, kept))
+        self.seconds: dict[str, float] = {"trace": trace_seconds, "lower": lowered - started, **seconds}
+        self._count = len(graph.inputs)
+        self._run: Callable[..., Any] = self.ufunc
+        if not all(port.size for port in (*graph.inputs, *graph.outputs)):
+            self._run = arguments.with_empty(self.ufunc, graph.inputs, graph.outputs)
+
+    def __call__(self, *arrays: Any, out: Any = None, **named: Any) -> Any:
+        """Return the outputs for arrays given in the order of `inputs`, or by name; `out=` takes the array, or arrays, to write to."""
+        if named or len(arrays) != self._count:
+            arrays = arguments.ordered(self.name, self.inputs, arrays, named)
+        try:
+            return self._run(*arrays) if out is None else self._run(*arrays, out=out)
+        except Exception as error:
+            self._explain(error, arrays, out)
+
+    def _explain(self, error: Exception, arrays: tuple, out: Any) -> NoReturn:
+        """Raise what went wrong in terms of this kernel's arguments."""
+        memory = error if isinstance(error, MemoryError) else error.__cause__
+        if isinstance(memory, MemoryError) and not memory.args:  # raised inside the loop, without words
+            raise MemoryError(f"kernel '{self.name}': no memory for the scratch space of {self.lanes} states") from None
+        if isinstance(error, (ArgumentError, MemoryError)):
+            raise error
+        raise arguments.explained(self.name, self.inputs, self.outputs, arrays, out, error) from error
+
+    @property
+    def operations(self) -> dict[str, int]:
+        """Number of operations by kind: add, mul, div, sqrt, trig, …; a sine and a cosine of one argument count two."""
+        return self.graph.operations
+
+    @property
+    def signature(self) -> str:
+        """Names and core shapes of the arguments and results."""
+        return f"{arguments.described(self.inputs)} -> {arguments.described(self.outputs)}"
+
+    @cached_property
+    def assembly(self) -> str:
+        """The machine code as text, compiled anew."""
+        return machine.assembly(self.llvm)
+
+    def cite(self) -> str:
+        """Return the sources of the method, one a line."""
+        return "\n".join(self.references)
+
+    def __repr__(self) -> str:
+        method = f" by {self.method}" if self.method else ""
+        blocks = "1 block" if self.merged else f"{self.blocks} blocks, {self.calls} calls"
+        made = "from the cache" if self.cached else f"compiled in {self.seconds['optimise'] + self.seconds['compile']:.2f} s"
+        return (
+            f"<Kernel {self.name}{method}: {self.signature}; {sum(self.operations.values())} operations, "
+            f"{self.lanes} lanes, {blocks}, {made}>"
+        )
+
+    # a kernel never changes: copies are the kernel itself, a pickle carries the graph and compiles (or finds) the code where it lands
+    def __copy__(self) -> Kernel:
+        return self
+
+    def __deepcopy__(self, memo: dict) -> Kernel:
+        return self
+
+    def __reduce__(self) -> tuple:
+        function = self.function
+        try:
+            pickle.dumps(function)
+        except Exception:  # a function defined inside another, which pickle cannot name
+            function = None
+        return Kernel, (self.graph, self.method, self.references, self.seconds["trace"], function)
+
+
+def _cut(graph: Graph) -> Graph:
+    """Return the graph with marks inside the regions that are too large for one block."""
+    marks = [mark for region in graph.regions for mark in range(region.start, region.stop, LARGEST)]
+    return replace(graph, marks=tuple(marks))
+
+
+def compile_graph(
+    graph: Graph,
+    *,
+    method: str = "",
+    references: tuple[str, ...] = (),
+    trace_seconds: float = 0.0,
+    function: Callable[..., Any] | None = None,
+) -> Kernel:
+    """Return the kernel of a graph.
+
+    `method` and `references` say which formulation made the graph, `function` is its untraced Python function; the kernel carries them.
+
+    >>> import numpy as np
+    >>> from catena.graph import Trace
+    >>> trace = Trace("circle")
+    >>> angle = trace.input("angle")
+    >>> circle = compile_graph(trace.graph(x=np.cos(angle), y=np.sin(angle)))
+    >>> x, y = circle(np.linspace(0.0, 1.0, 5))
+    >>> bool(np.allclose(x * x + y * y, 1.0))
+    True
+    """
+    return Kernel(graph, method, references, trace_seconds, function)

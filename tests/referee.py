@@ -1,0 +1,286 @@
+"""An independent referee: dynamics in maximal coordinates, solved densely.
+
+Every named body, welded ones too, has six coordinates of its own: the angular velocity and the velocity of its frame's origin, in the
+world's axes. Every joint keeps its wrench and its rates as unknowns, and says in the user's frames how its child moves against its parent.
+Newton's law for the bodies, the joints' kinematics and the joints' forces make one linear system:
+
+    M A - K^T W    = f            bodies      (A: accelerations, W: wrenches of the joints on their children)
+    K A - S vdot   = gamma        kinematics
+    S^T W + J vdot = tau          joint forces (J: armatures)
+
+Nothing of catena's spatial algebra, frames or derivatives is used: poses are written out here joint by joint, S comes from them by complex
+steps, and the rate of S by differences of eighth order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+import catena as ct
+from catena.model import Joint
+
+COMPLEX_STEP = 1e-100
+DIFFERENCE_STEP = 0.005
+
+
+def relative(a: Any, b: Any, scale: float = 0.0) -> float:
+    """Return the largest difference between two arrays, relative to the largest entry of both (or to a larger scale)."""
+    a, b = np.asarray(a, dtype=float), np.asarray(b, dtype=float)
+    assert a.shape == b.shape, f"shapes {a.shape} and {b.shape}"
+    if a.size == 0:
+        return 0.0
+    size = max(np.abs(a).max(), np.abs(b).max(), scale)
+    return float(np.abs(a - b).max() / size) if size else 0.0
+
+
+def derivative(function: Callable[[float], Any], step: float = DIFFERENCE_STEP) -> Any:
+    """Return the derivative at 0 by differences of eighth order."""
+    weights = (4.0 / 5.0, -1.0 / 5.0, 4.0 / 105.0, -1.0 / 280.0)
+    return sum(w * (function((i + 1) * step) - function(-(i + 1) * step)) for i, w in enumerate(weights)) / step
+
+
+def hat(a: Any) -> np.ndarray:
+    """Return the matrix of a x."""
+    return np.array([[0.0 * a[0], -a[2], a[1]], [a[2], 0.0 * a[0], -a[0]], [-a[1], a[0], 0.0 * a[0]]])
+
+
+def turn(axis: Any, angle: Any) -> np.ndarray:
+    """Return the rotation matrix of an angle about a unit axis, by Rodrigues' formula."""
+    u = hat(np.asarray(axis, dtype=float))
+    return np.eye(3) + np.sin(angle) * u + (1.0 - np.cos(angle)) * (u @ u)
+
+
+def quaternion_matrix(q: Any) -> np.ndarray:
+    """Return the rotation matrix of a quaternion (w, x, y, z)."""
+    w, u = q[0], np.asarray(q[1:])
+    return (w * w - u @ u) * np.eye(3) + 2.0 * np.outer(u, u) + 2.0 * w * hat(u)
+
+
+def planar_axes(normal: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Return the directions of x and y of a Planar joint."""
+    n = np.asarray(normal)
+    x = np.eye(3)[(int(np.argmax(np.abs(n))) + 1) % 3]
+    x = x - (x @ n) * n
+    x = x / np.linalg.norm(x)
+    return x, np.cross(n, x)
+
+
+def joint_pose(joint: Joint, q: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Return rotation and origin of the child's frame in the joint frame, as DESIGN §3 says; q may be complex."""
+    o, one = np.zeros(3), np.eye(3)
+    match joint:
+        case ct.Fixed():
+            return one, o
+        case ct.Revolute():
+            return turn(joint.axis, q[0]), o
+        case ct.Prismatic():
+            return one, q[0] * np.array(joint.axis)
+        case ct.Helical():
+            return turn(joint.axis, q[0]), joint.pitch * q[0] * np.array(joint.axis)
+        case ct.Cylindrical():
+            return turn(joint.axis, q[0]), q[1] * np.array(joint.axis)
+        case ct.Universal():
+            return turn(joint.axis1, q[0]) @ turn(joint.axis2, q[1]), o
+        case ct.Planar():
+            x, y = planar_axes(joint.axis)
+            return turn(joint.axis, q[2]), q[0] * x + q[1] * y
+        case ct.Spherical():
+            return quaternion_matrix(q), o
+        case ct.Free():
+            return quaternion_matrix(q[3:]), np.asarray(q[:3])
+        case ct.Custom():
+            value = joint.function(np.asarray(q))
+            if isinstance(value, tuple):
+                return np.asarray(value[0]), np.asarray(value[1])
+            return np.asarray(value)[:3, :3], np.asarray(value)[:3, 3]
+    raise NotImplementedError(joint)
+
+
+def joint_matrix(joint: Joint, q: np.ndarray) -> np.ndarray:
+    """Return S: rates to the twist of the child against its parent, at the child's origin in the child's axes."""
+    if isinstance(joint, ct.Spherical):
+        return np.eye(6)[:, :3]
+    if isinstance(joint, ct.Free):
+        return np.eye(6)
+    columns = []
+    for direction in np.eye(joint.nq):
+        R, p = joint_pose(joint, q + 1j * COMPLEX_STEP * direction)
+        rate = R.real.T @ np.imag(R) / COMPLEX_STEP
+        columns.append(np.array([rate[2, 1], rate[0, 2], rate[1, 0], *(R.real.T @ np.imag(p) / COMPLEX_STEP)]))
+    return np.array(columns).reshape(-1, 6).T
+
+
+def joint_bias(joint: Joint, q: np.ndarray, v: np.ndarray) -> np.ndarray:
+    """Return dS/dt v at constant rates."""
+    if isinstance(joint, (ct.Spherical, ct.Free, ct.Fixed)):
+        return np.zeros(6)
+    return derivative(lambda t: joint_matrix(joint, q + t * v) @ v)
+
+
+def rotation_vector(R: np.ndarray) -> np.ndarray:
+    """Return the rotation vector of a rotation less than half a turn."""
+    axis = np.array([R[2, 1] - R[1, 2], R[0, 2] - R[2, 0], R[1, 0] - R[0, 1]])
+    sine, cosine = 0.5 * np.linalg.norm(axis), 0.5 * (np.trace(R) - 1.0)
+    return axis * (np.arctan2(sine, cosine) / (2.0 * sine) if sine > 0.0 else 0.5)
+
+
+def deflection(joint: Joint, q: np.ndarray) -> np.ndarray:
+    """Return how far a joint is from rest, along its rates."""
+    rest = joint.neutral() if joint.rest is None else np.array(joint.rest)
+    if isinstance(joint, ct.Spherical):
+        return rotation_vector(quaternion_matrix(rest).T @ quaternion_matrix(q))
+    if isinstance(joint, ct.Free):
+        R = quaternion_matrix(q[3:])
+        return np.concatenate([rotation_vector(quaternion_matrix(rest[3:]).T @ R), R.T @ (q[:3] - rest[:3])])
+    return q - rest
+
+
+class Motion(NamedTuple):
+    """What the referee knows of every body at a state, in the world's axes."""
+
+    R: list[np.ndarray]
+    p: list[np.ndarray]
+    omega: list[np.ndarray]
+    v: list[np.ndarray]
+
+
+class Referee:
+    """A model in maximal coordinates."""
+
+    def __init__(self, m: ct.Model) -> None:
+        self.m = m
+        self.links = m.links
+        self.index = {link.name: i for i, link in enumerate(self.links)}
+        self.parent = [self.index.get(link.parent, -1) for link in self.links]
+        self.n = len(self.links)
+        self.q_at, self.v_at = [], []
+        at_q = at_v = 0
+        for link in self.links:
+            self.q_at.append(slice(at_q, at_q + link.joint.nq))
+            self.v_at.append(slice(at_v, at_v + link.joint.nv))
+            at_q, at_v = at_q + link.joint.nq, at_v + link.joint.nv
+        self.nv = at_v
+        self.gravity = np.array(m.gravity)
+        self.armature = self._options("armature")
+
+    def _options(self, name: str) -> np.ndarray:
+        return np.array([x for link in self.links for x in getattr(link.joint, name)], dtype=float)
+
+    def motion(self, q: np.ndarray, v: np.ndarray) -> Motion:
+        """Return poses and velocities of all bodies; the last entry is the ground's."""
+        n = self.n
+        R, p, omega, velocity = ([np.zeros(3)] * (n + 1) for _ in range(4))
+        R[-1] = np.eye(3)
+        for i, link in enumerate(self.links):
+            k = self.parent[i]
+            turned, moved = joint_pose(link.joint, q[self.q_at[i]])
+            R[i] = R[k] @ link.at.R @ turned
+            p[i] = p[k] + R[k] @ (link.at.p + link.at.R @ moved)
+            twist = joint_matrix(link.joint, q[self.q_at[i]]) @ v[self.v_at[i]]
+            omega[i] = omega[k] + R[i] @ twist[:3]
+            velocity[i] = velocity[k] + np.cross(omega[k], p[i] - p[k]) + R[i] @ twist[3:]
+        return Motion(R, p, omega, velocity)
+
+    def poses(self, q: np.ndarray) -> np.ndarray:
+        """Return the 4 x 4 poses of all bodies in the world."""
+        at = self.motion(q, np.zeros(self.nv))
+        result = np.tile(np.eye(4), (self.n, 1, 1))
+        result[:, :3, :3], result[:, :3, 3] = np.array(at.R[:-1]), np.array(at.p[:-1])
+        return result
+
+    def kinematics(self, q: np.ndarray, v: np.ndarray, at: Motion) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return K, S and gamma: every joint says K A - S vdot = gamma about the accelerations A of the bodies."""
+        K, S, gamma = np.eye(6 * self.n), np.zeros((6 * self.n, self.nv)), np.zeros(6 * self.n)
+        for i, link in enumerate(self.links):
+            rows, k = slice(6 * i, 6 * i + 6), self.parent[i]
+            local = joint_matrix(link.joint, q[self.q_at[i]])
+            twist, drift = local @ v[self.v_at[i]], joint_bias(link.joint, q[self.q_at[i]], v[self.v_at[i]])
+            turned = np.kron(np.eye(2), at.R[i])
+            S[rows, self.v_at[i]] = turned @ local
+            gamma[rows] = turned @ drift + np.concatenate([np.cross(at.omega[i], part) for part in (turned @ twist).reshape(2, 3)])
+            gamma[rows.start + 3 : rows.stop] += np.cross(at.omega[k], at.v[i] - at.v[k])
+            if k >= 0:
+                K[rows, 6 * k : 6 * k + 6] = -np.block([[np.eye(3), np.zeros((3, 3))], [-hat(at.p[i] - at.p[k]), np.eye(3)]])
+        return K, S, gamma
+
+    def inertias(self, at: Motion) -> tuple[np.ndarray, np.ndarray]:
+        """Return M and f: every body says M A = f + wrenches, at its origin."""
+        M, f = np.zeros((6 * self.n, 6 * self.n)), np.zeros(6 * self.n)
+        for i, link in enumerate(self.links):
+            rows, mass = slice(6 * i, 6 * i + 6), link.body.mass
+            rho, omega = at.R[i] @ np.array(link.body.com), at.omega[i]
+            about_com = at.R[i] @ link.body.inertia @ at.R[i].T
+            M[rows, rows] = np.block([[about_com - mass * hat(rho) @ hat(rho), mass * hat(rho)], [-mass * hat(rho), mass * np.eye(3)]])
+            force = mass * (self.gravity - np.cross(omega, np.cross(omega, rho)))
+            f[rows] = np.concatenate([np.cross(rho, force) - np.cross(omega, about_com @ omega), force])
+        return M, f
+
+    def passive(self, q: np.ndarray, v: np.ndarray) -> np.ndarray:
+        """Return the joints' own forces: springs, dampers and friction."""
+        stretch = np.concatenate([deflection(link.joint, q[self.q_at[i]]) for i, link in enumerate(self.links)])
+        friction = self._options("friction") * v / np.sqrt(v**2 + self.m.friction_speed**2)
+        return -self._options("damping") * v - self._options("stiffness") * stretch - friction
+
+    def forward(self, q: np.ndarray, v: np.ndarray, tau: np.ndarray) -> np.ndarray:
+        """Return vdot, from the dense system of all bodies and joints."""
+        return self.solve(q, v, tau)[0]
+
+    def solve(self, q: np.ndarray, v: np.ndarray, tau: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return vdot, the accelerations of the bodies (n, 6) and the wrenches of the joints on their children (n, 6)."""
+        at = self.motion(q, v)
+        K, S, gamma = self.kinematics(q, v, at)
+        M, f = self.inertias(at)
+        n, nv = 6 * self.n, self.nv
+        system = np.block([
+            [M, -K.T, np.zeros((n, nv))],
+            [K, np.zeros((n, n)), -S],
+            [np.zeros((nv, n)), S.T, np.diag(self.armature)],
+        ])  # fmt: skip
+        solution = np.linalg.solve(system, np.concatenate([f, gamma, tau + self.passive(q, v)]))
+        return solution[2 * n :], solution[:n].reshape(-1, 6), solution[n : 2 * n].reshape(-1, 6)
+
+    def jacobian(self, q: np.ndarray) -> np.ndarray:
+        """Return the matrix from v to the twists of all bodies, (n, 6, nv)."""
+        at = self.motion(q, np.zeros(self.nv))
+        K, S, _ = self.kinematics(q, np.zeros(self.nv), at)
+        return np.linalg.solve(K, S).reshape(self.n, 6, self.nv)
+
+    def mass_matrix(self, q: np.ndarray) -> np.ndarray:
+        """Return the mass matrix: the bodies' inertias, projected on the joints."""
+        M, _ = self.inertias(self.motion(q, np.zeros(self.nv)))
+        J = self.jacobian(q).reshape(6 * self.n, self.nv)
+        return J.T @ M @ J + np.diag(self.armature)
+
+    def inverse(self, q: np.ndarray, v: np.ndarray, vdot: np.ndarray) -> np.ndarray:
+        """Return the joint forces that give vdot."""
+        at = self.motion(q, v)
+        K, S, gamma = self.kinematics(q, v, at)
+        M, f = self.inertias(at)
+        A = np.linalg.solve(K, S @ vdot + gamma)
+        return S.T @ np.linalg.solve(K.T, M @ A - f) + self.armature * vdot - self.passive(q, v)
+
+    def energy(self, q: np.ndarray, v: np.ndarray) -> tuple[float, float]:
+        """Return the kinetic and the potential energy."""
+        at = self.motion(q, v)
+        kinetic, potential = 0.5 * self.armature @ v**2, 0.0
+        for i, link in enumerate(self.links):
+            mass, rho = link.body.mass, at.R[i] @ np.array(link.body.com)
+            speed, local = at.v[i] + np.cross(at.omega[i], rho), at.R[i].T @ at.omega[i]
+            kinetic += 0.5 * (mass * speed @ speed + local @ link.body.inertia @ local)
+            potential -= mass * self.gravity @ (at.p[i] + rho)
+            potential += 0.5 * np.array(link.joint.stiffness) @ deflection(link.joint, q[self.q_at[i]]) ** 2
+        return float(kinetic), float(potential)
+
+    def momentum(self, q: np.ndarray, v: np.ndarray) -> np.ndarray:
+        """Return the angular momentum about the world's origin and the linear momentum of all bodies."""
+        at = self.motion(q, v)
+        total = np.zeros(6)
+        for i, link in enumerate(self.links):
+            mass, rho = link.body.mass, at.R[i] @ np.array(link.body.com)
+            linear = mass * (at.v[i] + np.cross(at.omega[i], rho))
+            spin = at.R[i] @ link.body.inertia @ at.R[i].T @ at.omega[i]
+            total += np.concatenate([spin + np.cross(at.p[i] + rho, linear), linear])
+        return total

@@ -1,0 +1,140 @@
+"""The scripts in examples/ run from anywhere and print what is true; the built-in models are sound."""
+
+import os
+import re
+import subprocess
+import sys
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import catena as ct
+from catena.examples import EXAMPLES, gallery
+from catena.model.joints import JOINTS
+
+SCRIPTS = Path(__file__).parents[1] / "examples"
+
+
+def run(name, folder):
+    """Return what a script prints, run in another folder."""
+    done = subprocess.run(
+        [sys.executable, "-W", "error", str(SCRIPTS / name)],
+        cwd=folder, capture_output=True, text=True, timeout=300, env={**os.environ, "PYTHONIOENCODING": "utf-8"}, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def numbers(text):
+    return [float(x) for x in re.findall(r"-?\d+\.\d+(?:e[-+]\d+)?", text)]
+
+
+def pendulum(text):
+    by_catena, by_hand = numbers(text)
+    assert by_catena == by_hand == round(1.5 * 9.81, 3)
+
+
+def batch(text):
+    for method in ct.methods("forward_dynamics"):
+        assert re.search(rf"^{method} +[\d,]+ operations a state$", text, re.M)
+    assert text.endswith("10,000 states, largest relative difference below 1e-12: True\n")
+
+
+def joints(text):
+    shown = dict(re.findall(r"^(\w+) +q: (.*)$", text, re.M))
+    assert {*shown, "fixed"} == set(JOINTS)
+    vdot = {kind: [float(x) for x in row.split()] for kind, row in zip(shown, re.findall(r"vdot: \[(.*)\]", text), strict=True)}
+    down = 9.81 * np.array([np.sin(np.pi / 6), 0.0, -np.cos(np.pi / 6)])
+    assert vdot["prismatic"] == vdot["custom"] == [round(down[0], 3)]
+    assert vdot["cylindrical"] == [0.0, round(down[0], 3)]
+    assert vdot["planar"] == [round(down[0], 3), 0.0, 0.0]
+    assert vdot["free"] == [0.0, 0.0, 0.0, *down.round(3)]
+    moment = (0.2**2 + 0.1**2) / 12 + 0.1**2  # of the box about the joint, per kilogram
+    assert vdot["revolute"] == vdot["universal"][1:] == vdot["spherical"][1:2] == [round(-0.1 * down[2] / moment, 3)]
+    about_z = moment + 0.01**2
+    assert vdot["helical"] == [round(0.01 * down[2] / about_z, 3)]
+    assert "mass matrix [[4.]]" in text
+
+
+def inverse_dynamics(text):
+    errors = [float(x) for x in re.findall(r"off the path by (\S+) rad", text)]
+    # both poles at -10 1/s: the error is e0 (1 + 10 t) exp(-10 t), whatever the arm
+    expected = [0.05 * (1 + 10 * t) * np.exp(-10 * t) for t in (0.0, 0.5, 1.0, 1.5, 2.0)]
+    np.testing.assert_allclose(errors, expected, rtol=0.05)
+
+
+def custom_joint(text):
+    by_catena, by_hand, before, after = numbers(text)
+    assert by_catena == by_hand == round(-(0.8 * 0.3**2 + 9.81 * 0.8) / 1.64, 9)
+    assert before == after == round(0.05 * 0.3**2 * 1.64 + 0.1 * 9.81 * 0.32, 4)
+
+
+CHECKS = {f"{check.__name__}.py": check for check in (pendulum, batch, joints, inverse_dynamics, custom_joint)}
+
+
+def test_every_script_is_checked():
+    assert {path.name for path in SCRIPTS.glob("*.py")} == set(CHECKS)
+
+
+@pytest.mark.parametrize("name", CHECKS)
+def test_script_prints_what_is_true(name, tmp_path):
+    CHECKS[name](run(name, tmp_path))
+
+
+@pytest.mark.parametrize("name", ["joints.py", "batch.py"])
+def test_script_prints_the_same_twice(name, tmp_path):
+    assert run(name, tmp_path) == run(name, tmp_path)
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_model_is_named_like_its_entry_and_described(name):
+    make = EXAMPLES[name]
+    assert make().name == name
+    assert (make.__doc__ or "").startswith("Return ")
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_inverse_dynamics_undoes_forward_dynamics(name):
+    m = EXAMPLES[name]()
+    rng = np.random.default_rng(1)
+    q = np.array([m.random(rng) for _ in range(20)])
+    v, tau = rng.normal(size=(2, 20, m.nv))
+    vdot = ct.forward_dynamics(m)(q, v, tau)
+    force = np.abs(ct.bias_force(m)(q, v)).max() + 1.0
+    np.testing.assert_allclose(ct.inverse_dynamics(m)(q, v, vdot), tau, rtol=0, atol=1e-9 * force)
+
+
+def test_arm_is_as_described():
+    m = EXAMPLES["arm"]()
+    axes = [np.array(link.joint.axis) for link in m.links]
+    assert all(abs(a @ b) < 1e-12 for a, b in pairwise(axes))  # in turn along and across
+    for link in m.links:
+        products = link.body.inertia[np.triu_indices(3, 1)]
+        assert np.all(products != 0.0)
+    tip = ct.poses(m)(np.zeros(7))[-1, :3, 3] + [0, 0, 0.16]
+    assert np.linalg.norm(tip - [0, 0, 0.15]) == pytest.approx(1.2, abs=0.05)
+
+
+def test_humanoid_is_as_described():
+    m = EXAMPLES["humanoid"]()
+    assert sum(link.body.mass for link in m.links) == pytest.approx(72, abs=0.5)
+    assert {link.joint.kind for link in m.links} == {"free", "spherical", "universal", "revolute", "fixed"}
+    heights = dict(zip(m.body_names, ct.poses(m)(m.neutral())[:, 2, 3], strict=True))
+    assert heights["head"] + 0.13 + 0.11 - (heights["left foot"] - 0.075) == pytest.approx(1.8, abs=0.05)
+
+
+def test_top_on_its_tip_turns_upright_without_falling():
+    m = EXAMPLES["top"]()
+    vdot = ct.forward_dynamics(m)(m.neutral(), [0.0, 0.0, 50.0], np.zeros(3))
+    np.testing.assert_allclose(vdot, 0.0, atol=1e-12)
+
+
+def test_gallery_shows_every_joint_and_every_option():
+    links = gallery().links
+    assert {link.joint.kind for link in links} == set(JOINTS)
+    assert {link.joint.kind for link in gallery(custom=False).links} == set(JOINTS) - {"custom"}
+    for option in ("damping", "stiffness", "friction", "armature"):
+        assert any(any(getattr(link.joint, option)) for link in links), option
+    assert any(link.joint.rest is not None for link in links)

@@ -1,0 +1,493 @@
+"""A model and its file say the same; a file that cannot be read says where and why."""
+
+import contextlib
+import os
+import stat
+import warnings
+from dataclasses import fields
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import catena as ct
+from catena.examples import EXAMPLES, gallery
+from catena.model import files, toml_writer
+from catena.model.bodies import Geometry
+from catena.model.joints import JOINTS
+
+GOOD = """\
+# two links
+[model]
+name = "arms"
+gravity = [0, 0, -9.81]
+
+[[body]]
+name = "upper"
+shape = { type = "rod", length = 1.0, mass = 2.0 }
+joint = { type = "revolute", axis = "y" }
+
+[[body]]
+name = "lower"
+parent = "upper"
+at = [1.0, 0, 0]
+mass = 1.5
+com = [0.2, 0, 0]
+inertia = [0.1, 0.2, 0.2]
+[body.joint]
+type = "universal"
+damping = [0.1, 0.2]
+"""
+
+
+def assert_same(a, b):
+    """Two models agree in everything that a user said; directions and rotations to rounding, the rest to the last bit."""
+    assert (a.name, a.gravity, a.friction_speed) == (b.name, b.gravity, b.friction_speed)
+    assert [(link.name, link.parent) for link in a.links] == [(link.name, link.parent) for link in b.links]
+    for one, two in zip(a.links, b.links, strict=True):
+        np.testing.assert_array_equal(one.at.p, two.at.p)
+        np.testing.assert_allclose(one.at.R, two.at.R, rtol=0, atol=2e-15)
+        assert (one.body.mass, one.body.com) == (two.body.mass, two.body.com)
+        np.testing.assert_array_equal(one.body.inertia, two.body.inertia)
+        assert [(g.kind, g.size, g.center) for g in one.body.geometry] == [(g.kind, g.size, g.center) for g in two.body.geometry]
+        for g, h in zip(one.body.geometry, two.body.geometry, strict=True):
+            np.testing.assert_allclose(g.axis, h.axis, rtol=0, atol=1e-15)
+        assert type(one.joint) is type(two.joint)
+        for f in fields(one.joint):
+            x, y = getattr(one.joint, f.name), getattr(two.joint, f.name)
+            if f.name.startswith("axis") or (f.name == "rest" and x):
+                np.testing.assert_allclose(x, y, rtol=0, atol=1e-15 * (1.0 + np.abs(x).max()))
+            else:
+                assert x == y, f.name
+
+
+def round_trip(m, folder):
+    file = Path(folder, "model.toml")
+    m.save(file)
+    return ct.load(file)
+
+
+def read(text, folder):
+    """Return the model of a text, read from the file model.toml."""
+    file = Path(folder, "model.toml")
+    file.write_text(text, encoding="utf-8")
+    return ct.load(file)
+
+
+# --- round trips
+
+
+@pytest.mark.parametrize("name", [name for name in EXAMPLES if name != "gallery"])
+def test_example_survives_its_file(name, tmp_path):
+    assert_same(EXAMPLES[name](), round_trip(EXAMPLES[name](), tmp_path))
+
+
+def test_gallery_survives_its_file_but_for_the_custom_joint(tmp_path):
+    m = gallery(custom=False)
+    assert {link.joint.kind for link in m.links} == set(JOINTS) - {"custom"}
+    assert_same(m, round_trip(m, tmp_path))
+
+
+def test_saved_model_moves_like_the_original(tmp_path):
+    m = gallery(custom=False)
+    rng = np.random.default_rng(0)
+    q, v, tau = m.random(rng), rng.normal(size=m.nv), rng.normal(size=m.nv)
+    vdot = ct.forward_dynamics(m)(q, v, tau)
+    np.testing.assert_allclose(ct.forward_dynamics(round_trip(m, tmp_path))(q, v, tau), vdot, rtol=1e-12, atol=1e-12 * np.abs(vdot).max())
+
+
+_numbers = st.floats(-1e6, 1e6, allow_subnormal=False)
+_vectors = st.tuples(_numbers, _numbers, _numbers)
+_positive = st.floats(1e-6, 1e6)
+_axes = st.sampled_from(["x", "y", "z", "-x", "-y", "-z"]) | _vectors.filter(lambda a: max(map(abs, a)) > 1e-3)
+_rotations = st.tuples(*[st.floats(-1.0, 1.0)] * 4).filter(lambda q: np.linalg.norm(q) > 0.1).map(lambda q: np.array(q) / np.linalg.norm(q))
+_names = st.text(min_size=1, max_size=8).filter(lambda s: s.strip() and s != "ground" and s.isprintable() | ("\n" in s))
+
+
+@st.composite
+def _joints(draw):
+    kind = draw(st.sampled_from([joint for name, joint in JOINTS.items() if name != "custom"]))
+    plain = kind()
+    options = {}
+    for option in ("damping", "friction", "armature"):
+        if draw(st.booleans()):
+            options[option] = draw(_positive) if draw(st.booleans()) else draw(st.tuples(*[_positive] * plain.nv))
+    if draw(st.booleans()):
+        options["stiffness"] = draw(_positive)
+        if kind is ct.Spherical:
+            options["rest"] = tuple(draw(_rotations))
+        elif kind is ct.Free:
+            options["rest"] = (*draw(_vectors), *draw(_rotations))
+        else:
+            options["rest"] = draw(st.tuples(*[_numbers] * plain.nq))
+    own = {f.name for f in fields(kind)} - {f.name for f in fields(ct.Fixed)}
+    for name in sorted(own):
+        options[name] = draw(_numbers if name == "pitch" else _axes)
+    try:
+        return kind(**options)
+    except ct.ModelError:  # the axes of a universal joint happened to be parallel
+        return kind(**{name: value for name, value in options.items() if not name.startswith("axis")})
+
+
+@st.composite
+def _bodies(draw):
+    mass = draw(_positive)
+    shape = draw(st.sampled_from(["rod", "box", "cylinder", "sphere", "point", "body"]))
+    size, com = (draw(_positive) for _ in range(3)), draw(_vectors)
+    match shape:
+        case "rod":
+            return ct.rod(next(size), mass, draw(_axes))
+        case "box":
+            return ct.box(*size, mass, com)
+        case "cylinder":
+            return ct.cylinder(next(size), next(size), mass, draw(_axes), com)
+        case "sphere":
+            return ct.sphere(next(size), mass, com)
+        case "point":
+            return ct.point_mass(mass, com)
+    R = ct.Pose(quat=draw(_rotations)).R
+    a, b, c = size
+    looks = tuple(ct.sphere(1.0, 1.0, com).geometry) * draw(st.integers(0, 2))
+    return ct.Body(mass, com, R @ np.diag([b + c, a + c, a + b]) @ R.T, looks)
+
+
+_poses = (
+    st.builds(ct.Pose, _vectors)
+    | st.builds(lambda p, rpy: ct.Pose(p, rpy=rpy), _vectors, st.tuples(*[st.floats(-7.0, 7.0)] * 3))
+    | st.builds(lambda p, rpy: ct.Pose(p, rpy=rpy), _vectors, st.tuples(*[st.integers(-4, 4).map(lambda k: k * np.pi / 2)] * 3))
+    | st.builds(lambda p, quat: ct.Pose(p, quat=quat), _vectors, _rotations)
+)
+
+
+@st.composite
+def _models(draw):
+    m = ct.Model(draw(_names), draw(_vectors), draw(_positive))
+    for name in draw(st.lists(_names, max_size=5, unique=True)):
+        m.add(name, draw(_bodies()), draw(_joints()), draw(st.sampled_from(["ground", *m.body_names])), draw(_poses))
+    return m
+
+
+@settings(max_examples=150, deadline=None, derandomize=True)
+@given(_models())
+def test_random_model_survives_its_file(tmp_path_factory, m):
+    assert_same(m, round_trip(m, tmp_path_factory.mktemp("files")))
+
+
+@pytest.mark.parametrize("name", ['"', "\\", "a\nb", "\t", "\x7f", "\x01 é", "é", "机械臂", "🦾", "[[body]]", "# no comment", "'''", '"""'])
+def test_any_name_survives(name, tmp_path):
+    m = ct.Model(f"m{name}")
+    m.add(f"a{name}", ct.point_mass(1.0, at=(1, 0, 0)), ct.Revolute("y"))
+    m.add(f"b{name}", ct.point_mass(1.0, at=(1, 0, 0)), ct.Revolute("y"), parent=f"a{name}")
+    assert_same(m, round_trip(m, tmp_path))
+
+
+def test_shapes_are_saved_as_shapes_and_letters_as_letters(tmp_path):
+    m = read(GOOD, tmp_path)
+    text = toml_writer.text(m)
+    assert 'shape = { type = "rod", length = 1.0, mass = 2.0, axis = "x" }' in text
+    assert 'joint = { type = "revolute", axis = "y" }' in text
+    assert "inertia = [0.1, 0.2, 0.2]" in text
+    assert "damping = [0.1, 0.2]" in text
+
+
+def test_right_angles_are_saved_as_angles():
+    m = ct.Model()
+    for i, rpy in enumerate([(np.pi / 2, 0, 0), (0, np.pi / 2, 0), (0.1, -np.pi / 2, 0), (1.0, 2.0, 3.0)]):
+        m.add(f"b{i}", ct.point_mass(1.0), ct.Free(), at=ct.Pose((1, 2, 3), rpy=rpy))
+    assert toml_writer.text(m).count("rpy = [") == 4
+    assert "rpy = [1.5707963267948966, 0.0, 0.0]" in toml_writer.text(m).replace("-0.0", "0.0")
+
+
+# --- what a file may leave out, and its order
+
+
+def test_defaults_are_those_of_python(tmp_path):
+    m = read('[[body]]\nname = "a"\nmass = 1\njoint = { type = "free" }', tmp_path)
+    n = ct.Model()
+    n.add("a", ct.Body(1.0), ct.Free())
+    assert_same(m, n)
+    assert_same(read("", tmp_path), ct.Model())
+
+
+@pytest.mark.parametrize(
+    "rotation", ["quat = [1, 1, 0, 0]", "matrix = [[1, 0, 0], [0, 0, -1], [0, 1, 0]]", "rpy = [1.5707963267948966, 0, 0]"]
+)
+def test_rotations_can_be_said_in_three_ways(rotation, tmp_path):
+    m = read(f'[[body]]\nname = "a"\nat = {{ xyz = [1, 2, 3], {rotation} }}\nmass = 1\njoint = {{ type = "free" }}', tmp_path)
+    expected = ct.Pose((1, 2, 3), rpy=(np.pi / 2, 0, 0)).matrix()
+    np.testing.assert_allclose(m.links[0].at.matrix(), expected, atol=1e-15)
+
+
+def bodies(pairs):
+    return "".join(f'[[body]]\nname = "{name}"\nparent = "{parent}"\nmass = 1\njoint = {{ type = "free" }}\n' for name, parent in pairs)
+
+
+@pytest.mark.parametrize(("pairs", "order"), [
+    ([("a", "ground"), ("b", "a"), ("c", "ground")], "abc"),
+    ([("b", "a"), ("c", "ground"), ("a", "ground")], "abc"),
+    ([("d", "c"), ("c", "b"), ("b", "a"), ("a", "ground"), ("e", "d")], "abcde"),
+    ([("c", "ground"), ("a", "ground"), ("b", "c")], "cab"),
+])  # fmt: skip
+def test_parent_may_stand_below_its_child(pairs, order, tmp_path):
+    assert "".join(read(bodies(pairs), tmp_path).body_names) == order
+
+
+def test_long_chain_in_reverse_order(tmp_path):
+    count = 3000
+    pairs = [(f"b{i}", f"b{i - 1}" if i else "ground") for i in reversed(range(count))]
+    assert read(bodies(pairs), tmp_path).body_names == tuple(f"b{i}" for i in range(count))
+
+
+def test_byte_order_mark_and_windows_lines_are_read(tmp_path):
+    file = tmp_path / "model.toml"
+    file.write_bytes(b"\xef\xbb\xbf" + GOOD.replace("\n", "\r\n").encode())
+    assert_same(ct.load(file), read(GOOD, tmp_path))
+
+
+def test_path_may_be_a_string_or_a_path(tmp_path, monkeypatch):
+    read(GOOD, tmp_path)
+    monkeypatch.chdir(tmp_path)
+    assert_same(ct.load("model.toml"), ct.load(tmp_path / "model.toml"))
+
+
+# --- errors: what is replaced in the good file, and what the message says after the file's name
+
+ERRORS = [
+    # keys and kinds
+    ('name = "arms"', 'nmae = "arms"', ":3: model.nmae: unknown key; did you mean 'name'?"),
+    ("[model]", "[mdoel]", ":2: mdoel: unknown key; did you mean 'model'?"),
+    ('name = "arms"', "name = 3", ":3: model.name: 3 is not a string; give a string"),
+    ('name = "arms"', 'name = " "', ":3: model.name: model name ' ' is empty"),
+    ('name = "arms"', "friction_speed = 0", ":3: model.friction_speed: model friction_speed 0 is not above 0"),
+    ("[0, 0, -9.81]", "[0, 0]", ":4: model.gravity: model gravity [0, 0] has shape (2,); give 3 finite numbers"),
+    ("[0, 0, -9.81]", "[0, 0, inf]", ":4: model.gravity: model gravity [0, 0, inf] is not finite"),
+    ("[0, 0, -9.81]", '[0, 0, "g"]', ":4: model.gravity[2]: 'g' is not a number; give a number"),
+    ('name = "upper"\n', "", ":6: body[0]: key 'name' is missing; add it"),
+    ('joint = { type = "revolute", axis = "y" }\n', "", ":6: body[0] of 'upper': key 'joint' is missing; add it"),
+    ('parent = "upper"', 'praent = "upper"', ":13: body[1].praent of 'lower': unknown key; did you mean 'parent'?"),
+    # joints
+    ('"revolute"', '"revolut"', ":9: body[0].joint.type of 'upper': 'revolut' is no joint; did you mean 'revolute'? Choose from "),
+    ('"revolute"', "7", ":9: body[0].joint.type of 'upper': 7 is no joint; choose from 'revolute', "),
+    ('type = "revolute", ', "", ":9: body[0].joint of 'upper': key 'type' is missing; choose from 'revolute', "),
+    ('"revolute"', '"custom"', ":9: body[0].joint.type of 'upper': a custom joint is made of Python code"),
+    ('axis = "y"', 'axis = "w"', ":9: body[0].joint.axis of 'upper': revolute axis 'w' is unknown; give 'x', "),
+    ('axis = "y"', "axis = [0, 0, 0]", ":9: body[0].joint.axis of 'upper': revolute axis (0.0, 0.0, 0.0) has no direction"),
+    ('axis = "y"', "axis = 2", ":9: body[0].joint.axis of 'upper': 2 is not a string or an array"),
+    ('axis = "y"', 'axsi = "y"', ":9: body[0].joint.axsi of 'upper': unknown key; did you mean 'axis'?"),
+    ("[0.1, 0.2]", "[0.1, 0.2, 0.3]", ":20: body[1].joint.damping of 'lower': universal damping [0.1, 0.2, 0.3] has 3 entries"),
+    ("[0.1, 0.2]", "-1", ":20: body[1].joint.damping of 'lower': universal damping -1 is below 0"),
+    ("[0.1, 0.2]", "true", ":20: body[1].joint.damping of 'lower': True is not a number or an array"),
+    ("[0.1, 0.2]", '"0.1"', ":20: body[1].joint.damping of 'lower': '0.1' is not a number or an array"),
+    # bodies
+    ("mass = 1.5", "mass = -1.5", ":15: body[1].mass of 'lower': body mass -1.5 is below 0"),
+    ("mass = 1.5", "mass = 1" + "0" * 400, ":15: body[1].mass of 'lower': 10000000000000000000000"),
+    ("mass = 1.5\n", "", ":11: body[1] of 'lower': neither 'mass' nor 'shape' is given"),
+    ("[0.1, 0.2, 0.2]", "[0.1, 0.2, -0.2]", ":17: body[1].inertia of 'lower': body inertia"),
+    ("[0.1, 0.2, 0.2]", "[[1, 2, 3], [2, 1]]", ":17: body[1].inertia of 'lower': body inertia [[1, 2, 3], [2, 1]] is not made"),
+    ("[0.1, 0.2, 0.2]", "[[1, 2, 3], [4, 5, 6], [7, 8, 9]]", ":17: body[1].inertia of 'lower': body inertia"),
+    ("length = 1.0, ", "", ":8: body[0].shape of 'upper': key 'length' is missing"),
+    ("length = 1.0", "length = 0", ":8: body[0].shape.length of 'upper': rod length 0 is not above 0"),
+    ('"rod"', '"rot"', ":8: body[0].shape.type of 'upper': 'rot' is no shape; did you mean 'rod'?"),
+    ('name = "upper"', 'name = "upper"\nmass = 1', ":9: body[0].shape of 'upper': both 'shape' and 'mass' are given"),
+    ("mass = 1.5", 'mass = 1.5\ngeometry = [{ type = "mesh", size = [1] }]', ":16: body[1].geometry[0].type of 'lower': 'mesh' is no"),
+    ("mass = 1.5", 'mass = 1.5\ngeometry = [{ type = "box", size = [1] }]', ":16: body[1].geometry[0].size of 'lower': geometry size [1]"),
+    # places and parents
+    ("at = [1.0, 0, 0]", "at = [1.0, 0]", ":14: body[1].at of 'lower': pose xyz [1.0, 0] has shape (2,)"),
+    ("at = [1.0, 0, 0]", "at = { ypr = [1, 0, 0] }", ":14: body[1].at.ypr of 'lower': unknown key; "),
+    ("at = [1.0, 0, 0]", "at = { quat = [0, 0, 0, 0] }", ":14: body[1].at.quat of 'lower': pose quat [0, 0, 0, 0] has no direction"),
+    ("at = [1.0, 0, 0]", "at = { rpy = [0, 0, 0], quat = [1, 0, 0, 0] }", ":14: body[1].at of 'lower': pose: rpy="),
+    ('parent = "upper"', 'parent = "uper"', ":13: body[1].parent of 'lower': no body is named 'uper'; did you mean 'upper'?"),
+    ('parent = "upper"', 'parent = "lower"', ":13: body[1].parent of 'lower': the parents form a cycle, 'lower' -> 'lower'"),
+    ('name = "lower"', 'name = "upper"', ":12: body[1].name of 'upper': body[0] has this name already"),
+    ('name = "lower"', 'name = "ground"', ":12: body[1].name of 'ground': body 'ground': the ground is there already"),
+    ('name = "lower"', 'name = ""', ":12: body[1].name of '': body name '' is empty"),
+    # not TOML
+    ("mass = 1.5", "mass =", ":15: not TOML at column 7: "),
+    ("mass = 1.5", "mass = 1.5\nmass = 1.5", ": not TOML"),
+    ("damping = [0.1, 0.2]", "damping = [0.1, 0.2", ":20: not TOML: Unclosed array"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("old", "new", "message"), ERRORS)
+def test_error_names_file_place_and_remedy(old, new, message, tmp_path):
+    assert GOOD.count(old) == 1
+    with pytest.raises(ct.ModelFileError) as caught:
+        read(GOOD.replace(old, new), tmp_path)
+    text = str(caught.value).removeprefix(str(tmp_path / "model.toml"))
+    if message.startswith(": not TOML"):  # parsers differ in which line they name
+        assert ": not TOML" in text
+    else:
+        assert text.startswith(message)
+    assert "; " in text  # the remedy
+
+
+def test_cycle_is_named(tmp_path):
+    with pytest.raises(ct.ModelFileError, match=r"body\[2\]\.parent of 'b': the parents form a cycle, 'b' -> 'c' -> 'd' -> 'b';"):
+        read(bodies([("a", "ground"), ("x", "b"), ("b", "c"), ("c", "d"), ("d", "b")]), tmp_path)
+
+
+def test_place_is_named_without_a_line_where_tables_are_inline(tmp_path):
+    text = 'body = [\n  { name = "a", mass = 1, joint = { type = "free" } },\n  { name = "b", mass = -1, joint = { type = "free" } },\n]'
+    with pytest.raises(ct.ModelFileError, match=r"model\.toml: body\[1\]\.mass of 'b': body mass -1 is below 0"):
+        read(text, tmp_path)
+
+
+@pytest.mark.parametrize("text", ["body = 3", "model = 3", "body = [3]", "[body]\nname = 3"])
+def test_wrong_outline_is_an_error(text, tmp_path):
+    with pytest.raises(ct.ModelFileError, match=r"model\.toml:\d: (body|model)|model\.toml: body\[0\]"):
+        read(text, tmp_path)
+
+
+def test_warning_of_an_inertia_names_file_and_body(tmp_path):
+    with pytest.warns(ct.InertiaWarning, match=r"model\.toml:11: body\[1\] of 'lower': .* belongs to no real body"):
+        read(GOOD.replace("[0.1, 0.2, 0.2]", "[0.1, 0.1, 0.9]"), tmp_path)
+
+
+def test_file_that_is_not_there(tmp_path):
+    with pytest.raises(ct.ModelFileError, match=r"none\.toml: there is no such file; check the path"):
+        ct.load(tmp_path / "none.toml")
+
+
+def test_folder_is_no_file(tmp_path):
+    with pytest.raises(ct.ModelFileError, match=r"this is a folder; give a \.toml file"):
+        ct.load(tmp_path)
+
+
+@pytest.mark.parametrize("value", [None, 3, ["a.toml"]])
+def test_path_of_the_wrong_kind(value):
+    with pytest.raises(ct.ModelFileError, match="is not a path; give a string"):
+        ct.load(value)
+
+
+@pytest.mark.parametrize("name", ["arm.urdf", "arm.xml", "arm.yaml", "arm"])
+def test_other_formats_are_refused_by_name(name, tmp_path):
+    (tmp_path / name).write_text("<robot/>")
+    with pytest.raises(ct.ModelFileError, match=rf"{name}: .* reads and writes \.toml"):
+        ct.load(tmp_path / name)
+    with pytest.raises(ct.ModelFileError, match=rf"{name}: .* reads and writes \.toml"):
+        EXAMPLES["pendulum"]().save(tmp_path / name)
+    assert (tmp_path / name).read_text() == "<robot/>"
+
+
+def test_bytes_that_are_not_utf8(tmp_path):
+    file = tmp_path / "model.toml"
+    file.write_bytes(b'[model]\nname = "\xff"\n')
+    with pytest.raises(ct.ModelFileError, match=r"model\.toml:2: byte 0xff is not UTF-8; save the file as UTF-8"):
+        ct.load(file)
+
+
+def test_file_beyond_the_limit(tmp_path, monkeypatch):
+    monkeypatch.setattr(files, "LIMIT", 1 << 20)
+    with pytest.raises(ct.ModelFileError, match="holds more than 1 MiB"):
+        read("#" * ((1 << 20) + 1), tmp_path)
+    read("#" * (1 << 20), tmp_path)
+
+
+@pytest.mark.parametrize("text", ["a = " + "[" * 20_000, "a" + ".a" * 20_000 + " = 1"])
+def test_deep_nesting(text, tmp_path):
+    with pytest.raises(ct.ModelFileError, match="nested too deeply"):
+        read(text, tmp_path)
+
+
+def test_integer_of_thousands_of_digits(tmp_path):
+    with pytest.raises(ct.ModelFileError, match=r"with too many digits|has more than 64 bits"):
+        read("a = 1" + "0" * 5000, tmp_path)
+
+
+@settings(max_examples=150, deadline=None, derandomize=True)
+@given(st.data())
+def test_damaged_file_gives_a_model_or_an_error_of_catena(tmp_path_factory, data):
+    """Cut, doubled or overwritten text never ends in an exception of Python's own."""
+    start = data.draw(st.integers(0, len(GOOD)))
+    stop = data.draw(st.integers(start, min(len(GOOD), start + 30)))
+    junk = data.draw(st.sampled_from(["", '"', "[", "]", "{", "=", "nan", "-1", "[[body]]\n", "true", "'", "\n", "1979-05-27", "0x10"]))
+    text = GOOD[:start] + junk + GOOD[stop:]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ct.InertiaWarning)
+        with contextlib.suppress(ct.ModelFileError):
+            read(text, tmp_path_factory.mktemp("files"))
+
+
+# --- saving
+
+
+def test_custom_joint_cannot_be_saved_and_the_old_file_stays(tmp_path):
+    file = tmp_path / "model.toml"
+    file.write_text("old")
+    with pytest.raises(ct.ModelFileError, match=r"model\.toml: body 'cam': a custom joint is made of Python code, which a"):
+        gallery().save(file)
+    assert file.read_text() == "old"
+    assert os.listdir(tmp_path) == ["model.toml"]
+
+
+def test_unknown_geometry_cannot_be_saved(tmp_path):
+    m = ct.Model()
+    m.add("a", ct.Body(1.0, geometry=(Geometry("mesh", (1.0,)),)), ct.Free())
+    with pytest.raises(ct.ModelFileError, match=r"body 'a': geometry 'mesh' of size \(1\.0,\) cannot be saved"):
+        m.save(tmp_path / "model.toml")
+
+
+def test_name_that_utf8_cannot_hold(tmp_path):
+    with pytest.raises(ct.ModelFileError, match="cannot be written as UTF-8; rename it"):
+        ct.Model("\ud800").save(tmp_path / "model.toml")
+
+
+@pytest.mark.parametrize("step", ["fsync", "replace"])
+def test_failure_in_the_middle_keeps_the_old_file(step, tmp_path, monkeypatch):
+    file = tmp_path / "model.toml"
+    file.write_text("old")
+
+    def fail(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, step, fail)
+    with pytest.raises(ct.ModelFileError, match="cannot be written: no space left on device; nothing was changed"):
+        EXAMPLES["pendulum"]().save(file)
+    assert file.read_text() == "old"
+    assert os.listdir(tmp_path) == ["model.toml"]
+
+
+def test_interruption_in_the_middle_keeps_the_old_file(tmp_path, monkeypatch):
+    file = tmp_path / "model.toml"
+    file.write_text("old")
+
+    def interrupt(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(os, "fsync", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        EXAMPLES["pendulum"]().save(file)
+    assert file.read_text() == "old"
+    assert os.listdir(tmp_path) == ["model.toml"]
+
+
+def test_missing_folder_is_named(tmp_path):
+    with pytest.raises(ct.ModelFileError, match=r"make the folder '.*none' first"):
+        EXAMPLES["pendulum"]().save(tmp_path / "none" / "model.toml")
+
+
+@pytest.mark.skipif(os.name == "nt", reason="permissions and links of POSIX")
+def test_permissions_and_links_stay(tmp_path):
+    file, link = tmp_path / "model.toml", tmp_path / "link.toml"
+    file.write_text("old")
+    file.chmod(0o640)
+    link.symlink_to(file)
+    EXAMPLES["pendulum"]().save(link)
+    assert link.is_symlink()
+    assert stat.S_IMODE(file.stat().st_mode) == 0o640
+    assert ct.load(file).name == "pendulum"
+
+
+# --- the page that describes the format
+
+
+def test_files_in_the_documentation_can_be_read(tmp_path):
+    page = (Path(__file__).parents[1] / "docs" / "files.md").read_text(encoding="utf-8")
+    blocks = [block.split("```")[0] for block in page.split("```toml\n")[1:]]
+    assert len(blocks) >= 2
+    kinds = {link.joint.kind for block in blocks for link in read(block, tmp_path).links}
+    assert kinds == set(JOINTS) - {"custom"}
+    for kind in JOINTS:
+        assert f"`{kind}`" in page

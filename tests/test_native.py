@@ -1,0 +1,558 @@
+"""The compiled kernel agrees with the graph it was made of, state by state, however it is called."""
+
+import copy
+import ctypes
+import gc
+import math
+import pickle
+import threading
+import weakref
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from catena.errors import ArgumentError
+from catena.graph import Graph, Port, Trace, where
+from catena.graph import atan2 as traced_atan2
+from catena.graph.graph import _ARITY, _NUMPY
+from catena.native import Kernel, compile_graph, functions, kernel, machine, tables
+
+LANES = machine.host().lanes
+BATCHES = (0, 1, 2, LANES - 1, LANES, LANES + 1, 2 * LANES + 1, 1000)
+
+
+@pytest.fixture(autouse=True)
+def _no_disk(monkeypatch):
+    monkeypatch.setenv("CATENA_CACHE_DIR", "off")
+
+
+def by_regions(graph: Graph) -> Kernel:
+    """Return the kernel that a large graph would get."""
+    saved = kernel.MERGE
+    kernel.MERGE = -1
+    try:
+        return compile_graph(graph)
+    finally:
+        kernel.MERGE = saved
+
+
+def chain(length: int, seed: int = 0) -> Graph:
+    """Return a graph of like regions, with values that pass from each to the next and back, as in a recursion over bodies."""
+    numbers = np.random.default_rng(seed).uniform(0.5, 1.5, (length, 2))
+    trace = Trace("chain")
+    q, v = trace.input("q", (length,)), trace.input("v", (length,))
+    outward, kept = 0.1, []
+    for k in range(length):
+        trace.mark()
+        s, c = np.sin(q[k]), np.cos(q[k])
+        outward = c * outward + s * v[k] * numbers[k, 0] + 0.3 * numbers[k, 1]
+        kept.append((outward, s))
+    inward, results = 0.2, []
+    for k in reversed(range(length)):
+        trace.mark()
+        inward = kept[k][1] * inward + np.sqrt(1.0 + kept[k][0] ** 2) / (2.0 + inward * inward)
+        results.append(inward)
+    trace.mark()
+    return trace.graph(w=np.array(results[::-1], dtype=object), total=outward)
+
+
+@pytest.fixture(scope="module")
+def small() -> Kernel:
+    return compile_graph(chain(3))
+
+
+@pytest.fixture(scope="module")
+def large() -> Kernel:
+    """A kernel by regions whose scratch memory is too large for the stack."""
+    made = by_regions(chain(300))
+    assert made.blocks < 10 < made.calls
+    return made
+
+
+def assert_close(got: np.ndarray, expected: np.ndarray) -> None:
+    """Fused operations and another order of rounding are all that may differ."""
+    np.testing.assert_allclose(got, expected, rtol=1e-12, atol=1e-13)
+
+
+def states(length: int, *batch: int, seed: int = 1) -> tuple[np.ndarray, np.ndarray]:
+    q, v = np.random.default_rng(seed).uniform(-2.0, 2.0, (2, *batch, length))
+    return q, v
+
+
+# --- operations -------------------------------------------------------------------------------------------------------------------------
+
+CONDITIONS = ("lt", "le", "eq", "and", "or", "not")
+VALUES = st.one_of(
+    st.sampled_from([0.0, 1.0, -1.0, 2.0, 0.5, math.inf, -math.inf, math.nan, 1e6, -3e7, 1e22]),
+    st.floats(-100.0, 100.0, allow_subnormal=False),
+)
+
+
+@st.composite
+def graphs(draw) -> Graph:
+    """Return a graph of any operations whose outputs are all its numbers; a condition shows as 1 or 0."""
+    nodes: list[tuple] = [*(("input", i) for i in range(4)), ("const", 1.0), ("const", 0.0)]
+    nodes += [("const", draw(st.floats(-3.0, 3.0, allow_subnormal=False))) for _ in range(2)]
+    plain, truth = list(range(len(nodes))), []
+    for _ in range(draw(st.integers(3, 25))):
+        op = draw(st.sampled_from(sorted(_ARITY)))
+        if op in ("and", "or", "not", "select") and not truth:
+            op = "lt"
+        pools = [truth if op in ("and", "or", "not") or (op == "select" and i == 0) else plain for i in range(_ARITY[op])]
+        operands = [draw(st.sampled_from(pool)) for pool in pools]
+        (truth if op in CONDITIONS else plain).append(len(nodes))
+        nodes.append((op, *operands))
+        if op in CONDITIONS:
+            plain.append(len(nodes))
+            nodes.append(("select", len(nodes) - 1, 4, 5))
+    marks = tuple(sorted(draw(st.sets(st.integers(8, len(nodes)), max_size=4))))
+    return Graph("any", tuple(nodes), (Port("x", (3,)), Port("y", ())), (Port("all", (len(plain),)),), (tuple(plain),), marks).check()
+
+
+def check_operations(graph: Graph, results: np.ndarray) -> None:
+    """Compare every number with NumPy's result for the operands that the kernel itself computed."""
+    values = {i: results[:, k] for k, i in enumerate(graph.results[0])}
+    for i, node in enumerate(graph.nodes):
+        if node[0] in CONDITIONS:
+            values.setdefault(i, values.get(i + 1, np.zeros(0)))
+    with np.errstate(all="ignore"):
+        for i, (op, *operands) in enumerate(graph.nodes):
+            if op in ("const", "input"):
+                continue
+            given, got = [values[j] for j in operands], values[i]
+            expected = np.asarray(_NUMPY[op](*given), dtype=float)
+            sizes = [np.abs(x) for x in given]
+            # reciprocals may be shared between divisions, which costs range at the ends
+            usual = np.all([(x == 0) | ~np.isfinite(x) | ((x > 1e-150) & (x < 1e150)) for x in sizes], axis=0)
+            if op in ("add", "sub"):
+                room = 4e-16 * (sizes[0] + sizes[1])
+            elif op == "atan2":
+                room, usual = 1e-15 * np.abs(expected), usual & (given[0] != 0)  # the sign of zero is not kept
+            else:
+                room = 1e-15 * np.abs(expected) + (2e-16 if op in ("sin", "cos") else 0.0)
+            same = (np.abs(got - expected) <= room) | (got == expected) | (np.isnan(got) & np.isnan(expected)) | ~usual
+            if op == "div":
+                same |= (np.abs(expected) == math.inf) & (np.abs(got) == math.inf) & (given[1] == 0)
+            assert same.all(), (i, op, [x[~same] for x in given], got[~same], expected[~same])
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@given(graph=graphs(), data=st.data())
+def test_every_operation_equals_numpys(graph, data):
+    batch = data.draw(st.sampled_from([1, 3, LANES, 2 * LANES + 1]))
+    rows = data.draw(st.lists(st.lists(VALUES, min_size=4, max_size=4), min_size=batch, max_size=batch))
+    array = np.array(rows)
+    for made in (compile_graph(graph), by_regions(graph)):
+        values = made(array[:, :3], array[:, 3])
+        check_operations(graph, values)
+        for i in range(batch):
+            np.testing.assert_array_equal(made(array[i, :3], array[i, 3]), values[i], err_msg="a state depends on its neighbours")
+
+
+@pytest.mark.parametrize("op", sorted(_ARITY))
+def test_operation_equals_numpys_on_a_grid(op):
+    points = np.array([0.0, 0.5, -0.5, 1.0, -2.0, 3.75, 700.0, -1e5, math.inf, -math.inf, math.nan])
+    arity = _ARITY[op]
+    mesh = np.stack(np.meshgrid(*[points] * arity, indexing="ij"), axis=-1).reshape(-1, arity)
+    nodes = (*(("input", i) for i in range(arity)), (op, *range(arity)))
+    graph = Graph(op, nodes, (Port("x", (arity,)),), (Port("all", (arity + 1,)),), (tuple(range(arity + 1)),))
+    check_operations(graph, compile_graph(graph)(mesh))
+
+
+def test_smooth_graph_equals_evaluation():
+    graph = chain(20)
+    q, v = states(20, 1000)
+    for made in (compile_graph(graph), by_regions(graph)):
+        for got, expected in zip(made(q, v), graph.evaluate(q, v), strict=True):
+            assert_close(got, expected)
+
+
+@pytest.mark.parametrize("lanes", [2, 4, 8])
+@pytest.mark.parametrize("plain", [False, True], ids=["this processor", "its plainest ancestor"])
+def test_other_processors(lanes, plain, monkeypatch):
+    host = machine.host()._replace(lanes=lanes, x86=False)  # flags are cleared by the C library
+    if plain and machine.host().x86:
+        host = host._replace(processor="x86-64", features="")  # two lanes in a register, nothing fused
+    monkeypatch.setattr(machine, "host", lambda: host)
+    graph = chain(20)
+    q, v = states(20, 2 * lanes + 1)
+    q[1], q[2], v[3] = 1e9, functions.REACH, math.nan
+    for made in (compile_graph(graph), by_regions(graph)):
+        with np.errstate(all="raise"):
+            results = made(q, v)
+        for got, expected in zip(results, graph.evaluate(q, v), strict=True):
+            assert_close(got, expected)
+
+
+def test_condition_that_leaves_a_region():
+    trace = Trace("switch")
+    x, y = trace.input("x"), trace.input("y")
+    above = x > y
+    trace.mark()
+    first = where(above, x, 2.0 * y)
+    trace.mark()
+    graph = trace.graph(a=first, b=where(above & (x < 3.0), traced_atan2(y, x), 7.0))
+    x, y = np.random.default_rng(0).uniform(-5, 5, (2, 50))
+    for got, expected in zip(by_regions(graph)(x, y), graph.evaluate(x, y), strict=True):
+        assert_close(got, expected)
+
+
+# --- sine and cosine --------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module", params=["of an input", "of a value"])
+def turn(request) -> Kernel:
+    trace = Trace("turn")
+    x, zero = trace.input("x"), trace.input("zero")
+    if request.param == "of a value":
+        x = x + zero
+    return compile_graph(trace.graph(s=np.sin(x), c=np.cos(x), z=zero))
+
+
+def test_angles_that_are_computed_first():
+    trace = Trace("angles")
+    x, y = trace.input("x", (3,)), trace.input("y")
+    trace.mark()
+    arguments = [
+        x[0],
+        x[1] + 0.5,
+        x[1] - 0.25,
+        0.75 - x[2],
+        2.0 * x[0],
+        3.0 * x[2] + 1.0,
+        1.0 - 3.0 * x[2],
+        (x[0] + 1.0) * 2.0,
+        x[0] * x[1],
+    ]
+    sines = [np.sin(a) for a in arguments]
+    trace.mark()
+    # an angle that is used for itself, a sine that is a result, and sines of all but the same form
+    mixed = sum(arguments[1:4]) * np.cos(arguments[1]) + sines[2]
+    value = y
+    for k in range(4):
+        trace.mark()
+        value = np.sin(value + 0.1 * k) * 1.5
+    trace.mark()
+    graph = trace.graph(sines=np.array([*sines, sines[0]], dtype=object), mixed=mixed, value=value, cosine=np.cos(y))
+    q, y = np.random.default_rng(4).uniform(-3, 3, (9, 3)), np.linspace(-1, 1, 9)
+    for made in (compile_graph(graph), by_regions(graph)):
+        for got, expected in zip(made(q, y), graph.evaluate(q, y), strict=True):
+            assert_close(got, expected)
+    assert "sincos_once(<" in by_regions(trace.graph(value=value)).llvm
+
+
+def units(got: np.ndarray, exact: np.ndarray) -> float:
+    return float(np.max(np.abs(got - exact) / np.spacing(np.abs(exact.astype(float)))))
+
+
+@pytest.mark.skipif(np.finfo(np.longdouble).nmant < 63, reason="needs a longer double as the reference")
+def test_sine_and_cosine_are_exact_to_two_units(turn):
+    random = np.random.default_rng(2)
+    quarters = np.concatenate([np.arange(-3000, 3000), random.integers(-(2**20) + 2, 2**20 - 2, 20000)]) * (np.pi / 2)
+    sets = [random.uniform(-r, r, 50000) for r in (0.9, 4.0, 100.0, 1e4, functions.REACH)]
+    sets += [quarters, np.nextafter(quarters, np.inf), quarters + 1e-9, quarters / 2, 10.0 ** random.uniform(-300, 0, 1000)]
+    for x in sets:
+        s, c, _ = turn(x, 0.0)
+        assert units(s, np.sin(x.astype(np.longdouble))) < 1.3
+        assert units(c, np.cos(x.astype(np.longdouble))) < 1.3
+
+
+def test_huge_angles_equal_the_c_library(turn):
+    x = np.array([1e7, -1e22, 0.5, 1e300, functions.REACH * 1.0001, -0.0, 3.0])
+    s, c, _ = turn(x, 0.0)
+    np.testing.assert_allclose(s, [math.sin(value) for value in x], rtol=5e-16, atol=0)
+    np.testing.assert_allclose(c, [math.cos(value) for value in x], rtol=5e-16, atol=0)
+
+
+@pytest.mark.parametrize("strange", [math.nan, math.inf, -math.inf, 1e300])
+def test_a_strange_state_leaves_its_neighbours_alone(strange, small, large):
+    for made, length in ((small, 3), (large, 300)):
+        q, v = states(length, 2 * LANES + 3)
+        plain = made(q, v)
+        for state in (0, LANES - 1, LANES, 2 * LANES + 2):
+            disturbed = q.copy()
+            disturbed[state] = strange
+            others = np.arange(len(q)) != state
+            for got, expected in zip(made(disturbed, v), plain, strict=True):
+                np.testing.assert_array_equal(got[others], expected[others])
+                assert abs(strange) == 1e300 or np.isnan(got[state]).any()
+
+
+def test_no_warnings_for_results_that_are_not_finite():
+    trace = Trace("risky")
+    x = trace.input("x")
+    made = compile_graph(trace.graph(a=1.0 / x, b=np.sqrt(x), c=np.log(x), d=np.exp(1e3 * x)))
+    with np.errstate(all="raise"):
+        a, b, _, d = made(np.array([0.0, -1.0, 1.0]))
+    assert a[0] == np.inf
+    assert np.isnan(b[1])
+    assert d[2] == np.inf
+    # flags that were there before are NumPy's to see
+    with pytest.warns(RuntimeWarning, match="divide by zero"):
+        np.divide(1.0, np.zeros(3))
+
+
+# --- calls ------------------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("batch", BATCHES)
+def test_batch_equals_one_by_one(batch, small, large):
+    for made, length in ((small, 3), (large, 300)):
+        q, v = states(length, min(batch, 50) if length > 3 else batch)
+        w, total = made(q, v)
+        assert w.shape == q.shape
+        assert total.shape == q.shape[:-1]
+        for i in range(len(q)):
+            one, sum_one = made(q[i], v[i])
+            np.testing.assert_array_equal(one, w[i])
+            assert sum_one == total[i]
+
+
+def test_regions_equal_one_block():
+    graph = chain(9)
+    q, v = states(9, 31)
+    for got, expected in zip(by_regions(graph)(q, v), compile_graph(graph)(q, v), strict=True):
+        assert_close(got, expected)
+
+
+def test_large_regions_are_cut(monkeypatch):
+    graph = chain(40)
+    whole = Graph(graph.name, graph.nodes, graph.inputs, graph.outputs, graph.results)
+    monkeypatch.setattr(kernel, "LARGEST", 100)
+    made = by_regions(whole)
+    assert made.calls == -(-len(graph.nodes) // 100)
+    q, v = states(40, 5)
+    assert_close(made(q, v)[0], graph.evaluate(q, v)[0])
+
+
+def test_broadcasting(small):
+    q, v = states(3, 5, 1)[0], states(3, 4)[1]
+    w, _ = small(q, v)
+    assert w.shape == (5, 4, 3)
+    np.testing.assert_array_equal(w, small(*(x.copy() for x in np.broadcast_arrays(q, v)))[0])
+    assert small(states(3)[0], v)[0].shape == (4, 3)
+    assert small(np.zeros((0, 3)), np.zeros((7, 1, 3)))[0].shape == (7, 0, 3)
+
+
+def test_memory_layouts(small):
+    q, v = states(3, 6, 5)
+    expected = small(q, v)[0]
+    wide = np.zeros((6, 5, 9))
+    wide[..., ::3] = q
+    unaligned = np.frombuffer(b"x" + q.tobytes(), dtype=np.uint8)[1:].view(float).reshape(q.shape)
+    layouts = [np.asfortranarray(q), wide[..., ::3], q[::-1, ::-1][::-1, ::-1], np.flip(np.flip(q, -1).copy(), -1), unaligned]
+    layouts.append(q.astype(">f8"))
+    for array in layouts:
+        np.testing.assert_array_equal(small(array, v)[0], expected)
+    np.testing.assert_array_equal(small(q[::-1], v[::-1])[0], expected[::-1])
+    np.testing.assert_array_equal(small(q[:, 1:4], v[:, 1:4])[0], expected[:, 1:4])
+    np.testing.assert_array_equal(small(np.broadcast_to(q[0, 0], q.shape), v)[0], small(q[0, 0], v)[0])
+
+
+def test_outputs_given(small):
+    q, v = states(3, 11)
+    expected = small(q, v)
+    w, total = np.empty((11, 3)), np.empty(11)
+    returned = small(q, v, out=(w, total))
+    assert returned[0] is w
+    np.testing.assert_array_equal(w, expected[0])
+    np.testing.assert_array_equal(total, expected[1])
+    strided = np.full((11, 2, 3), 5.0)
+    small(q, v, out=(strided[:, 1], total))
+    np.testing.assert_array_equal(strided[:, 1], expected[0])
+    assert (strided[:, 0] == 5.0).all()
+    single = np.empty((11, 3), dtype=np.float32)
+    small(q, v, out=(single, None))
+    np.testing.assert_array_equal(single, expected[0].astype(np.float32))
+
+
+def test_output_may_overlap_inputs(small):
+    memory = np.random.default_rng(3).uniform(-1, 1, (12, 3))
+    v = states(3, 10)[1]
+    expected = small(memory[:10].copy(), v)[0]
+    small(memory[:10], v, out=(memory[2:], None))
+    np.testing.assert_array_equal(memory[2:], expected)
+    again = small(memory[:10].copy(), v)[0]
+    small(memory[:10], v, out=(memory[:10], None))
+    np.testing.assert_array_equal(memory[:10], again)
+
+
+def test_other_number_types(small):
+    q = np.array([[1, 2, 3], [4, 5, 6]])
+    expected = small(q.astype(float), q.astype(float))[0]
+    for kind in (np.int64, np.int8, np.float32, np.uint16):
+        np.testing.assert_array_equal(small(q.astype(kind), q.tolist())[0], expected)
+    assert small([True, False, True], [0, 0, 0])[0].dtype == float
+
+
+def test_outputs_that_are_numbers_or_inputs():
+    trace = Trace("plain")
+    x, s, a = trace.input("x", (3,)), trace.input("s"), trace.input("a", (2, 3))
+    made = compile_graph(trace.graph(one=1.0, s=s, twice=np.array([s, s, 2.5], dtype=object), a=a.T, x=x[::-1]))
+    for batch in ((), (1,), (5,), (2, 3)):
+        rng = np.random.default_rng(0)
+        x, s, a = rng.normal(size=(*batch, 3)), rng.normal(size=batch), rng.normal(size=(*batch, 2, 3))
+        one, s_out, twice, a_out, x_out = made(x, s, a)
+        np.testing.assert_array_equal(one, np.ones(batch))
+        np.testing.assert_array_equal(s_out, s)
+        np.testing.assert_array_equal(twice[..., 2], np.full(batch, 2.5))
+        np.testing.assert_array_equal(a_out, np.swapaxes(a, -1, -2))
+        np.testing.assert_array_equal(x_out, x[..., ::-1])
+
+
+def test_arguments_without_entries():
+    trace = Trace("nothing")
+    q, x = trace.input("q", (0,)), trace.input("x", (2,))
+    made = compile_graph(trace.graph(q=q, y=2.0 * x, m=np.zeros((2, 0))))
+    q, y, m = made(np.zeros((5, 0)), np.ones((3, 1, 2)))
+    assert (q.shape, y.shape, m.shape) == ((3, 5, 0), (3, 5, 2), (3, 5, 2, 0))
+    assert (y == 2.0).all()
+    with pytest.raises(ArgumentError, match=r"'q' has shape \(3,\), and takes \(\.\.\., 0\)"):
+        made(np.zeros(3), np.ones(2))
+    np.testing.assert_array_equal(compile_graph(Trace("number").graph(z=np.ones(3)))(), np.ones(3))
+
+
+# --- arguments that do not fit -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda f: f(np.ones(3)), "takes \\(q: 3\\), \\(v: 3\\); missing: v"),
+        (lambda f: f(), "missing: q, v"),
+        (lambda f: f(np.ones(3), np.ones(3), np.ones(3)), "got 3 arguments; outputs are given as out"),
+        (lambda f: f(np.ones(4), np.ones(3)), "argument 'q' has shape \\(4,\\), and takes \\(..., 3\\)"),
+        (lambda f: f(np.ones(3), 1.0), "argument 'v' has shape \\(\\), and takes"),
+        (lambda f: f(np.ones((2, 3)), np.ones((5, 3))), "do not broadcast together: q \\(2,\\), v \\(5,\\)"),
+        (lambda f: f(np.ones(3) * 1j, np.ones(3)), "argument 'q' has type complex128, and takes float64"),
+        (lambda f: f(np.ones(3), ["a", "b", "c"]), "argument 'v' has type <U1"),
+        (lambda f: f(np.ones(3), [None, 1, 2]), "argument 'v' has type object"),
+        (lambda f: f(np.ones(3), [[1.0], [1.0, 2.0]]), "argument 'v' is no array"),
+        (lambda f: f(np.ones(3), w=np.ones(3)), "has no argument 'w'"),
+        (lambda f: f(np.ones(3), q=np.ones(3)), "'q' is given twice"),
+        (lambda f: f(np.ones(3), np.ones(3), v=np.ones(3)), "'v' is given twice"),
+        (lambda f: f(np.ones(3), np.ones(3), out=np.ones(3)), "out= takes a tuple of 2 arrays"),
+        (lambda f: f(np.ones(3), np.ones(3), out=(np.ones(4), None)), "out= of 'w' has shape \\(4,\\); the result has \\(3,\\)"),
+        (lambda f: f(np.ones(3), np.ones(3), out=(np.ones(3, int), None)), "out= of 'w' has type int64"),
+        (lambda f: f(np.ones(3), np.ones(3), out=([0, 0, 0], None)), "out= of 'w' is a list"),
+        (lambda f: f(np.ones((2, 3)), np.ones(3), out=(np.ones(3), None)), "the result has \\(2, 3\\)"),
+    ],
+)
+def test_wrong_arguments_are_named(call, message, small):
+    with pytest.raises(ArgumentError, match=message):
+        call(small)
+
+
+def test_arguments_by_name(small):
+    q, v = states(3, 4)
+    expected = small(q, v)[0]
+    np.testing.assert_array_equal(small(v=v, q=q)[0], expected)
+    np.testing.assert_array_equal(small(q, v=v)[0], expected)
+    w = np.empty_like(q)
+    small(q, v=v, out=(w, None))
+    np.testing.assert_array_equal(w, expected)
+
+
+# --- life -------------------------------------------------------------------------------------------------------------------------------
+
+
+def test_what_a_kernel_tells():
+    made = compile_graph(chain(3), method="plain", references=("[A] One", "[B] Two"), trace_seconds=0.5, function=chain)
+    assert made.signature == "(q: 3), (v: 3) -> (w: 3), (total: scalar)"
+    assert made.operations == made.graph.operations
+    assert made.seconds["trace"] == 0.5
+    assert {"trace", "optimise", "compile"} <= set(made.seconds)
+    assert made.cite() == "[A] One\n[B] Two"
+    assert made.function is chain
+    assert made.ufunc.signature == "(3),(3)->(3),()"
+    assert "define void @loop" in made.llvm
+    assert "loop:" in made.assembly
+    for part in ("chain by plain", made.signature, "operations", f"{LANES} lanes", "1 block"):
+        assert part in repr(made)
+
+
+def test_copies_and_pickles(small):
+    assert copy.deepcopy(small) is small
+    assert copy.copy(small) is small
+    again = pickle.loads(pickle.dumps(compile_graph(chain(3), method="plain", function=lambda: None)))
+    assert again.method == "plain"
+    q, v = states(3, 5)
+    np.testing.assert_array_equal(again(q, v)[0], small(q, v)[0])
+
+
+def test_a_ufunc_outlives_its_kernel():
+    made = compile_graph(chain(4))
+    q, v = states(4, 9)
+    expected = made(q, v)[0]
+    function = made.ufunc
+    code = weakref.ref(machine.compiled(made.llvm, ("loop",))[0])
+    del made
+    gc.collect()
+    for _ in range(10):
+        compile_graph(chain(1))  # would take the place of freed tables
+    np.testing.assert_array_equal(function(q, v)[0], expected)
+    assert code() is not None
+    del function
+    gc.collect()
+    assert code() is None, "machine code is never freed"
+
+
+def test_same_shape_shares_code():
+    first, second = by_regions(chain(20, seed=1)), by_regions(chain(35, seed=2))
+    assert first.llvm == second.llvm
+    assert second.cached
+    for made, length in ((first, 20), (second, 35)):
+        q, v = states(length, 6)
+        assert_close(made(q, v)[0], made.graph.evaluate(q, v)[0])
+    # small ones too, whatever their numbers
+    assert compile_graph(chain(3, seed=1)).llvm == compile_graph(chain(3, seed=2)).llvm
+
+
+def test_threads_do_not_disturb_each_other(large, small):
+    failures: list[BaseException] = []
+
+    def hammer(seed: int) -> None:
+        try:
+            for made, length in ((large, 300), (small, 3)):
+                q, v = states(length, 23, seed=seed)
+                expected = made.graph.evaluate(q, v)[0]
+                for _ in range(20):
+                    assert_close(made(q, v)[0], expected)
+        except BaseException as failure:
+            failures.append(failure)
+
+    threads = [threading.Thread(target=hammer, args=(seed,)) for seed in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not failures
+
+
+def test_threads_may_compile_at_once():
+    made: dict[int, np.ndarray] = {}
+
+    def build(length: int) -> None:
+        made[length] = compile_graph(chain(length))(*states(length, 3))[0]
+
+    threads = [threading.Thread(target=build, args=(length,)) for length in (1, 2, 3, 4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for length in (1, 2, 3, 4):
+        assert_close(made[length], chain(length).evaluate(*states(length, 3))[0])
+
+
+def test_no_memory_is_an_error(monkeypatch):
+    refuse = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_size_t)(lambda size: None)
+    address = ctypes.cast(refuse, ctypes.c_void_p).value
+    functions_without = tables.library() | {"malloc": address}
+    monkeypatch.setattr(tables, "library", lambda: functions_without)
+    made = by_regions(chain(300))
+    for batch in ((), (5,), (3000,)):
+        with pytest.raises(MemoryError, match="scratch"):
+            made(*states(300, *batch))
+    assert by_regions(chain(4))(*states(4))[0].shape == (4,), "a small kernel needs none"

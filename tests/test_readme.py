@@ -1,0 +1,136 @@
+"""What the pages for newcomers show is what happens."""
+
+import ast
+import contextlib
+import io
+import re
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+import catena as ct
+from catena import cli
+from catena.examples import EXAMPLES
+from catena.model.joints import JOINTS
+
+ROOT = Path(__file__).parents[1]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+PAGES = ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", "docs/files.md"]
+
+
+def blocks(page, language):
+    return re.findall(rf"^```{language}\n(.*?)^```$", page, re.M | re.S)
+
+
+def test_code_prints_what_stands_below_it():
+    pairs = re.findall(r"^```python\n(.*?)^```\n\n```text\n(.*?)^```$", README, re.M | re.S)
+    assert len(pairs) == len(blocks(README, "python")) >= 3
+    namespace = {}
+    for code, expected in pairs:
+        printed = io.StringIO()
+        with contextlib.redirect_stdout(printed):
+            exec(compile(code, "README.md", "exec"), namespace)
+        assert printed.getvalue() == expected
+
+
+def test_first_example_is_short():
+    lines = [line for line in blocks(README, "python")[0].splitlines() if line.strip()]
+    assert len(lines) <= 10
+
+
+def test_make_targets_exist():
+    targets = re.findall(r"^ {4}make (\w+)", README, re.M)
+    assert targets == ["demo", "test"]
+    for target in targets:
+        assert re.search(rf"^{target}:", (ROOT / "Makefile").read_text(encoding="utf-8"), re.M)
+
+
+def test_commands_run(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    EXAMPLES["arm"]().save("arm.toml")
+    commands = re.findall(r"`catena ([^`]+)`", README)
+    assert len(commands) >= 3
+    for command in commands:
+        assert CliRunner().invoke(cli.app, command.split()).exit_code == 0, command
+
+
+def test_every_public_name_in_the_text_exists_and_every_function_is_named():
+    for name in re.findall(r"`ct\.(\w+)", README):
+        assert hasattr(ct, name), name
+    for function in ("forward_dynamics", "inverse_dynamics", "mass_matrix", "bias_force", "momenta", "energy", "poses", "jacobian"):
+        assert f"`ct.{function}(m" in README
+
+
+def test_every_joint_and_method_has_its_row():
+    for joint in JOINTS.values():
+        assert re.search(rf"^\| `{joint.__name__}\(", README, re.M), joint
+    for method in ct.methods():
+        row = re.search(rf"^\| `{method}` \| (.*?) \|", README, re.M)
+        assert row, method
+        solved = {problem.strip().replace(" ", "_") for problem in re.split("[;,]", row[1])}
+        assert solved == {problem for problem in ("forward_dynamics", "inverse_dynamics", "mass_matrix", "bias_force", "momenta")
+                          if method in ct.methods(problem)}  # fmt: skip
+
+
+def test_operation_counts_are_those_of_the_kernels():
+    (counts,) = re.findall(r"of a 7-joint arm takes ([\d,]+) operations, of a chain of 30 links ([\d,]+)", README)
+    kernels = [ct.forward_dynamics(EXAMPLES[name]()) for name in ("arm", "chain")]
+    assert counts == tuple(f"{sum(kernel.operations.values()):,}" for kernel in kernels)
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_links_lead_somewhere(page):
+    text = (ROOT / page).read_text(encoding="utf-8")
+    for target in re.findall(r"\]\(([^)#:]+)\)", text):
+        assert (ROOT / page).parent.joinpath(target).exists(), target
+
+
+def test_paths_in_contributing_exist():
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    for path in re.findall(r"`((?:\w+/)*\w+\.py|\w+/)`", text):
+        if path != "utils.py":
+            assert any((ROOT / base / path).exists() for base in ("src/catena", "")), path
+    for room in (ROOT / "src" / "catena").iterdir():
+        if not room.name.startswith("__") and (room.is_dir() or room.suffix == ".py"):
+            assert f"`{room.name}{'/' if room.is_dir() else ''}`" in text, room
+
+
+def imports(room):
+    """Return the rooms of catena, and the packages, that a room imports, wherever in its modules."""
+    found = set()
+    for file in [room] if room.is_file() else room.rglob("*.py"):
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Import):
+                found |= {alias.name for alias in node.names}
+            elif isinstance(node, ast.ImportFrom):
+                assert node.level == 0, f"{file} imports by a relative path"
+                modules = {f"catena.{alias.name}" for alias in node.names} if node.module == "catena" else {node.module}
+                found |= modules
+    return {name.split(".")[1] if name.startswith("catena.") else name.split(".")[0] for name in found}
+
+
+def test_rooms_import_what_the_table_in_contributing_allows():
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    table = re.findall(r"^\| `(\w+)(\.py|/)` \| .* \| (.*) \|$", text, re.M)
+    rooms = {name for name, _, _ in table}
+    above = set()
+    assert len(table) >= 10
+    for name, ending, allowed in table:
+        here = imports(ROOT / "src" / "catena" / (name if ending == "/" else f"{name}.py")) - {name}
+        named = set(re.findall(r"`(\w+)`", allowed.split(";")[0]))
+        may = {"all of the above": above, "everything; nothing imports it": rooms}.get(allowed, named)
+        assert here & rooms <= may, name
+        assert name == "cli" or "cli" not in here
+        assert name == "native" or "llvmlite" not in here
+        assert "numpy" not in here or allowed != "nothing", name
+        above = above | {name}
+
+
+def test_changelog_lists_every_public_name():
+    text = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    assert f"## [{ct.__version__}]" in text
+    for name in (*JOINTS.values(), ct.Model, ct.Body, ct.Pose, ct.load, ct.jacobian):
+        assert f"`{name.__name__}`" in text
+    for name in (*EXAMPLES, *ct.methods()):
+        assert f"`{name}`" in text

@@ -1,0 +1,99 @@
+"""The rooms of the house: who may import whom (DESIGN §1), read from the source."""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import catena
+
+SOURCE = Path(catena.__file__).parent
+
+#: What each room may import besides itself and Python's own library. A room is a module or a folder of catena.
+ALLOWED: dict[str, set[str]] = {
+    "errors": set(),
+    "spatial": {"numpy"},
+    "dual": {"numpy"},
+    "references": set(),
+    "model": {"spatial", "dual", "errors", "numpy", "msgspec", "tomli"},
+    "formulations": {"spatial", "numpy"},
+    "graph": {"numpy", "errors"},
+    "native": {"graph", "errors", "numpy", "llvmlite", "platformdirs"},
+    "kernels": {"model", "formulations", "graph", "native", "errors", "references", "numpy"},
+    "examples": {"model", "numpy"},
+    "catena": {"errors", "model", "graph", "kernels", "native"},  # the package itself: what `import catena` offers
+}
+
+#: Rooms that may import everything, and that nothing may import.
+LAST = {"cli", "__main__"}
+
+#: Packages of others that belong to one room.
+PRIVATE = {"llvmlite": "native", "platformdirs": "native", "msgspec": "model", "typer": "cli", "rich": "cli"}
+
+
+def modules() -> list[Path]:
+    return sorted(SOURCE.rglob("*.py"))
+
+
+def room(path: Path) -> str:
+    """The room of a source file."""
+    first = path.relative_to(SOURCE).parts[0]
+    return "catena" if first == "__init__.py" else first.removesuffix(".py")
+
+
+def imported(path: Path) -> Iterator[tuple[int, str]]:
+    """Yield line and full name of every import of a file, also those inside functions; names as `catena.graph.Trace`."""
+    package = ["catena", *path.relative_to(SOURCE).parts[:-1]]
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from ((node.lineno, alias.name) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            base = package[: len(package) - node.level + 1] if node.level else []
+            prefix = ".".join([*base, *([node.module] if node.module else [])])
+            yield from ((node.lineno, f"{prefix}.{alias.name}") for alias in node.names)
+
+
+def rooms_of(name: str) -> str:
+    """The room or package that an imported name belongs to: `catena.graph.Trace` to `graph`, `numpy.linalg` to `numpy`."""
+    first, *rest = name.split(".")
+    if first != "catena":
+        return first
+    known = {*ALLOWED, *LAST}
+    return rest[0] if rest and rest[0] in known else "catena"
+
+
+@pytest.mark.parametrize("path", modules(), ids=lambda path: path.relative_to(SOURCE).as_posix())
+def test_imports_equal_the_table(path: Path) -> None:
+    here = room(path)
+    assert here in ALLOWED or here in LAST, f"{path.name} is in no room of the table; put it in one, or add its room to DESIGN §1 and here"
+    for line, name in imported(path):
+        there = rooms_of(name)
+        if there == here or there in sys.stdlib_module_names or there == "__future__":
+            continue
+        assert there not in LAST, f"{path}:{line}: nothing may import {there}"
+        assert PRIVATE.get(there, here) == here or here in LAST, f"{path}:{line}: only {PRIVATE[there]} may import {there}"
+        if here in ALLOWED:
+            assert there in ALLOWED[here], f"{path}:{line}: {here} may not import {there}"
+
+
+def test_every_room_of_the_table_exists() -> None:
+    found = {room(path) for path in modules()}
+    assert set(ALLOWED) <= found
+
+
+def test_the_walk_sees_all_kinds_of_imports(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The walk itself: absolute, relative, renamed and inner imports."""
+    monkeypatch.setattr(f"{__name__}.SOURCE", tmp_path)
+    folder = tmp_path / "graph"
+    folder.mkdir()
+    file = folder / "seen.py"
+    file.write_text(
+        "import llvmlite.ir as ir\nfrom catena.native import Kernel\nfrom . import scalar\nfrom ..model import tree\n"
+        "from catena import cli\ndef f():\n    import numpy.linalg\n"
+    )
+    assert [rooms_of(name) for _, name in imported(file)] == ["llvmlite", "native", "graph", "model", "cli", "numpy"]
+    assert room(file) == "graph"
