@@ -110,6 +110,8 @@ _names = st.text(min_size=1, max_size=8).filter(lambda s: s.strip() and s != "gr
 def _joints(draw):
     kind = draw(st.sampled_from([joint for name, joint in JOINTS.items() if name != "custom"]))
     plain = kind()
+    if plain.nv == 0:
+        return plain  # takes no options
     options = {}
     for option in ("damping", "friction", "armature"):
         if draw(st.booleans()):
@@ -259,7 +261,7 @@ ERRORS = [
     ('name = "arms"', 'nmae = "arms"', ":3: model.nmae: unknown key; did you mean 'name'?"),
     ("[model]", "[mdoel]", ":2: mdoel: unknown key; did you mean 'model'?"),
     ('name = "arms"', "name = 3", ":3: model.name: 3 is not a string; give a string"),
-    ('name = "arms"', 'name = " "', ":3: model.name: model name ' ' is empty"),
+    ('name = "arms"', 'name = " "', ":3: model.name: model name ' ' is not a name"),
     ('name = "arms"', "friction_speed = 0", ":3: model.friction_speed: model friction_speed 0 is not above 0"),
     ("[0, 0, -9.81]", "[0, 0]", ":4: model.gravity: model gravity [0, 0] has shape (2,); give 3 finite numbers"),
     ("[0, 0, -9.81]", "[0, 0, inf]", ":4: model.gravity: model gravity [0, 0, inf] is not finite"),
@@ -302,7 +304,7 @@ ERRORS = [
     ('parent = "upper"', 'parent = "lower"', ":13: body[1].parent of 'lower': the parents form a cycle, 'lower' -> 'lower'"),
     ('name = "lower"', 'name = "upper"', ":12: body[1].name of 'upper': body[0] has this name already"),
     ('name = "lower"', 'name = "ground"', ":12: body[1].name of 'ground': body 'ground': the ground is there already"),
-    ('name = "lower"', 'name = ""', ":12: body[1].name of '': body name '' is empty"),
+    ('name = "lower"', 'name = ""', ":12: body[1].name of '': body name '' is not a name"),
     # not TOML
     ("mass = 1.5", "mass =", ":15: not TOML at column 7: "),
     ("mass = 1.5", "mass = 1.5\nmass = 1.5", ": not TOML"),

@@ -310,3 +310,18 @@ def test_repr_shows_what_was_given(kind: str) -> None:
     assert "stiffness" not in repr(joint)
     if kind not in ("cam", "helicoid", "plate"):
         assert eval(repr(joint), vars(ct)) == joint
+
+
+def test_a_weld_takes_no_options():
+    with pytest.raises(ct.ModelError, match=r"fixed damping 1\.0: the joint does not move"):
+        ct.Fixed(damping=1.0)
+    assert repr(ct.Fixed()) == "Fixed()"
+
+
+def test_random_positions_come_in_any_number():
+    m = ct.Model()
+    m.add("ball", ct.sphere(0.1, mass=1.0), ct.Spherical())
+    q = m.random(0, size=5)
+    assert q.shape == (5, 4)
+    assert np.abs(np.linalg.norm(q, axis=1) - 1.0).max() < 1e-15
+    assert np.array_equal(q[0], m.random(0))
