@@ -1,4 +1,4 @@
-# make demo    set up .venv and run the demonstration
+# make demo    set up .venv and run the demonstration, which writes catena-demo.png
 # make test    set up .venv and run all checks and tests
 # make bench   set up .venv and measure against the peers (minutes)
 
@@ -18,13 +18,14 @@ test: $(VENV)/.ready-test
 
 bench: $(VENV)/.ready-test
 	$(BIN)/python benchmarks/dynamics.py
+	$(BIN)/python benchmarks/simulation.py
 
 $(VENV)/bin/python:
 	@$(PYTHON) -c 'import sys; v = sys.version_info; sys.exit(v < (3, 10) and f"catena needs Python 3.10 or newer, {sys.executable} is {v[0]}.{v[1]}; call make PYTHON=python3.12")'
 	$(PYTHON) -m venv $(VENV)
 
 $(VENV)/.ready: $(VENV)/bin/python pyproject.toml
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable .
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[plot]'
 	@touch $@
 
 $(VENV)/.ready-test: $(VENV)/.ready

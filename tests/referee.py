@@ -218,17 +218,63 @@ class Referee:
             f[rows] = np.concatenate([np.cross(rho, force) - np.cross(omega, about_com @ omega), force])
         return M, f
 
+    def deflections(self, q: np.ndarray) -> list[np.ndarray]:
+        """Return how far every joint is from rest."""
+        return [deflection(link.joint, q[at]) for link, at in zip(self.links, self.q_at, strict=True)]
+
     def passive(self, q: np.ndarray, v: np.ndarray) -> np.ndarray:
         """Return the joints' own forces: springs, dampers and friction."""
-        stretch = np.concatenate([deflection(link.joint, q[self.q_at[i]]) for i, link in enumerate(self.links)])
+        stretch = np.concatenate(self.deflections(q))
         friction = self._options("friction") * v / np.sqrt(v**2 + self.m.friction_speed**2)
-        return -self._options("damping") * v - self._options("stiffness") * stretch - friction
+        return -self._options("damping") * v - self._options("stiffness") * stretch - friction + self.stops(q, v)[0]
 
-    def forward(self, q: np.ndarray, v: np.ndarray, tau: np.ndarray) -> np.ndarray:
+    def stops(self, q: np.ndarray, v: np.ndarray) -> tuple[np.ndarray, float]:
+        """Return the joint forces of the stops and their potential energy."""
+        force, energy = np.zeros(self.nv), 0.0
+        for i, link in enumerate(self.links):
+            for c, (lower, upper) in enumerate(link.joint.limits or ()):  # type: ignore[arg-type]
+                x, rate, at = q[self.q_at[i]][c], v[self.v_at[i]][c], self.v_at[i].start + c
+                stiffness, damping = link.joint.stop_stiffness[c], link.joint.stop_damping[c]
+                if lower is not None and x < lower:
+                    force[at] += max(0.0, stiffness * (lower - x) * (1.0 - damping * rate))
+                    energy += 0.5 * stiffness * (lower - x) ** 2
+                if upper is not None and x > upper:
+                    force[at] -= max(0.0, stiffness * (x - upper) * (1.0 + damping * rate))
+                    energy += 0.5 * stiffness * (x - upper) ** 2
+        return force, energy
+
+    def place(self, at: Motion, body: str, point: Any) -> tuple[int, np.ndarray, np.ndarray]:
+        """Return the index of a body, and position and velocity of a point of it in the world."""
+        i = self.index.get(body, -1)
+        arm = at.R[i] @ np.array(point)
+        return i, at.p[i] + arm, at.v[i] + np.cross(at.omega[i], arm)
+
+    def loads(self, t: float, q: np.ndarray, v: np.ndarray, at: Motion) -> tuple[np.ndarray, np.ndarray]:
+        """Return what springs and forces do: wrenches on all bodies at their origins, in the world's axes (6 n), and joint forces."""
+        wrenches, joint_force = np.zeros((self.n + 1, 6)), np.zeros(self.nv)  # the last row is the ground's
+        for spring in self.m.springs:
+            a, xa, va = self.place(at, spring.a, spring.at_a)
+            b, xb, vb = self.place(at, spring.b, spring.at_b)
+            distance = np.linalg.norm(xb - xa)
+            along = (xb - xa) / distance
+            pull = (spring.stiffness * (distance - spring.length) + spring.damping * along @ (vb - va)) * along
+            wrenches[a] += np.concatenate([np.cross(xa - at.p[a], pull), pull])
+            wrenches[b] -= np.concatenate([np.cross(xb - at.p[b], pull), pull])
+        for force in self.m.forces:
+            value = np.asarray(force.function(t, q, v), dtype=float)
+            if force.body is None:
+                joint_force += value
+                continue
+            i, x, _ = self.place(at, force.body, force.point)
+            moment, pull = (np.zeros(3), value) if value.shape == (3,) else (value[:3], value[3:])
+            wrenches[i] += np.concatenate([moment + np.cross(x - at.p[i], pull), pull])
+        return wrenches[:-1].ravel(), joint_force
+
+    def forward(self, q: np.ndarray, v: np.ndarray, tau: np.ndarray, t: float = 0.0) -> np.ndarray:
         """Return vdot, from the dense system of all bodies and joints."""
-        return self.solve(q, v, tau)[0]
+        return self.solve(q, v, tau, t)[0]
 
-    def solve(self, q: np.ndarray, v: np.ndarray, tau: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def solve(self, q: np.ndarray, v: np.ndarray, tau: np.ndarray, t: float = 0.0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return vdot, the accelerations of the bodies (n, 6) and the wrenches of the joints on their children (n, 6)."""
         at = self.motion(q, v)
         K, S, gamma = self.kinematics(q, v, at)
@@ -239,7 +285,8 @@ class Referee:
             [K, np.zeros((n, n)), -S],
             [np.zeros((nv, n)), S.T, np.diag(self.armature)],
         ])  # fmt: skip
-        solution = np.linalg.solve(system, np.concatenate([f, gamma, tau + self.passive(q, v)]))
+        wrenches, joint_force = self.loads(t, q, v, at)
+        solution = np.linalg.solve(system, np.concatenate([f + wrenches, gamma, tau + joint_force + self.passive(q, v)]))
         return solution[2 * n :], solution[:n].reshape(-1, 6), solution[n : 2 * n].reshape(-1, 6)
 
     def jacobian(self, q: np.ndarray) -> np.ndarray:
@@ -254,25 +301,28 @@ class Referee:
         J = self.jacobian(q).reshape(6 * self.n, self.nv)
         return J.T @ M @ J + np.diag(self.armature)
 
-    def inverse(self, q: np.ndarray, v: np.ndarray, vdot: np.ndarray) -> np.ndarray:
+    def inverse(self, q: np.ndarray, v: np.ndarray, vdot: np.ndarray, t: float = 0.0) -> np.ndarray:
         """Return the joint forces that give vdot."""
         at = self.motion(q, v)
         K, S, gamma = self.kinematics(q, v, at)
         M, f = self.inertias(at)
         A = np.linalg.solve(K, S @ vdot + gamma)
-        return S.T @ np.linalg.solve(K.T, M @ A - f) + self.armature * vdot - self.passive(q, v)
+        wrenches, joint_force = self.loads(t, q, v, at)
+        return S.T @ np.linalg.solve(K.T, M @ A - f - wrenches) + self.armature * vdot - joint_force - self.passive(q, v)
 
     def energy(self, q: np.ndarray, v: np.ndarray) -> tuple[float, float]:
         """Return the kinetic and the potential energy."""
         at = self.motion(q, v)
-        kinetic, potential = 0.5 * self.armature @ v**2, 0.0
+        kinetic, potential = 0.5 * self.armature @ v**2, 0.5 * self._options("stiffness") @ np.concatenate(self.deflections(q)) ** 2
         for i, link in enumerate(self.links):
             mass, rho = link.body.mass, at.R[i] @ np.array(link.body.com)
             speed, local = at.v[i] + np.cross(at.omega[i], rho), at.R[i].T @ at.omega[i]
             kinetic += 0.5 * (mass * speed @ speed + local @ link.body.inertia @ local)
             potential -= mass * self.gravity @ (at.p[i] + rho)
-            potential += 0.5 * np.array(link.joint.stiffness) @ deflection(link.joint, q[self.q_at[i]]) ** 2
-        return float(kinetic), float(potential)
+        for spring in self.m.springs:
+            distance = np.linalg.norm(self.place(at, spring.b, spring.at_b)[1] - self.place(at, spring.a, spring.at_a)[1])
+            potential += 0.5 * spring.stiffness * (distance - spring.length) ** 2
+        return float(kinetic), float(potential + self.stops(q, v)[1])
 
     def momentum(self, q: np.ndarray, v: np.ndarray) -> np.ndarray:
         """Return the angular momentum about the world's origin and the linear momentum of all bodies."""

@@ -14,6 +14,8 @@ from typer.testing import CliRunner
 import catena as ct
 from catena import cli
 from catena.examples import EXAMPLES
+from catena.simulation import settings
+from catena.spatial import rotation
 
 PLAIN = {"NO_COLOR": None, "FORCE_COLOR": None, "TTY_COMPATIBLE": None, "COLUMNS": None, "TERM": "xterm-256color"}
 
@@ -36,8 +38,16 @@ def process(*arguments, **environment):
 
 
 @pytest.fixture(scope="module")
-def demo():
-    code, output, errors = run("demo")
+def demo_folder(tmp_path_factory):
+    """The folder in which the demonstration ran."""
+    return tmp_path_factory.mktemp("demo")
+
+
+@pytest.fixture(scope="module")
+def demo(demo_folder):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(demo_folder)
+        code, output, errors = run("demo")
     assert (code, errors) == (0, "")
     return output
 
@@ -72,8 +82,8 @@ def test_demo_finds_agreement(demo):
 
 def test_demo_would_find_disagreement():
     a = np.array([[1.0, 2.0], [3.0, 4.0]])
-    assert cli._disagreement(a, a) == 0.0
-    assert cli._disagreement(a, a + [[0.0, 0.0], [0.4, 0.0]]) == pytest.approx(0.1)
+    assert cli.demo._disagreement(a, a) == 0.0
+    assert cli.demo._disagreement(a, a + [[0.0, 0.0], [0.4, 0.0]]) == pytest.approx(0.1)
 
 
 def test_demo_counts_the_operations_of_the_kernels(demo):
@@ -106,8 +116,8 @@ def test_demo_is_plain_and_within_80_columns(demo):
 
 
 def test_demo_ends_with_code_that_runs(demo, capsys):
-    assert "\n".join(section(demo, "Try next, in Python")) == cli.NEXT
-    exec(compile(cli.NEXT, "hint", "exec"), {})
+    assert "\n".join(section(demo, "Try next, in Python")) == cli.demo.NEXT
+    exec(compile(cli.demo.NEXT, "hint", "exec"), {})
     printed = np.array(capsys.readouterr().out.strip(" []\n").split(), dtype=float)
     state = np.full(7, 0.3), np.zeros(7), np.zeros(7)
     np.testing.assert_allclose(printed, ct.forward_dynamics(EXAMPLES["arm"]())(*state), rtol=1e-6)
@@ -115,16 +125,52 @@ def test_demo_ends_with_code_that_runs(demo, capsys):
     assert run(*command)[0] == 0
 
 
+def test_demo_simulates_and_draws(demo, demo_folder):
+    rows = dict(row.split(maxsplit=1) for row in section(demo, "Simulation of 'double-pendulum', 10 s"))
+    again = ct.simulate(EXAMPLES["double-pendulum"](), cli.demo.START, until=cli.demo.UNTIL)
+    assert rows["steps"] == f"{again.info['steps']:,}, and {again.info['rejected']:,} rejected"
+    assert float(rows["drift"].split(",")[0]) == pytest.approx(np.abs(again.drift).max(), rel=0.1)
+    assert 0.0 < float(re.search(r"([\d.]+) us a step", rows["time"])[1]) < 1e4
+    assert rows["picture"] == "catena-demo.png, in the current folder"
+    assert [path.name for path in demo_folder.iterdir()] == ["catena-demo.png"]
+    assert_is_picture(demo_folder / "catena-demo.png")
+
+
+def assert_is_picture(path):
+    content = path.read_bytes()
+    assert content.startswith(b"\x89PNG\r\n\x1a\n")
+    width, height = (int.from_bytes(content[i : i + 4], "big") for i in (16, 20))
+    assert 600 <= width <= 4000
+    assert 400 <= height <= 6000
+    assert 20_000 < len(content) < 2_000_000
+
+
+@pytest.mark.parametrize("trouble", ["no matplotlib", "no place"])
+def test_demo_goes_on_without_a_picture(trouble, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    if trouble == "no matplotlib":
+        monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    else:
+        Path("catena-demo.png").mkdir()
+    code, output, errors = run("demo")
+    assert (code, errors) == (0, "")
+    text = " ".join(output.split())
+    assert "picture none: " + ("plots need matplotlib" if trouble == "no matplotlib" else "catena-demo.png: ") in text
+    assert "Try next" in text
+
+
 @pytest.mark.parametrize("columns", [50, 200])
-def test_demo_on_other_widths(columns):
+def test_demo_on_other_widths(columns, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     code, output, _ = run("demo", columns=columns)
     assert code == 0
-    code_lines = set(cli.NEXT.splitlines())
+    code_lines = {*cli.demo.NEXT.splitlines(), output.rstrip().splitlines()[-1]}
     assert max(len(line.rstrip()) for line in output.splitlines() if line not in code_lines) <= columns
     assert code_lines <= set(output.splitlines())  # not broken, so that it can be copied
 
 
-def test_demo_without_unicode():
+def test_demo_without_unicode(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     done = process("demo", PYTHONIOENCODING="ascii")
     assert done.returncode == 0, done.stderr
     assert "`- shoulder1" in done.stdout.decode("ascii")
@@ -203,6 +249,23 @@ def test_info_of_a_file(tmp_path):
     assert from_file == example
 
 
+def test_info_names_limits_springs_and_forces(tmp_path):
+    m = EXAMPLES["double-pendulum"]()
+    last = m.body_names[-1]
+    m.add("slide", ct.sphere(0.1, mass=1.0), ct.Cylindrical(limits=[None, (-0.5, None)]), parent=last)
+    m.add_spring("coil", "ground", "slide", at_a=(0, 0, 1), stiffness=5.0)
+    m.save(tmp_path / "sprung.toml")
+    facts = json.loads(run("info", str(tmp_path / "sprung.toml"), "--json")[1])
+    assert facts["limits"] == {"slide.shift": [-0.5, None]}
+    assert facts["springs"] == [
+        {"name": "coil", "a": "ground", "b": "slide", "at_a": [0, 0, 1], "at_b": [0, 0, 0], "stiffness": 5, "damping": 0, "length": 0}
+    ]
+    assert facts["forces"] == []
+    text = " ".join(run("info", str(tmp_path / "sprung.toml"))[1].split())
+    for part in ("limits slide.shift -0.5..inf", "springs coil (ground to slide)", "forces none"):
+        assert part in text
+
+
 def test_info_cuts_long_lists(tmp_path):
     m = ct.Model("crowd")
     for i in range(11):
@@ -222,6 +285,208 @@ def test_names_are_printed_as_they_are(tmp_path):
     assert "[red]arm" in output
 
 
+# --- simulate
+
+
+def summary(*arguments):
+    """Return what `simulate --json` prints."""
+    code, output, errors = run("simulate", *arguments, "--json")
+    assert (code, errors) == (0, "")
+    return json.loads(output)
+
+
+def test_simulate_is_the_run_of_the_library():
+    m = EXAMPLES["double-pendulum"]()
+    expected = ct.simulate(m, np.radians([-45.0, 30.0]), [0.0, np.pi], until=2.0, rtol=1e-6, atol=1e-9)
+    found = summary(
+        "double-pendulum", "--set", "upper=-45deg", "--set", "lower=30deg", "--set-velocity", "lower=30rpm",
+        "--until", "2000ms", "--rtol", "1e-6", "--atol", "1e-9",
+    )  # fmt: skip
+    assert list(found["q"].values()) == pytest.approx(expected.q[-1].tolist(), rel=1e-12)
+    assert list(found["v"].values()) == pytest.approx(expected.v[-1].tolist(), rel=1e-12)
+    assert list(found["q"]) == list(m.q_names)
+    assert list(found["v"]) == list(m.v_names)
+    assert (found["start"], found["end"], found["stopped"]) == (0.0, 2.0, "end")
+    for key in ("integrator", "method", "steps", "rejected"):
+        assert found[key] == expected.info[key]
+    assert found["samples"] == len(expected)
+    assert found["energy"]["start"] == pytest.approx(expected.total_energy[0])
+    assert found["energy"]["drift"] == pytest.approx(np.abs(expected.drift).max(), rel=1e-6)
+    assert found["energy"]["changed_by"] == []
+    assert found["files"] == {}
+
+
+def test_simulate_with_fixed_steps_and_another_method():
+    options = ["--step", "10ms", "--integrator", "midpoint", "--method", "composite-body", "--record", "20"]
+    found = summary("pendulum", "--until", "1", *options)
+    assert (found["steps"], found["samples"]) == (100, 6)
+    assert (found["integrator"], found["method"]) == ("midpoint", "composite-body")
+    expected = ct.simulate(EXAMPLES["pendulum"](), [0.0], until=1.0, step=0.01, integrator="midpoint")
+    assert found["q"]["arm"] == pytest.approx(expected["arm"][-1], rel=1e-12)
+
+
+def test_simulate_records_at_times(tmp_path):
+    file = tmp_path / "run.npz"
+    assert summary("pendulum", "--until", "0.35", "--record", "100ms", "--save", str(file))["samples"] == 4
+    np.testing.assert_allclose(ct.Trajectory.load(file).t, [0.0, 0.1, 0.2, 0.3], atol=1e-12)
+    assert summary("pendulum", "--until", "0.3", "--record", "0.1s")["samples"] == 4  # 3 * 0.1 is a little more than 0.3
+
+
+def test_simulate_begins_at_random_but_for_what_is_set(tmp_path):
+    file = tmp_path / "run.npz"
+    summary("arm", "--random", "7", "--set", "wrist=0.25", "--until", "0.01", "--save", str(file))
+    expected = EXAMPLES["arm"]().random(7)
+    expected[5] = 0.25
+    np.testing.assert_array_equal(ct.Trajectory.load(file).q[0], expected)
+
+
+def test_simulate_knows_what_changes_the_energy(tmp_path):
+    m = EXAMPLES["double-pendulum"]()
+    m.add("slide", ct.sphere(0.1, mass=1.0), ct.Prismatic(damping=1.0, friction=0.1, limits=(-1, 1)), parent=m.body_names[-1])
+    m.add_spring("coil", "ground", "slide", stiffness=5.0, damping=0.1)
+    m.save(tmp_path / "m.toml")
+    arguments = [str(tmp_path / "m.toml"), "--until", "0.1"]
+    assert summary(*arguments)["energy"]["changed_by"] == ["damping", "friction", "stops", "damped springs"]
+    assert "(damping, friction, stops, damped springs included)" in " ".join(run("simulate", *arguments)[1].split())
+
+
+def test_simulate_in_text_says_what_it_says_in_json(tmp_path):
+    arguments = ["top", "--set", "top.rpy=20deg,0,0", "--set-velocity", "top=0,0,1500rpm", "--until", "0.5"]
+    found = summary(*arguments)
+    code, output, errors = run("simulate", *arguments)
+    assert (code, errors) == (0, "")
+    text = " ".join(output.split())
+    for part in (
+        "top: 3 degrees of freedom", "time 0 to 0.5 s", f"steps {found['steps']:,}, and {found['rejected']:,} rejected (dormand-prince, ",
+        f"{found['samples']:,} samples", f"drift {found['energy']['drift']:.1e}", "State at 0.5 s",
+        f"top.qw {found['q']['top.qw']:.6g} ", "top.wz 157.08 rad/s",
+    ):  # fmt: skip
+        assert part in text
+    assert "\x1b" not in output
+
+
+def test_simulate_cuts_long_lists(tmp_path):
+    m = ct.Model("crowd")
+    for i in range(6):
+        m.add(f"b{i}", ct.sphere(0.1, mass=1.0), ct.Free())
+    m.save(tmp_path / "crowd.toml")
+    assert "and 18 more; --json lists all" in run("simulate", str(tmp_path / "crowd.toml"), "--until", "0.1")[1]
+
+
+def test_simulate_draws_and_saves(tmp_path, monkeypatch):
+    pytest.importorskip("xarray")
+    monkeypatch.chdir(tmp_path)
+    arguments = ["cart-pole", "--set", "pole=10deg", "--until", "1", "--plot", "p.png", "--save", "s.nc", "--csv", "c.csv"]
+    found = summary(*arguments)
+    assert found["files"] == {"plot": "p.png", "save": "s.nc", "csv": "c.csv"}
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["c.csv", "p.png", "s.nc"]
+    assert_is_picture(tmp_path / "p.png")
+    loaded = ct.Trajectory.load("s.nc")
+    assert loaded.model.body_names == EXAMPLES["cart-pole"]().body_names
+    assert loaded.q[0].tolist() == [0.0, np.radians(10.0)]
+    assert dict(zip(loaded.q_names, loaded.q[-1].tolist(), strict=True)) == found["q"]
+    head, *rows = Path("c.csv").read_text().splitlines()
+    assert head.startswith("t [s],q cart [m],q pole [rad],")
+    assert len(rows) == len(loaded) == found["samples"]
+    assert "--plot p.png --save s.nc --csv c.csv" in " ".join(run("simulate", *arguments)[1].split())
+
+
+def test_run_that_fails_is_saved_up_to_there(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    code, output, errors = run("simulate", "arm", "--step", "1s", "--set", "elbow=1", "--until", "100", "--save", "s.npz", "--json")
+    assert code == 1
+    assert errors.splitlines()[-1].startswith("error: simulate 'arm': the state is not finite after t = ")
+    assert "error.trajectory" not in errors
+    found = json.loads(output, parse_constant=lambda name: pytest.fail(f"{name} is no JSON"))
+    assert found["stopped"] == "error"
+    assert ct.Trajectory.load("s.npz").t[-1] == found["end"] < 100.0
+
+
+def test_interrupted_run_is_saved_and_exit_code_130(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    simulate = ct.simulate
+
+    def interrupted(*arguments, **options):
+        done = simulate(*arguments, **options)
+        return ct.Trajectory(done.model, done.t, done.q, done.v, info={**done.info, "stopped": "interrupted"})
+
+    monkeypatch.setattr(ct, "simulate", interrupted)
+    code, output, _ = run("simulate", "pendulum", "--until", "1", "--save", "s.npz")
+    assert code == 130
+    assert "stopped: interrupted" in output
+    assert Path("s.npz").exists()
+
+
+@pytest.mark.parametrize("package", ["matplotlib", "xarray"])
+def test_missing_package_is_named_before_the_run(package, tmp_path, monkeypatch):
+    monkeypatch.setattr(cli.simulate.importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setattr(ct, "simulate", lambda *_, **__: pytest.fail("the run began"))
+    option = {"matplotlib": "--plot=a.png", "xarray": "--save=a.nc"}[package]
+    code, output, errors = run("simulate", "arm", option)
+    assert (code, output) == (1, "")
+    assert re.fullmatch(rf'error: .* needs {package}, which is not installed; pip install "catena\[\w+\]"\n', errors)
+
+
+# --- settings
+
+
+def all_joints():
+    return EXAMPLES["gallery"]()
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_every_coordinate_can_be_set_by_its_name(name):
+    m = EXAMPLES[name]()
+    rng = np.random.default_rng(0)
+    v = rng.normal(size=m.nv)
+    np.testing.assert_array_equal(settings.velocity(m, [f"{n}={float(x)!r}" for n, x in zip(m.v_names, v, strict=True)]), v)
+    q = m.random(rng)
+    texts = []
+    for link, at, _ in m._slices():
+        if "qw" in link.joint.q_labels:
+            first = at.stop - 4
+            texts.append(f"{link.name}.quat={','.join(map(repr, (3.0 * q[first : at.stop]).tolist()))}")
+            at = slice(at.start, first)
+        texts += [f"{n}={float(x)!r}" for n, x in zip(m.q_names[at], q[at], strict=True)]
+    np.testing.assert_allclose(settings.position(m, texts), q, rtol=1e-15, atol=1e-16)
+
+
+def test_joint_can_be_set_as_a_whole():
+    m = all_joints()
+    q = dict(zip(m.q_names, settings.position(m, ["piston=90deg,5mm", "puck=1,2,0.5turn"]).tolist(), strict=True))
+    assert (q["piston.angle"], q["piston.shift"]) == pytest.approx((np.pi / 2, 0.005))
+    assert (q["puck.x"], q["puck.y"], q["puck.angle"]) == pytest.approx((1.0, 2.0, np.pi))
+    v = dict(zip(m.v_names, settings.velocity(m, ["drone=1,2,3deg/s,4,5,6mm/s"]).tolist(), strict=True))
+    assert [v[f"drone.{x}"] for x in ("wx", "wy", "wz", "vx", "vy", "vz")] == pytest.approx([1, 2, np.radians(3), 4, 5, 0.006])
+
+
+def test_rpy_of_a_setting_equals_rpy_of_a_pose():
+    m = all_joints()
+    q = settings.position(m, ["drone.rpy=10deg,-0.2,170deg", "drone.y=-20cm"])
+    at = m.q_names.index("drone.x")
+    pose = ct.Pose((0, -0.2, 0), rpy=(np.radians(10), -0.2, np.radians(170)))
+    np.testing.assert_allclose(rotation(q[at + 3 : at + 7]), pose.R, atol=1e-15)
+    np.testing.assert_allclose(q[at : at + 3], pose.p)
+
+
+@pytest.mark.parametrize(
+    ("text", "unit", "value"),
+    [
+        ("90deg", "rad", np.pi / 2), ("-1.5e1 deg", "rad", -np.pi / 12), ("90°", "rad", np.pi / 2), ("2turn", "rad", 4 * np.pi),
+        (".5", "rad", 0.5), ("250mrad", "rad", 0.25), ("5mm", "m", 0.005), ("5.cm", "m", 0.05), ("3um", "m", 3e-6),
+        ("60rpm", "rad/s", 2 * np.pi), ("36km/h", "m/s", 10.0), ("+2", "", 2.0), ("2min", "s", 120.0),
+    ],
+)  # fmt: skip
+def test_quantity_has_its_unit(text, unit, value):
+    assert settings.quantity("x", text, unit) == pytest.approx(value, rel=1e-14)
+
+
+def test_later_setting_wins_and_names_may_hold_signs():
+    m = ct.Model("odd")
+    m.add("a=b.c", ct.rod(1.0, mass=1.0), ct.Revolute("y"))
+    assert settings.position(m, ["a=b.c=1", "a=b.c=2"]).tolist() == [2.0]
+
+
 # --- help, version, errors
 
 
@@ -233,9 +498,9 @@ def test_version():
 def test_help_has_examples(arguments):
     code, output, _ = run(*arguments)
     assert code == 0
-    for line in ("catena demo", "catena info humanoid", "catena info arm.toml --json"):
+    for line in ("catena demo", "catena info humanoid", "catena info arm.toml --json", "catena simulate pendulum"):
         assert line in output
-    for command in ("demo", "info"):
+    for command in ("demo", "info", "simulate"):
         code, output, _ = run(command, "--help")
         assert code == 0
         assert "Example" in output
@@ -248,6 +513,30 @@ ERRORS = [
     (["info", "arm.urdf"], "error: arm.urdf: a URDF file is not understood"),
     (["info", "empty.toml"], "error: model 'model' has no moving body"),
     (["info", "."], "error: .: this is a folder"),
+    (["simulate", "amr"], "error: 'amr' is neither a built-in example nor a file; examples are arm, pendulum, "),
+    (["simulate", "empty.toml"], "error: model 'model' has no moving body"),
+    (["simulate", "pendulum", "--set", "amr=1"], "error: model 'pendulum' has no position 'amr'; did you mean 'arm'? choose from arm"),
+    (["simulate", "pendulum", "--set-velocity", "x=1"], "error: model 'pendulum' has no velocity 'x'; choose from arm"),
+    (["simulate", "humanoid", "--set", "knee=1"], "error: model 'humanoid' has no position 'knee'; "),
+    (["simulate", "top", "--set", "top.qw=1"], "error: model 'top' has no position 'top.qw'; did you mean 'top.quat'? choose from"),
+    (["simulate", "top", "--set", "top.rpy=1,2"], "error: 'top.rpy=1,2': top.rpy takes 3 numbers, not 2"),
+    (["simulate", "top", "--set", "top.quat=0,0,0,0"], "error: quaternion (0.0, 0.0, 0.0, 0.0) has no direction; give (w, x, y, z) with"),
+    (["simulate", "pendulum", "--set", "arm"], "error: setting 'arm' is not NAME=VALUE; give one such as arm=0.5"),
+    (["simulate", "pendulum", "--set", "arm=5mm"], "error: arm: unit 'mm' does not fit; choose from rad, mrad, deg, turn"),
+    (["simulate", "gallery", "--set", "cam=5mm"], "error: cam: unit 'mm' does not fit; give a number without a unit"),
+    (["simulate", "pendulum", "--set", "arm=nan"], "error: arm: 'nan' is not a number with a unit; give one such as 0.5 or 30deg"),
+    (["simulate", "pendulum", "--set", "arm=1e999"], "error: arm: 1e999 is too large; give a finite number"),
+    (["simulate", "pendulum", "--until", "-1"], "error: until = -1"),
+    (["simulate", "pendulum", "--until", "soon"], "error: --until: 'soon' is not a number with a unit; give one such as 10 or 10ms"),
+    (["simulate", "pendulum", "--step", "0"], "error: step = 0"),
+    (["simulate", "pendulum", "--integrator", "list"], "error: integrator 'list' is unknown; choose from "),
+    (["simulate", "pendulum", "--method", "magic"], "error: forward_dynamics: 'magic' is no method of catena; choose from "),
+    (["simulate", "pendulum", "--record", "0.1"], "error: --record 0.1: are these steps or seconds? "),
+    (["simulate", "pendulum", "--record", "11s"], "error: --record 11s: give a time between 0 and 10 s, "),
+    (["simulate", "pendulum", "--record", "0"], "error: record = 0"),
+    (["simulate", "pendulum", "--plot", "run.gif"], "error: --plot run.gif: the file must end in .png or .svg or .pdf; "),
+    (["simulate", "pendulum", "--save", "run.csv"], "error: --save run.csv: the file must end in .npz or .nc; "),
+    (["simulate", "pendulum", "--csv", "none/run.csv"], "error: --csv none/run.csv: there is no folder 'none'; make it first"),
 ]
 
 

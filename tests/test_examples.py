@@ -15,12 +15,13 @@ from catena.examples import EXAMPLES, gallery
 from catena.model.joints import JOINTS
 
 SCRIPTS = Path(__file__).parents[1] / "examples"
+PICTURES = Path(__file__).parents[1] / "docs" / "pictures"
 
 
-def run(name, folder):
+def run(name, folder, *arguments):
     """Return what a script prints, run in another folder."""
     done = subprocess.run(
-        [sys.executable, "-W", "error", str(SCRIPTS / name)],
+        [sys.executable, "-W", "error", str(SCRIPTS / name), *arguments],
         cwd=folder, capture_output=True, text=True, timeout=300, env={**os.environ, "PYTHONIOENCODING": "utf-8"}, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
@@ -71,7 +72,42 @@ def custom_joint(text):
     assert before == after == round(0.05 * 0.3**2 * 1.64 + 0.1 * 9.81 * 0.32, 4)
 
 
-CHECKS = {f"{check.__name__}.py": check for check in (pendulum, batch, joints, inverse_dynamics, custom_joint)}
+def double_pendulum(text):
+    energy, _, parted = re.fullmatch(r"energy: (\S+) J, .* 1e-8: (True)\n.* 10 cm apart after (\S+) s\n", text).groups()
+    upper, lower = np.sin(np.radians(45.0)), np.sin(np.radians(75.0))
+    assert float(energy) == round(9.81 * (0.5 * upper + upper + 0.5 * lower), 3)
+    assert 8.0 < float(parted) < 14.0  # chaos: the last digit of a processor decides on the rest
+
+
+def top(text):
+    rows = re.findall(r"between (\S+) and (\S+) degrees; theory: (\S+) and (\S+)", text)
+    assert len(rows) == 3
+    for row in rows:
+        lowest, highest, by_theory, also = map(float, row)
+        assert (lowest, highest) == pytest.approx((by_theory, also), abs=0.011)
+    flips, between, theory = re.search(r"flips (\d+) times, (\S+) s apart; theory: (\S+) s", text).groups()
+    assert int(flips) == 5
+    assert float(between) == pytest.approx(float(theory), abs=2e-6)
+
+
+def bouncing(text):
+    assert text.startswith("6 bounces, ")
+    assert "all agree to 1e-9 s: True" in text
+    heights, by_hand = re.search(r"^heights: (.*) m\nby hand: (.*) m$", text, re.M).groups()
+    assert heights == by_hand == ", ".join(f"{0.64**n:.4f}" for n in range(1, 7))
+
+
+def control(text):
+    ends = re.findall(r"cart from 0\.50 to (\S+) m, pole from 25\.0 to (\S+) degrees", text)
+    assert len(ends) == 2
+    assert ends[0] == ends[1]
+    assert all(abs(float(x)) < 0.01 for x in ends[0])
+    assert text.endswith("below 1e-9: True\n")
+
+
+SILENT = (pendulum, batch, joints, inverse_dynamics, custom_joint)
+DRAWN = (double_pendulum, top, bouncing, control)
+CHECKS = {f"{check.__name__}.py": check for check in (*SILENT, *DRAWN)}
 
 
 def test_every_script_is_checked():
@@ -81,6 +117,39 @@ def test_every_script_is_checked():
 @pytest.mark.parametrize("name", CHECKS)
 def test_script_prints_what_is_true(name, tmp_path):
     CHECKS[name](run(name, tmp_path))
+    drawn = [f"{check.__name__}.png" for check in DRAWN if f"{check.__name__}.py" == name]
+    assert [path.name for path in tmp_path.iterdir()] == drawn
+    for picture in drawn:
+        check_picture(tmp_path / picture)
+
+
+def check_picture(path):
+    """Check that a picture is one: a PNG of a sensible size, not of one colour."""
+    pixels = image(path)
+    height, width, _ = pixels.shape
+    assert 400 <= height <= 2000
+    assert 800 <= width <= 2200
+    assert 0.005 < np.mean(pixels[..., :3].min(axis=-1) < 0.9) < 0.5  # ink
+
+
+def image(path):
+    assert path.read_bytes().startswith(b"\x89PNG\r\n\x1a\n")
+    return pytest.importorskip("matplotlib.image").imread(path)
+
+
+@pytest.mark.parametrize("name", ["double_pendulum", "top"])
+def test_picture_of_the_readme_is_what_its_script_draws(name, tmp_path):
+    kept = PICTURES / f"{name}.png"
+    run(f"{name}.py", tmp_path, "drawn.png")
+    check_picture(kept)
+    assert [path.name for path in tmp_path.iterdir()] == ["drawn.png"]
+    assert kept.stat().st_size < 200_000
+    before, now = image(kept), image(tmp_path / "drawn.png")
+    assert before.shape == now.shape
+    # fonts differ from machine to machine, curves do not: compare what is left of both in squares of 10 x 10
+    height, width = (10 * (n // 10) for n in before.shape[:2])
+    coarse = [x[:height, :width, :3].reshape(height // 10, 10, width // 10, 10, 3).mean(axis=(1, 3)) for x in (before, now)]
+    assert np.abs(coarse[0] - coarse[1]).mean() < 0.03
 
 
 @pytest.mark.parametrize("name", ["joints.py", "batch.py"])

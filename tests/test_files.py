@@ -46,6 +46,7 @@ def assert_same(a, b):
     """Two models agree in everything that a user said; directions and rotations to rounding, the rest to the last bit."""
     assert (a.name, a.gravity, a.friction_speed) == (b.name, b.gravity, b.friction_speed)
     assert [(link.name, link.parent) for link in a.links] == [(link.name, link.parent) for link in b.links]
+    assert a.springs == b.springs
     for one, two in zip(a.links, b.links, strict=True):
         np.testing.assert_array_equal(one.at.p, two.at.p)
         np.testing.assert_allclose(one.at.R, two.at.R, rtol=0, atol=2e-15)
@@ -124,6 +125,12 @@ def _joints(draw):
             options["rest"] = (*draw(_vectors), *draw(_rotations))
         else:
             options["rest"] = draw(st.tuples(*[_numbers] * plain.nq))
+    if plain.nq == plain.nv and draw(st.booleans()):
+        ends = st.tuples(st.floats(-10.0, -1.0) | st.none(), st.floats(1.0, 10.0) | st.none()) | st.none()
+        pair = draw(ends)
+        options["limits"] = pair if plain.nv == 1 else [pair, *(draw(ends) for _ in range(plain.nv - 1))]
+        options["stop_stiffness"] = draw(_positive) if draw(st.booleans()) else draw(st.tuples(*[_positive] * plain.nv))
+        options["stop_damping"] = draw(st.floats(0.0, 10.0))
     own = {f.name for f in fields(kind)} - {f.name for f in fields(ct.Fixed)}
     for name in sorted(own):
         options[name] = draw(_numbers if name == "pitch" else _axes)
@@ -168,6 +175,10 @@ def _models(draw):
     m = ct.Model(draw(_names), draw(_vectors), draw(_positive))
     for name in draw(st.lists(_names, max_size=5, unique=True)):
         m.add(name, draw(_bodies()), draw(_joints()), draw(st.sampled_from(["ground", *m.body_names])), draw(_poses))
+    for name in draw(st.lists(_names, max_size=3, unique=True)) if m.links else []:
+        a, b = draw(st.permutations(["ground", *m.body_names]))[:2]
+        damping, length = draw(st.just(0.0) | _positive), draw(st.just(0.0) | _positive)
+        m.add_spring(name, a, b, draw(_vectors), draw(_vectors), stiffness=draw(_positive), damping=damping, length=length)
     return m
 
 
@@ -310,6 +321,61 @@ ERRORS = [
     ("mass = 1.5", "mass = 1.5\nmass = 1.5", ": not TOML"),
     ("damping = [0.1, 0.2]", "damping = [0.1, 0.2", ":20: not TOML: Unclosed array"),
 ]  # fmt: skip
+
+
+SPRUNG = f"""{GOOD}
+[[spring]]
+name = "coil"
+a = "ground"
+b = "lower"
+at_b = [0.4, 0, 0]
+stiffness = 30
+
+[[spring]]
+name = "damper"
+a = "upper"
+b = "lower"
+stiffness = 0
+damping = 2.0
+length = 0.1
+"""
+
+SPRING_ERRORS = [
+    ('name = "coil"\n', "", ":22: spring[0]: key 'name' is missing; add it"),
+    ("stiffness = 30\n", "", ":22: spring[0] of 'coil': key 'stiffness' is missing; add it"),
+    ("stiffness = 30", "stifness = 30", ":27: spring[0].stifness of 'coil': unknown key; did you mean 'stiffness'?"),
+    ("stiffness = 30", "stiffness = -30", ":27: spring[0].stiffness of 'coil': spring 'coil': stiffness -30 is below 0"),
+    ("stiffness = 30", "stiffness = inf", ":27: spring[0].stiffness of 'coil': spring 'coil': stiffness inf is not finite"),
+    ('a = "ground"', 'a = "grond"', ":24: spring[0].a of 'coil': no body is named 'grond'; did you mean 'ground'?"),
+    ('a = "ground"', 'a = "lower"', ":22: spring[0] of 'coil': spring 'coil': both ends are on 'lower'"),
+    ("at_b = [0.4, 0, 0]", "at_b = [0.4, 0]", ":26: spring[0].at_b of 'coil': spring 'coil': at_b [0.4, 0] has shape (2,)"),
+    ("damping = 2.0", "damping = -2", ":34: spring[1].damping of 'damper': spring 'damper': damping -2 is below 0"),
+    ("length = 0.1", "lenght = 0.1", ":35: spring[1].lenght of 'damper': unknown key; did you mean 'length'?"),
+    ('name = "damper"', 'name = "coil"', ":30: spring[1].name of 'coil': spring 'coil': a spring has this name already"),
+    ('axis = "y"', "limits = [1, 0]", ":9: body[0].joint.limits of 'upper': revolute limits [1, 0]: lower 1 is not below upper 0"),
+    ('axis = "y"', "limits = 1", ":9: body[0].joint.limits of 'upper': 1 is not an array"),
+    ('axis = "y"', "limits = [nan, 0]", ":9: body[0].joint.limits of 'upper': revolute limits nan is not finite"),
+    ("[0.1, 0.2]", "0\nlimits = [0, 1]", ":21: body[1].joint.limits of 'lower': universal limits [0, 1] are not pairs; give 2 pairs"),
+]  # fmt: skip
+
+
+def test_springs_and_limits_are_read(tmp_path):
+    m = read(SPRUNG.replace('axis = "y"', 'axis = "y", limits = [-inf, 2]'), tmp_path)
+    assert m.links[0].joint.limits == ((None, 2.0),)
+    n = read(GOOD.replace('axis = "y"', 'axis = "y", limits = [-inf, 2]'), tmp_path)
+    n.add_spring("coil", "ground", "lower", at_b=(0.4, 0, 0), stiffness=30.0)
+    n.add_spring("damper", "upper", "lower", stiffness=0.0, damping=2.0, length=0.1)
+    assert_same(m, n)
+    assert "limits = [-inf, 2.0]" in toml_writer.text(m)
+    assert "stop_stiffness" not in toml_writer.text(m)
+
+
+@pytest.mark.parametrize(("old", "new", "message"), SPRING_ERRORS)
+def test_error_of_a_spring_or_limit_names_file_place_and_remedy(old, new, message, tmp_path):
+    assert SPRUNG.count(old) == 1
+    with pytest.raises(ct.ModelFileError) as caught:
+        read(SPRUNG.replace(old, new), tmp_path)
+    assert str(caught.value).removeprefix(str(tmp_path / "model.toml")).startswith(message)
 
 
 @pytest.mark.parametrize(("old", "new", "message"), ERRORS)

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from tests import mechanisms
 from tests.referee import Referee, derivative, relative
 
@@ -45,6 +45,13 @@ def solve(problem: str, m: ct.Model, *arguments: Any, method: str = "auto") -> n
 
 def passive(m: ct.Model, q: Any, v: Any) -> np.ndarray:
     return np.asarray(passive_force(m.tree(), q, v), dtype=float)
+
+
+def assume_smooth_springs(m: ct.Model, q: Any) -> None:
+    """Leave out states next to half a turn from rest, where the shortest way back, and so the spring's energy, has a kink."""
+    for link, stretch in zip(m.links, Referee(m).deflections(q), strict=True):
+        if isinstance(link.joint, (ct.Spherical, ct.Free)):
+            assume(np.linalg.norm(stretch[:3]) < np.pi - 0.1)
 
 
 def pose(m: ct.Model, q: Any) -> np.ndarray:
@@ -138,6 +145,7 @@ def test_inverse_dynamics_equals_mass_matrix_times_acceleration_and_bias(moving:
 def test_power_equals_the_rate_of_energy(moving: Any) -> None:
     """tau . v, less what dampers and friction take, is the rate of kinetic and potential energy along the motion."""
     m, q, v, tau = moving
+    assume_smooth_springs(m, q)
     tree = m.tree()
     vdot = solve("forward_dynamics", m, q, v, tau + passive(m, q, v))
     rate = derivative(lambda t: float(sum(energy(tree, m.integrate(q, t * v), v + t * vdot))), step=0.001)
@@ -149,6 +157,7 @@ def test_power_equals_the_rate_of_energy(moving: Any) -> None:
 @given(moving=mechanisms.moving_trees(options=True))
 def test_damping_and_friction_take_power_and_springs_do_not(moving: Any) -> None:
     m, q, v, _ = moving
+    assume_smooth_springs(m, q)
     tree = m.tree()
     at_rest = passive(m, q, np.zeros(m.nv))
     taken = v @ (passive(m, q, v) - at_rest)
@@ -199,7 +208,7 @@ def test_jacobian_equals_the_derivative_of_the_poses(moving: Any, seed: int) -> 
     by_referee = Referee(m).jacobian(q)[which]
     arm = T[:3, :3] @ point
     by_referee[3:] += np.cross(by_referee[:3].T, arm).T
-    assert relative(J, by_referee) < 1e-12
+    assert relative(J, by_referee, scale=1.0) < 1e-12
 
 
 @given(moving=mechanisms.moving_trees())
@@ -436,6 +445,14 @@ def test_jacobian_refuses_unknown_bodies_and_bad_points() -> None:
     with pytest.raises(ct.ModelError, match="not a model"):
         ct.jacobian("small", "arm")  # type: ignore[arg-type]
     assert not ct.jacobian(small(), "ground")([0.3]).any()
+
+
+def test_results_that_do_not_depend_on_the_state_fill_the_batch() -> None:
+    """A single pendulum has a constant mass matrix; without gravity it has no bias force."""
+    m = ct.Model("weightless", gravity=(0, 0, 0))
+    m.add("arm", ct.point_mass(2.0, at=(1, 0, 0)), ct.Revolute("y"))
+    assert ct.mass_matrix(m)(np.zeros((3, 2, 1))).tolist() == np.full((3, 2, 1, 1), 2.0).tolist()
+    assert ct.bias_force(m)(np.zeros((3, 1)), np.ones(1)).tolist() == np.zeros((3, 1)).tolist()
 
 
 def test_methods_lists_the_registry() -> None:

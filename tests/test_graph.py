@@ -190,6 +190,15 @@ def test_what_is_no_number_cannot_be_traced() -> None:
         x / 0.0
 
 
+def test_powers_beyond_the_integers() -> None:
+    trace, (x, y, _) = inputs()
+    graph = trace.graph(r=np.array([x**math.inf, x**y, 2.0**x, x**100, x**-0.5]))
+    assert graph.evaluate([4.0, 0.5, 0.0])[0].tolist() == pytest.approx([math.inf, 2.0, 16.0, 4.0**100, 0.5], rel=1e-13)
+    for base in (0.0, -2.0):
+        with pytest.raises(TraceError, match="positive"):
+            base**x
+
+
 def test_traced_values_cannot_be_keys() -> None:
     _, (x, _, _) = inputs()
     with pytest.raises(TypeError, match="unhashable"):

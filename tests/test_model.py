@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import pickle
 from collections.abc import Callable
 from typing import Any
 
@@ -165,6 +166,13 @@ REFUSED: dict[str, tuple[Callable[[], Any], tuple[str, ...]]] = {
     "no body": (lambda: ct.Model("void").tree(), ("model 'void'", "no moving body", "Fixed")),
     "state of the wrong size": (lambda: pendulum().integrate([0.0, 0.0], [0.0]), ("q has shape (2,)", "'pendulum'", "(..., 1)")),
     "rates of the wrong size": (lambda: pendulum().integrate([0.0], 0.0), ("dv has shape ()", "(..., 1)")),
+    "state of text": (lambda: pendulum().integrate(["a"], [0.0]), ("q ['a']", "real numbers", "(..., 1)")),
+    "complex state": (lambda: pendulum().integrate([1j], [0.0]), ("q [1j]", "real numbers")),
+    "state None": (lambda: pendulum().integrate(None, [0.0]), ("q has shape ()",)),
+    "batches that do not fit": (
+        lambda: pendulum().integrate(np.zeros((2, 1)), np.zeros((3, 1))), ("(2, 1)", "(3, 1)", "do not broadcast")),
+    "difference of batches that do not fit": (
+        lambda: pendulum().difference(np.zeros((2, 1)), np.zeros((3, 1))), ("(2, 1)", "(3, 1)", "do not broadcast")),
     "difference of the wrong size": (lambda: pendulum().difference([0.0], [0.0, 1.0]), ("q1 has shape (2,)",)),
 }  # fmt: skip
 
@@ -272,6 +280,18 @@ def test_a_place_may_be_a_product_of_poses() -> None:
     assert relative(m.links[0].at.matrix(), first.matrix() @ second.matrix()) < 1e-15
 
 
+def test_a_pose_cannot_change_behind_the_model() -> None:
+    at, offset = ct.Pose((1, 0, 0), rpy=(0, 0, 1)), np.array([1.0, 0.0, 0.0])
+    m = ct.Model()
+    m.add("arm", ct.rod(1.0, mass=1.0), ct.Revolute("z"), at=at)
+    m.add("hand", ct.rod(1.0, mass=1.0), ct.Revolute("z"), at=offset)
+    offset[0] = 5.0
+    assert m.links[1].at.p.tolist() == [1.0, 0.0, 0.0]
+    for array in (at.p, at.R, m.links[0].at.p):
+        with pytest.raises(ValueError, match="read-only"):
+            array[0] = 5.0
+
+
 # massless bodies: only where the motion stays determined
 
 
@@ -290,6 +310,7 @@ DETERMINED: dict[str, Callable[[], ct.Model]] = {
     "massless link with an armature": lambda: massless(ct.Revolute("z", armature=0.1), ct.Revolute("z"), at=(0, 0, 0)),
     "massless link with a welded load": lambda: massless(ct.Spherical(), ct.Fixed()),
     "end that only an armature moves": lambda: _end(ct.Body(0.0), ct.Revolute("z", armature=1e-6)),
+    "rotor without mass": lambda: _end(ct.Body(0.0, inertia=1e-3 * np.eye(3)), ct.Revolute("z")),
     "point mass off the axis": lambda: _end(ct.point_mass(1.0, at=(0.1, 0, 0)), ct.Revolute("z")),
     "point mass on a slider": lambda: _end(ct.point_mass(1.0), ct.Prismatic("z")),
     "point mass on a nut": lambda: _end(ct.point_mass(1.0), ct.Helical("z", pitch=0.1)),
@@ -569,3 +590,20 @@ def test_model_accessors() -> None:
     assert m.integrate(q, v[0]).shape == (4, 9)
     assert m.integrate(q[0], np.zeros((5, 1, 8))).shape == (5, 1, 9)
     assert m.difference(q, q[0]).shape == (4, 8)
+
+
+def test_two_coordinates_never_have_one_name() -> None:
+    m = ct.Model()
+    m.add("b", ct.sphere(0.1, mass=1.0), ct.Universal("x", "y"))
+    with pytest.raises(ct.ModelError, match=r"body 'b\.angle1': another body has a coordinate named 'b\.angle1' already"):
+        m.add("b.angle1", ct.sphere(0.1, mass=1.0), ct.Revolute("z"))
+    assert m.body_names == ("b",)
+
+
+def test_a_model_and_its_pickle_have_the_same_dynamics() -> None:
+    m = ct.Model()
+    m.add("b", ct.box(1.0, 2.0, 3.0, mass=1.0), ct.Universal("x", "y", damping=0.1))
+    m.tree()
+    copy = pickle.loads(pickle.dumps(m))
+    q, v = m.random(0), np.array([1.0, 2.0])
+    assert np.array_equal(ct.bias_force(copy)(q, v), ct.bias_force(m)(q, v))

@@ -13,24 +13,28 @@ import catena as ct
 from catena import cli
 from catena.examples import EXAMPLES
 from catena.model.joints import JOINTS
+from catena.simulation.steps import INTEGRATORS
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
-PAGES = ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", "docs/files.md"]
+PAGES = ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", "docs/files.md", "docs/simulation.md", "docs/trajectories.md"]
 
 
 def blocks(page, language):
     return re.findall(rf"^```{language}\n(.*?)^```$", page, re.M | re.S)
 
 
-def test_code_prints_what_stands_below_it():
-    pairs = re.findall(r"^```python\n(.*?)^```\n\n```text\n(.*?)^```$", README, re.M | re.S)
-    assert len(pairs) == len(blocks(README, "python")) >= 3
+@pytest.mark.parametrize("page", ["README.md", "docs/simulation.md"])
+def test_code_prints_what_stands_below_it(page, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)  # the code writes files
+    text = (ROOT / page).read_text(encoding="utf-8")
+    pairs = re.findall(r"^```python\n(.*?)^```\n\n```text\n(.*?)^```$", text, re.M | re.S)
+    assert len(pairs) == len(blocks(text, "python")) >= 3
     namespace = {}
     for code, expected in pairs:
         printed = io.StringIO()
         with contextlib.redirect_stdout(printed):
-            exec(compile(code, "README.md", "exec"), namespace)
+            exec(compile(code, page, "exec"), namespace)
         assert printed.getvalue() == expected
 
 
@@ -71,6 +75,11 @@ def test_every_joint_and_method_has_its_row():
         solved = {problem.strip().replace(" ", "_") for problem in re.split("[;,]", row[1])}
         assert solved == {problem for problem in ("forward_dynamics", "inverse_dynamics", "mass_matrix", "bias_force", "momenta")
                           if method in ct.methods(problem)}  # fmt: skip
+
+
+def test_every_integrator_is_named():
+    for integrator in INTEGRATORS:
+        assert f'`"{integrator}"`' in README, integrator
 
 
 def test_operation_counts_are_those_of_the_kernels():

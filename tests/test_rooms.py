@@ -16,23 +16,29 @@ SOURCE = Path(catena.__file__).parent
 #: What each room may import besides itself and Python's own library. A room is a module or a folder of catena.
 ALLOWED: dict[str, set[str]] = {
     "errors": set(),
+    "atomic": {"errors"},
     "spatial": {"numpy"},
     "dual": {"numpy"},
     "references": set(),
-    "model": {"spatial", "dual", "errors", "numpy", "msgspec", "tomli"},
+    # graph: whether a user's function can be traced
+    "model": {"spatial", "dual", "graph", "errors", "atomic", "numpy", "msgspec", "tomli"},
     "formulations": {"spatial", "numpy"},
     "graph": {"numpy", "errors"},
     "native": {"graph", "errors", "numpy", "llvmlite", "platformdirs"},
     "kernels": {"model", "formulations", "graph", "native", "errors", "references", "numpy"},
     "examples": {"model", "numpy"},
-    "catena": {"errors", "model", "graph", "kernels", "native"},  # the package itself: what `import catena` offers
+    # view: `Trajectory.plot` calls it, inside the method; matplotlib: the type of what it returns
+    "simulation": {"model", "formulations", "graph", "native", "kernels", "spatial", "errors", "atomic", "view"}
+    | {"numpy", "scipy", "rich", "xarray", "matplotlib", "cloudpickle"},
+    "view": {"model", "simulation", "errors", "atomic", "numpy", "matplotlib"},
+    "catena": {"errors", "model", "graph", "kernels", "native", "simulation"},  # the package itself: what `import catena` offers
 }
 
 #: Rooms that may import everything, and that nothing may import.
 LAST = {"cli", "__main__"}
 
 #: Packages of others that belong to one room.
-PRIVATE = {"llvmlite": "native", "platformdirs": "native", "msgspec": "model", "typer": "cli", "rich": "cli"}
+PRIVATE = {"llvmlite": "native", "platformdirs": "native", "msgspec": "model", "typer": "cli"}
 
 
 def modules() -> list[Path]:

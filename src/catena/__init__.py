@@ -9,9 +9,12 @@ from catena.errors import (
     CompileError,
     InertiaWarning,
     MethodError,
+    MissingPackageError,
     ModelError,
     ModelFileError,
+    SimulationError,
     TraceError,
+    TrajectoryFileError,
 )
 from catena.graph import atan2, maximum, minimum, where
 from catena.kernels import (
@@ -43,11 +46,13 @@ from catena.model import (
     box,
     cylinder,
     point_mass,
+    python,
     rod,
     sphere,
 )
 from catena.model.files import load
 from catena.native import Kernel
+from catena.simulation import Event, Occurrence, Rollout, Trajectory, ensemble, rollout, simulate
 
 try:
     __version__ = _version("catena")
@@ -55,8 +60,10 @@ except _PackageNotFoundError:  # running from a source tree that was not install
     __version__ = "0+unknown"
 
 __all__ = [
-    "ArgumentError", "Body", "CatenaError", "CompileError", "Custom", "Cylindrical", "Fixed", "Free", "Geometry", "Helical",
-    "InertiaWarning", "Kernel", "MethodError", "Model", "ModelError", "ModelFileError", "Planar", "Pose", "Prismatic", "Revolute",
-    "Spherical", "TraceError", "Universal", "atan2", "bias_force", "box", "cylinder", "energy", "forward_dynamics", "inverse_dynamics",
-    "jacobian", "load", "mass_matrix", "maximum", "methods", "minimum", "momenta", "point_mass", "poses", "rod", "sphere", "where",
+    "ArgumentError", "Body", "CatenaError", "CompileError", "Custom", "Cylindrical", "Event", "Fixed", "Free", "Geometry", "Helical",
+    "InertiaWarning", "Kernel", "MethodError", "MissingPackageError", "Model", "ModelError", "ModelFileError", "Occurrence", "Planar",
+    "Pose", "Prismatic", "Revolute", "Rollout", "SimulationError", "Spherical", "TraceError", "Trajectory", "TrajectoryFileError",
+    "Universal", "atan2", "bias_force", "box", "cylinder", "energy", "ensemble", "forward_dynamics", "inverse_dynamics", "jacobian",
+    "load", "mass_matrix", "maximum", "methods", "minimum", "momenta", "point_mass", "poses", "python", "rod", "rollout", "simulate",
+    "sphere", "where",
 ]  # fmt: skip

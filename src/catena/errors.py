@@ -16,6 +16,14 @@ class ModelFileError(ModelError):
     """A model file that cannot be read or written; the message carries file and place."""
 
 
+class TrajectoryFileError(CatenaError, ValueError):
+    """A file of a trajectory that cannot be read or written; the message carries the file."""
+
+
+class MissingPackageError(CatenaError, ImportError):
+    """An optional package that is not installed; the message says how to get it."""
+
+
 class MethodError(CatenaError, ValueError):
     """A method that does not exist or does not solve the problem asked."""
 
@@ -30,6 +38,12 @@ class TraceError(CatenaError, TypeError):
 
 class CompileError(CatenaError, RuntimeError):
     """A graph that could not be turned into machine code."""
+
+
+class SimulationError(CatenaError, RuntimeError):
+    """A run that could not go on; `trajectory` holds the motion up to the last good state, where there is one."""
+
+    trajectory: object = None
 
 
 class InertiaWarning(UserWarning):

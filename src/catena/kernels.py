@@ -1,7 +1,8 @@
 """The doors: a model and a method in, a compiled kernel out.
 
-Each function traces its formulation on the model's tree, compiles the graph and returns a `Kernel`. What the joints do by themselves
-(springs, dampers, friction) is added here, so that the formulations deal with joint forces only.
+Each function traces its formulation on the model's tree, compiles the graph and returns a `Kernel`. What acts by itself, in the joints
+(springs, dampers, friction, stops) and on the bodies (springs, forces from functions), is added here, so that the formulations deal with
+joint forces and wrenches only. Where a force depends on time, the kernels that it enters take t as their first argument.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import numpy as np
 
 from catena.errors import MethodError, ModelError
 from catena.formulations import AUTO, METHODS
+from catena.formulations.applied_forces import applied_forces
 from catena.formulations.frames import jacobian as _jacobian
 from catena.formulations.frames import poses as _poses
 from catena.formulations.joint_forces import energy as _energy
@@ -58,13 +60,12 @@ def _kernel(
     references: tuple[str, ...] = (),
 ) -> Kernel:
     """Return the kernel of `function(tree, *inputs)`, traced and compiled."""
-    if not isinstance(m, Model):
-        raise ModelError(f"{name}: {m!r} is not a model; give a ct.Model")
+    _check_model(m, name)
     tree = m.tree()
-    sizes = {"q": m.nq}
+    shapes = {"t": (), "q": (m.nq,)}
     started = time.perf_counter()
     trace = Trace(name)
-    arguments = [trace.input(i, (sizes.get(i, m.nv),)) for i in inputs]
+    arguments = [trace.input(i, shapes.get(i, (m.nv,))) for i in inputs]
     results = function(tree.marked(trace.mark), *arguments)
     graph = trace.graph(**dict(zip(outputs, results if isinstance(results, tuple) else (results,), strict=True)))
 
@@ -75,10 +76,36 @@ def _kernel(
     return compile_graph(graph, method=method, references=references, trace_seconds=seconds, function=eager)
 
 
+def _check_model(m: Model, name: str) -> None:
+    if not isinstance(m, Model):
+        raise ModelError(f"{name}: {m!r} is not a model; give a ct.Model")
+
+
+def _dynamics_kernel(
+    m: Model, name: str, inputs: tuple[str, ...], output: str, function: Callable[..., Any], method: str, references: tuple[str, ...]
+) -> Kernel:
+    """Return the kernel of `function(tree, *inputs, force, wrenches)`, with what acts in the joints and on the bodies."""
+    _check_model(m, name)
+    for force in m.python_forces:
+        raise ModelError(
+            f"{name}: force '{force.name}' is marked ct.python, and a compiled kernel cannot call it; use it in ct.simulate, "
+            "or give a function that can be traced, without the mark"
+        )
+    timed = m.time_dependent
+
+    def acting(tree: Tree, *arguments: Any) -> Any:
+        t, q, v, *rest = arguments if timed else (0.0, *arguments)
+        force, wrenches = applied_forces(tree, t, q, v)
+        return function(tree, q, v, *rest, passive_force(tree, q, v) + force, wrenches)
+
+    return _kernel(m, name, ("t", *inputs) if timed else inputs, (output,), acting, method, references)
+
+
 def forward_dynamics(m: Model, method: str = "auto") -> Kernel:
     """Return the kernel (q, v, tau) -> vdot: the accelerations of the mechanism under joint forces tau.
 
-    Gravity and the joints' own springs, dampers and friction act in addition to tau.
+    Gravity, the joints' own springs, dampers, friction and stops, and the model's springs and forces act in addition to tau. Where a
+    force depends on time (`m.time_dependent`), the kernel is (t, q, v, tau) -> vdot.
 
     >>> m = ct.Model("pendulum")
     >>> m.add("arm", ct.point_mass(1.0, at=(1, 0, 0)), ct.Revolute("y"))
@@ -87,14 +114,16 @@ def forward_dynamics(m: Model, method: str = "auto") -> Kernel:
     """
     name, solve, references = _solution("forward_dynamics", method)
 
-    def function(tree: Tree, q: Any, v: Any, tau: Any) -> Any:
-        return solve(tree, q, v, tau + passive_force(tree, q, v))
+    def function(tree: Tree, q: Any, v: Any, tau: Any, force: Any, wrenches: Any) -> Any:
+        return solve(tree, q, v, tau + force, wrenches)
 
-    return _kernel(m, "forward_dynamics", ("q", "v", "tau"), ("vdot",), function, name, references)
+    return _dynamics_kernel(m, "forward_dynamics", ("q", "v", "tau"), "vdot", function, name, references)
 
 
 def inverse_dynamics(m: Model, method: str = "auto") -> Kernel:
     """Return the kernel (q, v, vdot) -> tau: the joint forces that give the accelerations vdot.
+
+    What acts by itself is counted as in `forward_dynamics`; where a force depends on time, the kernel is (t, q, v, vdot) -> tau.
 
     >>> m = ct.Model("pendulum")
     >>> m.add("arm", ct.point_mass(1.0, at=(1, 0, 0)), ct.Revolute("y"))
@@ -103,10 +132,10 @@ def inverse_dynamics(m: Model, method: str = "auto") -> Kernel:
     """
     name, solve, references = _solution("inverse_dynamics", method)
 
-    def function(tree: Tree, q: Any, v: Any, vdot: Any) -> Any:
-        return solve(tree, q, v, vdot) - passive_force(tree, q, v)
+    def function(tree: Tree, q: Any, v: Any, vdot: Any, force: Any, wrenches: Any) -> Any:
+        return solve(tree, q, v, vdot, wrenches) - force
 
-    return _kernel(m, "inverse_dynamics", ("q", "v", "vdot"), ("tau",), function, name, references)
+    return _dynamics_kernel(m, "inverse_dynamics", ("q", "v", "vdot"), "tau", function, name, references)
 
 
 def mass_matrix(m: Model, method: str = "auto") -> Kernel:
@@ -124,8 +153,8 @@ def mass_matrix(m: Model, method: str = "auto") -> Kernel:
 def bias_force(m: Model) -> Kernel:
     """Return the kernel (q, v) -> joint forces that hold the motion at vdot = 0.
 
-    Coriolis, centrifugal, gyroscopic and gravity forces, less the joints' own springs, dampers and friction: with the mass matrix M,
-    tau = M vdot + bias_force.
+    Coriolis, centrifugal, gyroscopic and gravity forces, less what acts in the joints and on the bodies (springs, dampers, friction,
+    stops, forces): with the mass matrix M, tau = M vdot + bias_force. Where a force depends on time, the kernel is (t, q, v) -> bias.
 
     >>> m = ct.Model("pendulum")
     >>> m.add("arm", ct.point_mass(1.0, at=(1, 0, 0)), ct.Revolute("y"))
@@ -134,10 +163,10 @@ def bias_force(m: Model) -> Kernel:
     """
     name, solve, references = _solution("bias_force", "auto")
 
-    def function(tree: Tree, q: Any, v: Any) -> Any:
-        return solve(tree, q, v) - passive_force(tree, q, v)
+    def function(tree: Tree, q: Any, v: Any, force: Any, wrenches: Any) -> Any:
+        return solve(tree, q, v, wrenches) - force
 
-    return _kernel(m, "bias_force", ("q", "v"), ("bias",), function, name, references)
+    return _dynamics_kernel(m, "bias_force", ("q", "v"), "bias", function, name, references)
 
 
 def momenta(m: Model) -> Kernel:
@@ -154,6 +183,8 @@ def momenta(m: Model) -> Kernel:
 
 def energy(m: Model) -> Kernel:
     """Return the kernel (q, v) -> (kinetic, potential) energy [J]; gravity's potential is 0 at the world's origin.
+
+    The potential is that of gravity, of the springs in and outside of the joints, and of the stops; forces from functions have none.
 
     >>> m = ct.Model("pendulum")
     >>> m.add("arm", ct.point_mass(2.0, at=(0, 0, 1)), ct.Revolute("y"))

@@ -363,6 +363,37 @@ class Factor:
         return _plain(y)
 
 
+def lu_solve(A: Array, mark: Callable[[], None] = lambda: None) -> Callable[[Array], Array]:
+    """Return the function x -> A^-1 x, by elimination without exchanging rows; `mark` is called where code may be cut."""
+    n = A.shape[0]
+    LU = np.array(A, dtype=object)
+    w: list[Any] = [None] * n
+    for k in range(n):
+        mark()
+        w[k] = 1.0 / LU[k, k]
+        for i in range(k + 1, n):
+            LU[i, k] = LU[i, k] * w[k]
+        for i in range(k + 1, n):
+            mark()
+            for j in range(k + 1, n):
+                LU[i, j] = LU[i, j] - LU[i, k] * LU[k, j]
+
+    def solve(x: Array) -> Array:
+        y = np.array(x, dtype=object)
+        for k in range(n):
+            mark()
+            for i in range(k + 1, n):
+                y[i] = y[i] - LU[i, k] * y[k]
+        for k in reversed(range(n)):
+            mark()
+            y[k] = y[k] * w[k]
+            for i in range(k):
+                y[i] = y[i] - LU[i, k] * y[k]
+        return _plain(y)
+
+    return solve
+
+
 def gain(U: Array, D: Array, factor: Factor) -> Array:
     """Return G = U D^-1. A row of U that is a row of D gives a row of the identity, exactly."""
     n = D.shape[0]

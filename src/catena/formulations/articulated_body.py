@@ -7,7 +7,7 @@ Cost     O(n); nothing branches on a value, so the function can be traced.
     paper     here  meaning
     phi       X     shift between parent and body
     H*        S     joint matrix
-    a, b      a, b  bias acceleration and gyroscopic force
+    a, b      a, b  bias acceleration and gyroscopic force; b is less the wrench that acts on the body
     P, P+     P     articulated inertia, outboard and inboard of the joint
     D, G      D, G  joint inertia and gain
     z, z+     z     correction force, outboard and inboard of the joint
@@ -21,12 +21,15 @@ from __future__ import annotations
 
 import numpy as np
 
-from catena.formulations.kinematics import rest_acceleration, velocities
-from catena.spatial import Factor, gain, gyroscopic, minus_product
+from catena.formulations.kinematics import bias_wrench, rest_acceleration, velocities
+from catena.spatial import Factor, gain, minus_product
 
 
-def forward_dynamics(tree, q, v, tau):
-    """Return vdot of the tree under the joint forces tau."""
+def forward_dynamics(tree, q, v, tau, wrenches=None):
+    """Return vdot of the tree under the joint forces tau.
+
+    `wrenches` act on the bodies: one (moment, force) for each body in its frame, at its origin, or None; last the ground's.
+    """
     X, S, V, a = velocities(tree, q, v)
     G, nu, A = tree.columns(3)
     P = [*tree.M, np.zeros((6, 6))]
@@ -40,7 +43,7 @@ def forward_dynamics(tree, q, v, tau):
         D = S[k].T @ U + np.diag(tree.armature[at])
         factor = Factor(D)
         G[k] = gain(U, D, factor)
-        z[k] = z[k] + gyroscopic(tree.M[k], V[k])
+        z[k] = z[k] + bias_wrench(tree, k, V[k], wrenches)
         e = tau[at] - S[k].T @ z[k]
         nu[k] = factor.solve(e)
         P_plus = minus_product(P[k], G[k], U)

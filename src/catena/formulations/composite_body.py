@@ -45,8 +45,11 @@ def mass_matrix(tree, q):
     return mass
 
 
-def forward_dynamics(tree, q, v, tau):
-    """Return vdot of the tree under the joint forces tau: solve M vdot = tau - C."""
+def forward_dynamics(tree, q, v, tau, wrenches=None):
+    """Return vdot of the tree under the joint forces tau: solve M vdot = tau - C.
+
+    `wrenches` act on the bodies: one (moment, force) for each body in its frame, at its origin, or None; last the ground's.
+    """
     mass = mass_matrix(tree, q)
-    C = bias_force(tree, q, v)
+    C = bias_force(tree, q, v, wrenches)
     return Factor(mass, tree.mark).solve(tau - C)

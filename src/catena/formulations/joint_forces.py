@@ -1,17 +1,20 @@
-"""What the joints themselves do: springs, dampers and friction, along the velocity coordinates; and energies."""
+"""What the joints themselves do: springs, dampers, friction and stops, along the velocity coordinates; and energies."""
 
 from __future__ import annotations
 
 import numpy as np
 
+from catena.formulations.applied_forces import spring_energy
 from catena.formulations.kinematics import velocities, world_frames
 
 
 def passive_force(tree, q, v):
-    """Return the joint forces of damping, stiffness and friction.
+    """Return the joint forces of damping, stiffness, friction and stops.
 
     Coulomb friction is smoothed: -friction * v / sqrt(v^2 + s^2), with s the tree's friction speed. It is odd and smooth, takes away
     power at every v other than 0, and reaches 99.5 % of its limit at 10 s.
+
+    A stop that is d deep pushes back with stop_stiffness * d * (1 + stop_damping * rate of d), and never pulls.
     """
     force = tree.vector()
     for k in range(tree.n):
@@ -21,15 +24,34 @@ def passive_force(tree, q, v):
             force[i] = -(tree.stiffness[i] * stretch) - tree.damping[i] * v[i]
             if tree.friction[i]:
                 force[i] = force[i] - tree.friction[i] * (v[i] / np.sqrt(v[i] * v[i] + tree.friction_speed**2))
+        for i, sign, depth in _stops(tree, k, q):
+            push = tree.stop_stiffness[i] * depth * _positive(1.0 + tree.stop_damping[i] * (sign * v[i]))
+            force[i] = force[i] - sign * push
     return force
 
 
+def _positive(x):
+    """Return x where it is positive, else 0; for any scalar."""
+    return 0.5 * (x + abs(x))
+
+
+def _stops(tree, k, q):
+    """Yield the stops of joint k: coordinate, side (1.0 above, -1.0 below), and how deep the joint is in it."""
+    at, where = tree.v_slices[k], tree.q_slices[k]
+    for i in range(at.start, at.stop):
+        x = q[where.start + i - at.start]  # joints with limits have as many positions as velocities
+        if np.isfinite(tree.lower[i]):
+            yield i, -1.0, _positive(tree.lower[i] - x)
+        if np.isfinite(tree.upper[i]):
+            yield i, 1.0, _positive(x - tree.upper[i])
+
+
 def energy(tree, q, v):
-    """Return the kinetic energy, and the potential energy of gravity (0 at the world's origin) and of the joints' springs."""
+    """Return the kinetic energy, and the potential energy of gravity (0 at the world's origin), springs and stops."""
     _, _, V, _ = velocities(tree, q, v)
     frames = world_frames(tree, q)
     kinetic = 0.5 * (tree.armature @ (v * v))
-    potential = 0.0
+    potential = spring_energy(tree, frames)
     g = tree.ground.R @ tree.gravity
     for k in range(-1, tree.n):
         M = tree.ground_inertia if k < 0 else tree.M[k]
@@ -41,4 +63,6 @@ def energy(tree, q, v):
         if np.any(tree.stiffness[at]):
             stretch = tree.deflection(k, q)
             potential = potential + 0.5 * (tree.stiffness[at] @ (stretch * stretch))
+        for i, _, depth in _stops(tree, k, q):
+            potential = potential + 0.5 * tree.stop_stiffness[i] * (depth * depth)
     return kinetic, potential

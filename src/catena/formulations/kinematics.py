@@ -7,13 +7,14 @@ Frames   every quantity of body k is expressed in the frame of body k, at its jo
     S     joint matrix, 6 x nv of the joint
     V     spatial velocity
     a     what the spatial acceleration of body k has beyond that of its parent and S vdot:  V x S v + dS/dt v
+    b     gyroscopic force of body k, less the wrench that acts on it from outside
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from catena.spatial import cross_motion
+from catena.spatial import cross_motion, gyroscopic
 
 
 def placements(tree, q):
@@ -38,6 +39,12 @@ def velocities(tree, q, v):
         V[k] = X[k].motion(V[tree.parent[k]]) + relative
         a[k] = cross_motion(V[k], relative) + tree.joint_bias(k, q, v)
     return X, S, V, a
+
+
+def bias_wrench(tree, k, V, wrenches):
+    """Return b of body k, which moves with V; `wrenches` has a column of wrenches on the bodies, or is None."""
+    b = gyroscopic(tree.M[k], V)
+    return b if wrenches is None or wrenches[k] is None else b - wrenches[k]
 
 
 def rest_acceleration(tree):

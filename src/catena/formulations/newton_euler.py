@@ -8,7 +8,7 @@ Cost     O(n); nothing branches on a value, so the function can be traced.
     phi       X     shift between parent and body
     H*        S     joint matrix
     V, alpha  V, A  velocity and acceleration
-    a, b      a, b  bias acceleration and gyroscopic force
+    a, b      a, b  bias acceleration and gyroscopic force; b is less the wrench that acts on the body
     M         M     inertia of the body
     f         f     force across the joint, on the body
     T         tau   joint force
@@ -18,12 +18,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from catena.formulations.kinematics import rest_acceleration, velocities
-from catena.spatial import gyroscopic
+from catena.formulations.kinematics import bias_wrench, rest_acceleration, velocities
 
 
-def inverse_dynamics(tree, q, v, vdot):
-    """Return the joint forces tau that give the accelerations vdot."""
+def inverse_dynamics(tree, q, v, vdot, wrenches=None):
+    """Return the joint forces tau that give the accelerations vdot.
+
+    `wrenches` act on the bodies: one (moment, force) for each body in its frame, at its origin, or None; last the ground's.
+    """
     X, S, V, a = velocities(tree, q, v)
     A, f = tree.columns(2)
     tau = tree.vector()
@@ -32,7 +34,7 @@ def inverse_dynamics(tree, q, v, vdot):
     A[-1] = rest_acceleration(tree)
     for k in tree.outward():
         A[k] = X[k].motion(A[tree.parent[k]]) + S[k] @ vdot[tree.v_slices[k]] + a[k]
-        f[k] = tree.M[k] @ A[k] + gyroscopic(tree.M[k], V[k])
+        f[k] = tree.M[k] @ A[k] + bias_wrench(tree, k, V[k], wrenches)
 
     # inward: forces across the joints
     f[-1] = np.zeros(6)
@@ -43,9 +45,9 @@ def inverse_dynamics(tree, q, v, vdot):
     return tau
 
 
-def bias_force(tree, q, v):
-    """Return the joint forces C that hold the motion at vdot = 0: Coriolis, centrifugal, gyroscopic and gravity."""
-    return inverse_dynamics(tree, q, v, np.zeros(tree.nv))
+def bias_force(tree, q, v, wrenches=None):
+    """Return the joint forces C that hold the motion at vdot = 0: Coriolis, centrifugal, gyroscopic and gravity, less the wrenches'."""
+    return inverse_dynamics(tree, q, v, np.zeros(tree.nv), wrenches)
 
 
 def momenta(tree, q, v):

@@ -237,7 +237,7 @@ class Scalar:
             power = float(exponent)
             if power == 0.5:
                 return self.sqrt()
-            if power == int(power) and abs(power) <= 64:
+            if power.is_integer() and abs(power) <= 64:
                 return self._integer_power(int(power))
         return (self.log() * exponent).exp()
 
@@ -255,6 +255,8 @@ class Scalar:
         return result
 
     def __rpow__(self, base: Any) -> Any:
+        if _number(base) <= 0.0:
+            raise TraceError(f"{base!r} to a traced power is not a real number in general; give a positive base")
         return (self * math.log(_number(base))).exp()
 
     __radd__ = __add__

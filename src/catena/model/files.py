@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
-import secrets
-import stat
 from pathlib import Path
-from typing import Any
 
+from catena.atomic import as_path, reason, replacing
 from catena.errors import ModelError, ModelFileError
 from catena.model import toml_reader, toml_writer
 from catena.model.model import Model
@@ -36,7 +33,7 @@ def load(path: str | os.PathLike[str]) -> Model:
     ...     ct.load(file)
     <Model 'pendulum': 1 bodies, nq = 1, nv = 1>
     """
-    file = _path(path)
+    file = as_path(path, ModelFileError)
     try:
         if file.is_dir():
             raise ModelFileError(f"{file}: this is a folder; give a .toml file")
@@ -48,13 +45,10 @@ def load(path: str | os.PathLike[str]) -> Model:
     except ModelFileError:
         raise
     except (OSError, ValueError) as error:
-        raise ModelFileError(f"{file}: cannot be read: {_reason(error)}") from error
+        raise ModelFileError(f"{file}: cannot be read: {reason(error)}") from error
     if len(content) > LIMIT:
         raise ModelFileError(f"{file}: holds more than {LIMIT >> 20} MiB; give a smaller model file")
-    try:
-        return toml_reader.Source(str(file), content).model()
-    except RecursionError:
-        raise ModelFileError(f"{file}: tables or arrays are nested too deeply; flatten them") from None
+    return decoded(content, str(file))
 
 
 def save(model: Model, path: str | os.PathLike[str]) -> None:
@@ -79,49 +73,29 @@ def save(model: Model, path: str | os.PathLike[str]) -> None:
     joint = { type = "revolute", axis = "y", damping = 0.1 }
     <BLANKLINE>
     """
-    file = _path(path)
+    file = as_path(path, ModelFileError)
     _check_ending(file)
+    content = encoded(model, str(file))
+    with replacing(file, ModelFileError) as stream:
+        stream.write(content)
+
+
+def encoded(model: Model, where: str) -> bytes:
+    """Return a model as the content of a TOML file; errors begin with `where`."""
     try:
-        content = toml_writer.text(model).encode()
+        return toml_writer.text(model).encode()
     except UnicodeEncodeError as error:
-        raise ModelFileError(f"{file}: character {error.object[error.start]!r} in a name cannot be written as UTF-8; rename it") from None
+        raise ModelFileError(f"{where}: character {error.object[error.start]!r} in a name cannot be written as UTF-8; rename it") from None
     except ModelError as error:
-        raise ModelFileError(f"{file}: {error}") from None
+        raise ModelFileError(f"{where}: {error}") from None
+
+
+def decoded(content: bytes, where: str) -> Model:
+    """Return the model that the content of a TOML file describes; errors begin with `where`."""
     try:
-        _replace(file, content)
-    except (OSError, ValueError) as error:
-        missing = not file.parent.is_dir()
-        remedy = f"make the folder '{file.parent}' first" if missing else "nothing was changed"
-        raise ModelFileError(f"{file}: cannot be written: {_reason(error)}; {remedy}") from error
-
-
-def _replace(file: Path, content: bytes) -> None:
-    """Put new content in place of a file in one step."""
-    target = Path(os.path.realpath(file))  # a link stays a link
-    part = target.with_name(f".catena-{secrets.token_hex(8)}.part")
-    try:
-        with part.open("xb") as stream:
-            stream.write(content)
-            stream.flush()
-            os.fsync(stream.fileno())
-        with contextlib.suppress(FileNotFoundError):
-            part.chmod(stat.S_IMODE(target.stat().st_mode))
-        os.replace(part, target)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            part.unlink()
-        raise
-
-
-def _path(path: Any) -> Path:
-    try:
-        return Path(os.fsdecode(path))
-    except TypeError:
-        raise ModelFileError(f"{path!r} is not a path; give a string or a pathlib.Path") from None
-
-
-def _reason(error: Exception) -> str:
-    return (getattr(error, "strerror", None) or str(error)).lower()
+        return toml_reader.Source(where, content).model()
+    except RecursionError:
+        raise ModelFileError(f"{where}: tables or arrays are nested too deeply; flatten them") from None
 
 
 def _check_ending(file: Path) -> None:

@@ -22,6 +22,20 @@ def difference_rotation(q0: Any, q1: Any) -> Any:
     return quaternion_log(quaternion_product(quaternion_inverse(q0), q1))
 
 
+def quaternion_rate(q: Any, v: Any) -> Any:
+    """Return dq/dt of a unit quaternion at the angular velocity v, in the child's axes."""
+    x, y, z = (v[..., i] for i in range(3))
+    return quaternion_product(q, np.stack([0.0 * x, 0.5 * x, 0.5 * y, 0.5 * z], axis=-1))
+
+
+def rotation_rate(u: Any, v: Any) -> Any:
+    """Return the rate of the rotation vector u of a turn that goes on with the angular velocity v, in the child's axes."""
+    half = _half_angle(u)
+    c = (1.0 - half * np.cos(half) / np.sin(half)) / (4.0 * half**2)
+    u_v = _cross(u, v)
+    return v + 0.5 * u_v + _times(c, _cross(u, u_v))
+
+
 def integrate_pose(q: Any, dv: Any) -> Any:
     """Return the pose (x, y, z, quaternion) reached by moving with the body twist dv for a unit of time: the exponential map."""
     turn, shift = dv[..., :3], dv[..., 3:]
@@ -31,7 +45,7 @@ def integrate_pose(q: Any, dv: Any) -> Any:
     c = (2.0 * half - np.sin(2.0 * half)) / (8.0 * half**3)
     w_shift = _cross(turn, shift)
     moved = shift + _times(b, w_shift) + _times(c, _cross(turn, w_shift))
-    return np.concatenate([q[..., :3] + _turned(q[..., 3:], moved), integrate_rotation(q[..., 3:], turn)], axis=-1)
+    return np.concatenate([q[..., :3] + turned(q[..., 3:], moved), integrate_rotation(q[..., 3:], turn)], axis=-1)
 
 
 def difference_pose(q0: Any, q1: Any) -> Any:
@@ -39,7 +53,7 @@ def difference_pose(q0: Any, q1: Any) -> Any:
     inverse = quaternion_inverse(q0[..., 3:])
     turn = quaternion_log(quaternion_product(inverse, q1[..., 3:]))
     half = _half_angle(turn)
-    shift = _turned(inverse, q1[..., :3] - q0[..., :3])
+    shift = turned(inverse, q1[..., :3] - q0[..., :3])
     c = (1.0 - half * np.cos(half) / np.sin(half)) / (4.0 * half**2)
     w_shift = _cross(turn, shift)
     return np.concatenate([turn, shift - 0.5 * w_shift + _times(c, _cross(turn, w_shift))], axis=-1)
@@ -70,7 +84,7 @@ def _times(a: Any, b: Any) -> Any:
     return np.stack([a * b[..., i] for i in range(3)], axis=-1)
 
 
-def _turned(quaternion: Any, x: Any) -> Any:
+def turned(quaternion: Any, x: Any) -> Any:
     """Return x turned by a unit quaternion, over leading axes."""
     w, u = quaternion[..., 0], quaternion[..., 1:]
     twice = 2.0 * _cross(u, x)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,10 +13,11 @@ import numpy as np
 from catena.errors import ModelError
 from catena.model import canonical, values
 from catena.model.bodies import Body
+from catena.model.forces import Applied, Spring
 from catena.model.joints import Fixed, Joint
 from catena.model.motions import DenseMotion
 from catena.model.pose import Pose
-from catena.model.tree import Tree, check_determined
+from catena.model.tree import PlacedForce, PlacedSpring, Tree, check_determined
 from catena.spatial import Rigid, skew
 
 _IDENTITY = Rigid(np.eye(3), np.zeros(3))
@@ -50,7 +52,14 @@ class Model:
         self._gravity = tuple(values.array("model gravity", gravity, (3,)).tolist())
         self._friction_speed = values.number("model friction_speed", friction_speed, above=0.0)
         self._links: dict[str, Link] = {}
+        self._coordinates: set[str] = set()
+        self._springs: dict[str, Spring] = {}
+        self._forces: dict[str, Applied] = {}
         self._tree: Tree | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        # the tree is built again where a pickle or a copy lands
+        return {**self.__dict__, "_tree": None}
 
     def __repr__(self) -> str:
         return f"<Model '{self.name}': {len(self._links)} bodies, nq = {self.nq}, nv = {self.nv}>"
@@ -76,8 +85,109 @@ class Model:
             place = Pose.of(at)
         except ModelError as error:
             raise ModelError(f"body '{name}': {error}") from None
+        own = {_coordinate(name, label) for label in (*joint.q_labels, *joint.v_labels)}
+        if own & self._coordinates:
+            taken = min(own & self._coordinates)
+            raise ModelError(f"body '{name}': another body has a coordinate named '{taken}' already; give the body another name")
+        self._coordinates |= own
         self._links[name] = Link(name, body, joint, parent, place)
         self._tree = None
+
+    def add_spring(
+        self,
+        name: str,
+        a: str,
+        b: str,
+        at_a: Any = (0.0, 0.0, 0.0),
+        at_b: Any = (0.0, 0.0, 0.0),
+        *,
+        stiffness: float,
+        damping: float = 0.0,
+        length: float = 0.0,
+    ) -> None:
+        """Add a spring between a point of body a and a point of body b, of which one may be the ground.
+
+        The points are in the frames of the bodies [m]. The spring pulls them together with the force `stiffness * (distance - length) +
+        damping * rate`, where the rate is that of the distance. With `length` 0 it is linear in the distance vector. Otherwise the line
+        of force has no direction where the points meet; there the force of the spring is zero, and the distance d is computed as
+        sqrt(d^2 + 1e-300), which no distance above 1e-140 m feels.
+
+        >>> m = ct.Model("pendulum")
+        >>> m.add("arm", ct.rod(1.0, mass=2.0), ct.Revolute("y"))
+        >>> m.add_spring("coil", "ground", "arm", at_a=(0, 0, 1), at_b=(1, 0, 0), stiffness=50.0, damping=2.0, length=0.5)
+        >>> m.springs[0].length
+        0.5
+        """
+        self._check_load("spring", name)
+        for body in (a, b):
+            self._known(body, f"spring '{name}' names body")
+        if a == b:
+            raise ModelError(f"spring '{name}': both ends are on '{a}', which it cannot move; give two bodies")
+        self._springs[name] = Spring(name, a, b, at_a, at_b, stiffness, damping, length)
+        self._tree = None
+
+    def add_force(self, name: str, function: Callable[[Any, Any, Any], Any], body: str | None = None, point: Any = (0.0, 0.0, 0.0)) -> None:
+        """Add a force from a function of time, position and velocity: ordinary NumPy code that is traced and compiled with the rest.
+
+        `function(t, q, v)` returns joint forces, one for each entry of v, and acts in addition to tau. With a body it returns a force (3
+        entries [N]), or a moment and a force (6 entries [N m, N]), in the world's axes, on a point of the body, in the body's frame [m].
+
+        A function cannot be traced if it takes decisions on t, q or v with `if`, or uses `float()` or `math` on them: write
+        `catena.where(condition, a, b)` and NumPy's functions, or mark it with `ct.python`. What else it reads, such as a global
+        variable, is read once, when a kernel is made.
+
+        >>> m = ct.Model("pendulum")
+        >>> m.add("arm", ct.rod(1.0, mass=2.0), ct.Revolute("y"))
+        >>> m.add_force("motor", lambda t, q, v: np.array([3.0 * np.sin(t) - 0.2 * v[0]]))
+        >>> m.add_force("wind", lambda t, q, v: np.array([0.5, 0, 0]), body="arm", point=(1, 0, 0))
+        >>> m.time_dependent
+        True
+        """
+        self._check_load("force", name)
+        if not callable(function):
+            raise ModelError(f"force '{name}': {function!r} is not a function; give a function of (t, q, v)")
+        if body is not None:
+            self._known(body, f"force '{name}' names body")
+            if body == "ground":
+                raise ModelError(f"force '{name}' acts on the ground, which does not move; name another body")
+        at = tuple(values.array(f"force '{name}': point", point, (3,)).tolist())
+        if body is None and any(at):
+            raise ModelError(
+                f"force '{name}': point {at} has no body, so that these are joint forces; name the body, or leave the point out"
+            )
+        force = Applied(name, function, body, at)
+        force.probe(self.neutral(), self.nv)
+        if force.traced:
+            force.uses_time(self.nq, self.nv)
+        self._forces[name] = force
+        self._tree = None
+
+    def _check_load(self, kind: str, name: str) -> None:
+        if not isinstance(name, str) or not name.strip():
+            raise ModelError(f"{kind} name {name!r} is not a name; give a non-empty string")
+        for known, there in (("spring", self._springs), ("force", self._forces)):
+            if name in there:
+                raise ModelError(f"{kind} '{name}': a {known} has this name already; give each spring and force its own name")
+
+    @property
+    def springs(self) -> tuple[Spring, ...]:
+        """The springs between bodies, in the order they were added."""
+        return tuple(self._springs.values())
+
+    @property
+    def forces(self) -> tuple[Applied, ...]:
+        """The forces from functions, in the order they were added."""
+        return tuple(self._forces.values())
+
+    @property
+    def python_forces(self) -> tuple[Applied, ...]:
+        """The forces whose functions are marked with `ct.python`: called step by step, not compiled."""
+        return tuple(force for force in self.forces if not force.traced)
+
+    @property
+    def time_dependent(self) -> bool:
+        """Whether a traced force depends on time; kernels that it enters then take t as their first argument."""
+        return any(force.uses_time(self.nq, self.nv) for force in self.forces if force.traced)
 
     def _known(self, name: str, who: str) -> None:
         if not isinstance(name, str) or (name != "ground" and name not in self._links):
@@ -139,7 +249,10 @@ class Model:
         return np.concatenate([np.zeros(0), *(link.joint.neutral() for link in self.links)])
 
     def random(self, rng: np.random.Generator | int | None = None, size: int | None = None) -> np.ndarray:
-        """Return a random position, or `size` of them: angles within a turn, displacements within 1 m, rotations uniform."""
+        """Return a random position, or `size` of them: angles within a turn, displacements within 1 m, rotations uniform.
+
+        Coordinates with limits are drawn within them.
+        """
         rng = np.random.default_rng(rng)
         if size is not None:
             return np.array([self.random(rng) for _ in range(size)]).reshape(size, self.nq)
@@ -168,8 +281,30 @@ class Model:
         rates = [link.joint.difference(q0[..., at_q], q1[..., at_q]) for link, at_q, _ in self._slices()]
         return np.concatenate([q0[..., :0], *rates], axis=-1)
 
+    def normalised(self, q: Any) -> np.ndarray:
+        """Return a position with its quaternions at length 1; leading axes broadcast."""
+        q = np.array(q, dtype=float)
+        for link, at_q, _ in self._slices():
+            q[..., at_q] = link.joint.normalised(q[..., at_q])
+        return q
+
+    def chart(self, q: Any, u: Any) -> Any:
+        """Return the position with the local coordinates u around q: rotation vectors for rotations, differences for the rest."""
+        return np.concatenate([q[..., :0], *(link.joint.chart(q[..., at_q], u[..., at_v]) for link, at_q, at_v in self._slices())], axis=-1)
+
+    def chart_rate(self, q: Any, u: Any, v: Any) -> Any:
+        """Return the rate of the local coordinates u at the velocity v, where q is the position that they stand for."""
+        rates = [link.joint.chart_rate(q[..., at_q], u[..., at_v], v[..., at_v]) for link, at_q, at_v in self._slices()]
+        return np.concatenate([v[..., :0], *rates], axis=-1)
+
+    def rate(self, q: Any, v: Any) -> Any:
+        """Return dq/dt at the velocity v."""
+        return np.concatenate([q[..., :0], *(link.joint.rate(q[..., at_q], v[..., at_v]) for link, at_q, at_v in self._slices())], axis=-1)
+
     def _array(self, name: str, value: Any, size: int) -> Any:
         array = np.asarray(value)
+        if array.dtype.kind not in "buifO":
+            raise ModelError(f"{name} {value!r} is not made of real numbers; model '{self.name}' takes (..., {size})")
         if array.dtype != object:
             array = array.astype(float)
         if array.ndim == 0 or array.shape[-1] != size:
@@ -244,6 +379,8 @@ def _build(model: Model) -> Tree:
     places = [(at_q, at_v) for link, at_q, at_v in model._slices() if link.name in index]
     joints = [link.joint for link in links]
 
+    named = {name: (k, frames[k].inverse() @ pose) for name, (k, pose) in carried.items()}
+
     def gather(option: str) -> np.ndarray:
         return np.concatenate([getattr(joint, option) for joint in joints])
 
@@ -266,13 +403,33 @@ def _build(model: Model) -> Tree:
         friction=gather("friction"),
         friction_speed=model.friction_speed,
         armature=gather("armature"),
-        frames={name: (k, frames[k].inverse() @ pose) for name, (k, pose) in carried.items()},
+        lower=gather("lower"),
+        upper=gather("upper"),
+        stop_stiffness=gather("stop_stiffness"),
+        stop_damping=gather("stop_damping"),
+        springs=tuple(_placed_spring(spring, named) for spring in model.springs),
+        forces=tuple(_placed_force(force, model.nv, named) for force in model.forces if force.traced),
+        frames=named,
     )
+
+
+def _placed_spring(spring: Spring, frames: dict[str, tuple[int, Rigid]]) -> PlacedSpring:
+    (a, in_a), (b, in_b) = frames[spring.a], frames[spring.b]
+    at_a, at_b = in_a.p + in_a.R @ np.array(spring.at_a), in_b.p + in_b.R @ np.array(spring.at_b)
+    return PlacedSpring(a, b, at_a, at_b, spring.stiffness, spring.damping, spring.length)
+
+
+def _placed_force(force: Applied, nv: int, frames: dict[str, tuple[int, Rigid]]) -> PlacedForce:
+    k, frame = (None, _IDENTITY) if force.body is None else frames[force.body]
+    return PlacedForce(force.name, partial(force.value, nv), k, frame.p + frame.R @ np.array(force.point))
 
 
 def _broadcast(a: Any, b: Any) -> tuple[Any, Any]:
     """Return two arrays with their leading axes broadcast."""
-    batch = np.broadcast_shapes(a.shape[:-1], b.shape[:-1])
+    try:
+        batch = np.broadcast_shapes(a.shape[:-1], b.shape[:-1])
+    except ValueError:
+        raise ModelError(f"the shapes {a.shape} and {b.shape} do not broadcast; give leading axes that are equal or 1") from None
     return np.broadcast_to(a, (*batch, a.shape[-1])), np.broadcast_to(b, (*batch, b.shape[-1]))
 
 

@@ -43,6 +43,8 @@ class Pose(Rigid):
             if off > 1e-15:
                 u, _, vt = np.linalg.svd(self.R)
                 self.R = u @ vt
+        self.R.setflags(write=False)
+        self.p.setflags(write=False)
 
     def __repr__(self) -> str:
         if np.array_equal(self.R, np.eye(3)):

@@ -38,6 +38,7 @@ class _Record(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
 class _FileRecord(_Record):
     model: Table = msgspec.field(default_factory=dict)
     body: list[Table] = msgspec.field(default_factory=list)
+    spring: list[Table] = msgspec.field(default_factory=list)
 
 
 class _ModelRecord(_Record):
@@ -58,6 +59,17 @@ class _BodyRecord(_Record):
     geometry: list[Table] = msgspec.field(default_factory=list)
 
 
+class _SpringRecord(_Record):
+    name: str
+    a: str
+    b: str
+    stiffness: float
+    damping: float = 0.0
+    length: float = 0.0
+    at_a: Vector = msgspec.field(default_factory=list)
+    at_b: Vector = msgspec.field(default_factory=list)
+
+
 class _PoseRecord(_Record):
     xyz: Vector = msgspec.field(default_factory=list)
     rpy: Vector = msgspec.field(default_factory=list)
@@ -74,7 +86,8 @@ class _GeometryRecord(_Record):
 
 #: Types of the parameters of joints and shapes that are not one number.
 _TYPES: dict[str, Any] = {
-    "axis": Axis, "axis1": Axis, "axis2": Axis, "com": Vector, "at": Vector, **{option.name: Numbers for option in fields(Joint)}
+    "axis": Axis, "axis1": Axis, "axis2": Axis, "com": Vector, "at": Vector, **{option.name: Numbers for option in fields(Joint)},
+    "limits": list[float | list[float]],
 }  # fmt: skip
 
 #: The shapes that make bodies, and of those that can be looked at the parameters that are their sizes.
@@ -94,6 +107,9 @@ def _record(function: Callable[..., Any]) -> type[msgspec.Struct]:
 #: What the table of a joint or of a shape may hold, by its type.
 JOINT_RECORDS = {kind: _record(joint) for kind, joint in JOINTS.items() if joint is not Custom}
 SHAPE_RECORDS = {kind: _record(shape) for kind, shape in SHAPES.items()}
+
+#: The arrays of tables that have names.
+_LISTS = ("body", "spring")
 
 _WORDS = {"float": "a number", "int": "a number", "str": "a string", "object": "a table", "array": "an array"}
 
@@ -135,8 +151,8 @@ class Source:
         if not place:
             return where
         path = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in place).lstrip(".")
-        body = self.data["body"][place[1]] if place[0] == "body" and place[1:] else None
-        name = f" of '{body['name']}'" if isinstance(body, dict) and isinstance(body.get("name"), str) else ""
+        table = self.data[place[0]][place[1]] if place[0] in _LISTS and place[1:] else None
+        name = f" of '{table['name']}'" if isinstance(table, dict) and isinstance(table.get("name"), str) else ""
         return f"{where}: {path}{name}"
 
     def _line(self, place: Place) -> int | None:
@@ -145,11 +161,12 @@ class Source:
             return None
         first, *rest = place
         at, end = 0, len(self.lines)
-        if first == "body" and rest:
+        if first in _LISTS and rest:
             index = rest.pop(0)
-            if len(self._heads) != len(self.data["body"]) or not isinstance(index, int):
+            heads = [i for i, (_, kind) in enumerate(self._heads) if kind == first]
+            if len(heads) != len(self.data[first]) or not isinstance(index, int):
                 return None
-            at, end = (*self._heads[index : index + 2], end)[:2]
+            at, end = (*(line for line, _ in self._heads[heads[index] :][:2]), end)[:2]
         else:
             rest.insert(0, first)
         for step in rest:
@@ -159,9 +176,10 @@ class Source:
         return at + 1
 
     @cached_property
-    def _heads(self) -> list[int]:
-        """The lines at which the tables of the bodies begin."""
-        return [i for i, line in enumerate(self.lines) if re.match(r"\s*\[\[\s*body\s*\]\]", line)]
+    def _heads(self) -> list[tuple[int, str]]:
+        """The lines at which the tables of bodies and springs begin, and of which of them."""
+        found = [(i, re.match(r"\s*\[\[\s*(\w+)\s*\]\]", line)) for i, line in enumerate(self.lines)]
+        return [(i, head[1]) for i, head in found if head and head[1] in _LISTS]
 
     def check(self, table: Table, record: type[msgspec.Struct], place: Place) -> None:
         """Refuse a table with missing or unknown keys, or values of the wrong kind."""
@@ -204,7 +222,7 @@ class Source:
     def model(self) -> Model:
         """Return the model of the file."""
         self.check(self.data, _FileRecord, ())
-        self.data = {"model": {}, "body": [], **self.data}
+        self.data = {"model": {}, "body": [], "spring": [], **self.data}
         head = self.data["model"]
         self.check(head, _ModelRecord, ("model",))
         model = self.build(("model",), head, Model, **head)
@@ -218,7 +236,16 @@ class Source:
             body = self._body(table, place)
             at = self._pose(table.get("at", (0.0, 0.0, 0.0)), (*place, "at"))
             self.build(place, table, model.add, table["name"], body, joint, table.get("parent", "ground"), at)
+        for i, table in enumerate(self.data["spring"]):
+            self._add_spring(model, table, ("spring", i))
         return model
+
+    def _add_spring(self, model: Model, table: Table, place: Place) -> None:
+        self.check(table, _SpringRecord, place)
+        for end in ("a", "b"):
+            if table[end] not in ("ground", *model.body_names):
+                self.fail((*place, end), f"no body is named {_short(table[end])}; {_choice(table[end], ('ground', *model.body_names))}")
+        self.build(place, {key: table[key] for key in table if key not in ("a", "b")}, model.add_spring, **table)
 
     def _order(self, tables: list[Table]) -> list[int]:
         """Return the bodies in the order of the file, but a parent that stands further down comes right before its first child."""

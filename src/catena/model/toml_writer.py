@@ -12,6 +12,7 @@ import numpy as np
 from catena.errors import ModelError
 from catena.model import values
 from catena.model.bodies import Body, Geometry
+from catena.model.forces import Spring
 from catena.model.joints import JOINTS, Joint
 from catena.model.model import Link, Model
 from catena.model.pose import Pose
@@ -20,10 +21,14 @@ from catena.model.toml_reader import JOINT_RECORDS, SHAPES, SIZES, Table
 
 def text(model: Model) -> str:
     """Return a model as TOML."""
+    for force in model.forces:
+        raise ModelError(f"force '{force.name}' is made of Python code, which a file cannot hold; keep this model in Python")
     head = {"name": model.name, "gravity": model.gravity, "friction_speed": model.friction_speed}
     parts = ["[model]", *_lines(head)]
     for link in model.links:
         parts += ["", "[[body]]", *_lines(_link_table(link))]
+    for spring in model.springs:
+        parts += ["", "[[spring]]", *_lines(_spring_table(spring))]
     return "\n".join([*parts, ""])
 
 
@@ -52,6 +57,13 @@ def _link_table(link: Link) -> Table:
         return table
     except ModelError as error:
         raise ModelError(f"body '{link.name}': {error}") from None
+
+
+def _spring_table(spring: Spring) -> Table:
+    table: Table = {"name": spring.name, "a": spring.a, "b": spring.b}
+    table |= {key: value for key, value in (("at_a", spring.at_a), ("at_b", spring.at_b)) if any(value)}
+    table["stiffness"] = spring.stiffness
+    return table | {key: value for key, value in (("damping", spring.damping), ("length", spring.length)) if value}
 
 
 def _pose_value(pose: Pose) -> Any:
@@ -117,7 +129,9 @@ def _joint_table(joint: Joint) -> Table:
         if f.name.startswith("axis"):
             table[f.name] = _axis(value)
         elif value != getattr(plain, f.name):
-            alike = isinstance(value, tuple) and len(set(value)) == 1 and (f.name != "rest" or joint.nq == 1)
+            if f.name == "limits":
+                value = tuple(zip(joint.lower, joint.upper, strict=True))
+            alike = isinstance(value, tuple) and len(set(value)) == 1 and (f.name not in ("rest", "limits") or joint.nq == 1)
             table[f.name] = value[0] if alike else value
     return table
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -15,6 +15,27 @@ from catena.spatial import Array, Placement, Rigid
 
 def _no_mark() -> None:
     """Do nothing: outside a trace there is nothing to mark."""
+
+
+class PlacedSpring(NamedTuple):
+    """A spring between a point of body a and one of body b, each in the frame of its body [m]."""
+
+    a: int
+    b: int
+    at_a: np.ndarray
+    at_b: np.ndarray
+    stiffness: float
+    damping: float
+    length: float
+
+
+class PlacedForce(NamedTuple):
+    """A force from a function of (t, q, v): nv joint forces without a body, else (moment, force) on a point of it in the world's axes."""
+
+    name: str
+    function: Callable[[Any, Any, Any], Any]
+    body: int | None
+    point: np.ndarray
 
 
 @dataclass(frozen=True)
@@ -42,6 +63,12 @@ class Tree:
     friction: np.ndarray
     friction_speed: float
     armature: np.ndarray
+    lower: np.ndarray  # stops, along the velocity coordinates; infinite where there is none
+    upper: np.ndarray
+    stop_stiffness: np.ndarray
+    stop_damping: np.ndarray
+    springs: tuple[PlacedSpring, ...]
+    forces: tuple[PlacedForce, ...]
     frames: dict[str, tuple[int, Rigid]]  # of every body the user named: moving body and the user's frame in it
     mark: Callable[[], None] = _no_mark
 

@@ -12,6 +12,7 @@ from typing import Any, NoReturn
 from catena.errors import ArgumentError
 from catena.graph import Graph, Port, partition
 from catena.native import arguments, lower, machine, passes, tables, ufunc
+from catena.native.loop import loop
 
 #: Graphs up to this many nodes become one block. Beyond it regions run faster (their code stays in the processor's cache of decoded
 #: instructions), compile in less time than linear in the size of the mechanism, and serve mechanisms of any size.
@@ -59,15 +60,15 @@ class Kernel:
         self.outputs: tuple[Port, ...] = graph.outputs
         self.lanes = host.lanes
         self.merged = len(graph.nodes) <= MERGE
-        program = partition(graph if self.merged else _cut(graph), merge=self.merged)
+        program = partition(graph if self.merged else cut(graph), merge=self.merged)
         if self.merged:
             program = passes.lift(program)
         program, angles = passes.hoist(program, sum(port.size for port in graph.inputs))
         self.program = program
         self.blocks, self.calls = len(program.blocks), len(program.calls)
-        self.llvm = lower.write(
-            program, graph.inputs, graph.outputs, lanes=host.lanes, streams=host.streams, merged=self.merged, x86=host.x86
-        )
+        direct = self.merged and bool(program.blocks)
+        driver = loop(graph.inputs, graph.outputs, host.lanes, host.streams, direct=direct, x86=host.x86)
+        self.llvm = lower.write(program, driver, lanes=host.lanes, merged=self.merged)
         names = tuple(f"block{i}" for i in range(self.blocks))
         lowered = time.perf_counter()
         code, seconds, self.cached = machine.compiled(self.llvm, (*names, "loop"))
@@ -141,7 +142,7 @@ class Kernel:
         return Kernel, (self.graph, self.method, self.references, self.seconds["trace"], function)
 
 
-def _cut(graph: Graph) -> Graph:
+def cut(graph: Graph) -> Graph:
     """Return the graph with marks inside the regions that are too large for one block."""
     marks = [mark for region in graph.regions for mark in range(region.start, region.stop, LARGEST)]
     return replace(graph, marks=tuple(marks))

@@ -19,17 +19,14 @@ def loop(inputs: Sequence[Port], outputs: Sequence[Port], lanes: int, streams: i
     """Return the IR of `@loop` and its parts; `direct` if there is one block to call, else the table of calls is run."""
     operands = len(inputs) + len(outputs)
     axes = sum(len(port.shape) for port in inputs)
+    copies = _copy("pack", inputs, 0, 0, operands, lanes) + _copy("unpack", outputs, len(inputs), axes, operands, lanes)
+    return calls(lanes, direct=direct) + copies + _loop(x86, lanes, streams)
+
+
+def calls(lanes: int, *, direct: bool) -> str:
+    """Return the IR of `@turn` and `@run`, which do the work of a program on groups of states that are packed."""
     run = (_RUN_BLOCK if direct else _RUN_CALLS).replace("{CALLS}", str(int(Data.CALLS))).replace("{COUNT}", str(int(Data.COUNT)))
-    return "".join(
-        (
-            "\ndeclare i64 @llvm.smin.i64(i64, i64)\ndeclare ptr @llvm.ptrmask.p0.i64(ptr, i64)\n",
-            _copy("pack", inputs, 0, 0, operands, lanes),
-            _turn(lanes),
-            run,
-            _copy("unpack", outputs, len(inputs), axes, operands, lanes),
-            _loop(x86, lanes, streams),
-        )
-    )
+    return "\ndeclare i64 @llvm.smin.i64(i64, i64)\ndeclare ptr @llvm.ptrmask.p0.i64(ptr, i64)\n" + _turn(lanes) + run
 
 
 def _copy(direction: str, ports: Sequence[Port], first: int, axis: int, operands: int, lanes: int) -> str:

@@ -1,4 +1,4 @@
-"""Writes the LLVM IR of a program: a function of straight-line code over lane vectors per block, and the loop around them.
+"""Writes the LLVM IR of a program: a function of straight-line code over lane vectors per block, under the driver that calls them.
 
 Everything that may differ between two mechanisms of the same shape comes from tables, never from the code: sizes, slots, numbers, the
 sequence of calls. So the code has no constants to relocate, and serves every such mechanism.
@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from catena.graph import Block, Port, Program
+from catena.graph import Block, Program
 from catena.native.functions import FLAGS, LIBRARY, lanewise, sincos
 from catena.native.layout import ALIGN, Data
-from catena.native.loop import loop
 
 
 class _BlockWriter:
@@ -190,8 +189,11 @@ define void @{name}(ptr noalias %scratch, {read} %places, {read} %numbers, {read
 """
 
 
-def write(program: Program, inputs: Sequence[Port], outputs: Sequence[Port], *, lanes: int, streams: int, merged: bool, x86: bool) -> str:
-    """Return the IR of a program whose numbers are lifted. A merged program is one block whose slots are in the code."""
+def write(program: Program, driver: str, *, lanes: int, merged: bool) -> str:
+    """Return the IR of a program whose numbers are lifted, with the driver that calls it.
+
+    A merged program is one block whose slots are in the code.
+    """
     vector = f"<{lanes} x double>"
     text = [f"; {lanes} lanes, {len(program.blocks)} blocks\n"]
     for name, arguments in (("fabs", 1), ("sqrt", 1), ("minimum", 2), ("maximum", 2)):
@@ -200,7 +202,7 @@ def write(program: Program, inputs: Sequence[Port], outputs: Sequence[Port], *, 
     for i, block in enumerate(program.blocks):
         call = program.calls[0] if merged else None
         text.append(_write_block(f"block{i}", block, lanes, call and call.reads, call and call.writes[0]))
-    text.append(loop(inputs, outputs, lanes, streams, direct=merged and bool(program.blocks), x86=x86))
+    text.append(driver)
     # 1: what a call reads, which is nothing that it writes; 2: what never changes; 3: a branch that is hardly ever taken
     text.append('\n!0 = distinct !{!0}\n!1 = !{!4}\n!2 = !{}\n!3 = !{!"branch_weights", i32 1, i32 1000000}\n!4 = distinct !{!4, !0}\n')
     return "".join(text)

@@ -1,0 +1,167 @@
+"""Simulation of 7-joint arms without contact, RK4 with steps of 1 ms: catena beside MuJoCo and Pinocchio, same motion, one run, one core.
+
+    python benchmarks/simulation.py [--quick] [--json FILE]
+
+MuJoCo runs its own loop in C (`mujoco.rollout`, one thread), Pinocchio a loop in Python around `pin.aba`: it has no other. Figures are
+microseconds for a step of one trajectory, minima over repeats that take turns; "spread" is the largest difference of positions after 0.2 s.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import machine
+import mujoco
+import numpy as np
+import pinocchio as pin
+from dynamics import chain, pinocchio_chain
+from mujoco import rollout as mujoco_rollout
+from rich.console import Console
+from rich.table import Table
+
+import catena as ct
+from catena.examples import arm as example_arm
+
+STEP = 1e-3
+
+
+def arm() -> ct.Model:
+    """Return the arm of the examples: its bodies and places, without what acts in its joints."""
+    m, full = ct.Model("arm"), example_arm()
+    for link in full.links:
+        m.add(link.name, link.body, ct.Revolute(link.joint.axis), link.parent, link.at)  # type: ignore[attr-defined]
+    return m
+
+
+def plain_chain() -> ct.Model:
+    """Return a chain of 7 links of 1 m, with axes z, y, x, … and full inertias: the chain of the baselines."""
+    rng = np.random.default_rng(0)
+    m, parent, at = ct.Model("plain chain"), "ground", (0.0, 0.0, 0.0)
+    for k in range(7):
+        root = rng.normal(size=(3, 3))
+        inertia = 0.05 * (root @ root.T)
+        m.add(f"link{k}", ct.Body(1.0, (0.0, 0.0, 0.5), inertia + np.trace(inertia) * np.eye(3)), ct.Revolute("zyx"[k % 3]), parent, at)
+        parent, at = f"link{k}", (0.0, 0.0, 1.0)
+    return m
+
+
+def mujoco_chain(m: ct.Model) -> mujoco.MjModel:
+    """Return the same chain as a MuJoCo model: RK4, no contacts, no limits."""
+
+    def numbers(values: Any) -> str:
+        return " ".join(f"{x:.17g}" for x in np.ravel(values))
+
+    text = [
+        f'<mujoco><compiler angle="radian" balanceinertia="false" boundmass="0" boundinertia="0" inertiafromgeom="false"/>'
+        f'<option timestep="{STEP}" integrator="RK4" gravity="{numbers(m.gravity)}"><flag contact="disable" constraint="disable" '
+        f'limit="disable" equality="disable" frictionloss="disable" actuation="disable" energy="disable"/></option>'
+        f"<worldbody>"
+    ]
+    quat = np.zeros(4)
+    for link in m.links:
+        mujoco.mju_mat2Quat(quat, np.ascontiguousarray(link.at.R).ravel())
+        J = np.array(link.body.inertia)
+        inertia = numbers([J[0, 0], J[1, 1], J[2, 2], J[0, 1], J[0, 2], J[1, 2]])
+        text.append(
+            f'<body pos="{numbers(link.at.p)}" quat="{numbers(quat)}"><joint type="hinge" axis="{numbers(link.joint.axis)}"/>'  # type: ignore[attr-defined]
+            f'<inertial mass="{link.body.mass:.17g}" pos="{numbers(link.body.com)}" fullinertia="{inertia}"/>'
+        )
+    text.append("</body>" * len(m.links) + "</worldbody></mujoco>")
+    return mujoco.MjModel.from_xml_string("".join(text))
+
+
+def pinocchio_rk4(model: pin.Model, q: np.ndarray, v: np.ndarray, steps: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return the state after so many RK4 steps: a loop in Python, as a user of Pinocchio writes it."""
+    data, tau, h, aba = model.createData(), np.zeros(model.nv), STEP, pin.aba
+    q, v = q.copy(), v.copy()
+    for _ in range(steps):
+        a1 = aba(model, data, q, v, tau).copy()
+        v2 = v + (0.5 * h) * a1
+        a2 = aba(model, data, q + (0.5 * h) * v, v2, tau).copy()
+        v3 = v + (0.5 * h) * a2
+        a3 = aba(model, data, q + (0.5 * h) * v2, v3, tau).copy()
+        v4 = v + h * a3
+        a4 = aba(model, data, q + h * v3, v4, tau)
+        q = q + (h / 6.0) * (v + 2.0 * v2 + 2.0 * v3 + v4)
+        v = v + (h / 6.0) * (a1 + 2.0 * a2 + 2.0 * a3 + a4)
+    return q, v
+
+
+def measure(m: ct.Model, trajectories: int, steps: int, seconds: float) -> dict[str, Any]:
+    """Return the figures of one model."""
+    rng = np.random.default_rng(1)
+    q, v = rng.uniform(-1.0, 1.0, (trajectories, m.nq)), 0.5 * rng.normal(size=(trajectories, m.nv))
+    peer, other = mujoco_chain(m), pinocchio_chain(m)
+    data = mujoco.MjData(peer)
+    states = np.concatenate([np.zeros((trajectories, 1)), q, v], axis=1)
+
+    def ours(count: int, steps: int, threads: int = 1) -> Callable[[], ct.Rollout]:
+        return lambda: ct.rollout(m, q[:count], v[:count], step=STEP, steps=steps, threads=threads)
+
+    def theirs(count: int, steps: int) -> Callable[[], np.ndarray]:
+        runner, out = mujoco_rollout.Rollout(nthread=0), np.zeros((count, steps, states.shape[1]))  # written to again and again
+        return lambda: runner.rollout([peer], [data], states[:count], nstep=steps, state=out)[0]
+
+    # the same motion, to begin with
+    near = 200
+    last, there = ours(4, near)(), theirs(4, near)()
+    python = pinocchio_rk4(other, q[0], v[0], near)
+    spread = {
+        "mujoco": float(np.abs(last.q[:, -1] - there[:, -1, 1 : 1 + m.nq]).max()),
+        "pinocchio": float(np.abs(last.q[0, -1] - python[0]).max()),
+    }
+    few = 4000
+    single = {"catena": ours(1, few), "mujoco": theirs(1, few), "pinocchio": lambda: pinocchio_rk4(other, q[0], v[0], few // 40)}
+    best = machine.fastest(single, seconds)
+    row: dict[str, Any] = {"model": m.name, "spread": spread}
+    row["single_us"] = {
+        "catena": best["catena"] / few * 1e6, "mujoco": best["mujoco"] / few * 1e6, "pinocchio": best["pinocchio"] / (few // 40) * 1e6,
+    }  # fmt: skip
+    # MuJoCo's time is proportional to the trajectories: a tenth of them gives it as many turns
+    part = trajectories // 10
+    many = {"catena": ours(trajectories, steps), "two": ours(trajectories, steps, 2), "mujoco": theirs(part, steps)}
+    best = machine.fastest(many, 2 * seconds)
+    row["batch_us"] = {name: 1e6 * best[name] / (steps * (part if name == "mujoco" else trajectories)) for name in many}
+    return row
+
+
+def main() -> None:
+    """Measure, print the table, write the figures."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true", help="shorter repeats, fewer trajectories")
+    parser.add_argument("--json", type=Path, help="write the figures to this file")
+    options = parser.parse_args()
+    trajectories, steps, seconds = (200, 200, 1.0) if options.quick else (1000, 1000, 15.0)
+    general = chain(7)
+    general.name = "general chain"
+    rows = [measure(m, trajectories, steps, seconds) for m in (arm(), plain_chain(), general)]
+    console = Console(width=150)
+    versions = f"catena {ct.__version__}, commit {machine.commit()}; mujoco {mujoco.__version__}; pinocchio {pin.__version__}"
+    console.print(f"{versions}; {machine.description()}")
+    console.print(
+        f"RK4, 1 ms; a single trajectory of 4,000 steps; a batch of {trajectories:,} x {steps:,} steps; us for a step of one trajectory"
+    )
+    titles = (
+        "7 joints", "single", "MuJoCo", "ratio", "pin.aba loop", "ratio", "batch", "MuJoCo", "ratio", "2 threads", "of 1", "spread MuJoCo",
+        "Pinocchio",
+    )  # fmt: skip
+    table = Table(*titles)
+    for row in rows:
+        single, batch, spread = row["single_us"], row["batch_us"], row["spread"]
+        table.add_row(
+            row["model"], f"{single['catena']:.2f}", f"{single['mujoco']:.2f}", f"{single['mujoco'] / single['catena']:.1f}",
+            f"{single['pinocchio']:.1f}", f"{single['pinocchio'] / single['catena']:.0f}", f"{batch['catena']:.3f}",
+            f"{batch['mujoco']:.2f}", f"{batch['mujoco'] / batch['catena']:.1f}", f"{batch['two']:.3f}",
+            f"{batch['catena'] / batch['two']:.2f}", f"{spread['mujoco']:.0e}", f"{spread['pinocchio']:.0e}",
+        )  # fmt: skip
+    console.print(table)
+    if options.json:
+        options.json.write_text(json.dumps({"commit": machine.commit(), "machine": machine.description(), "rows": rows}, indent=1))
+
+
+if __name__ == "__main__":
+    main()

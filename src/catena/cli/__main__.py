@@ -1,0 +1,5 @@
+"""`python -m catena.cli` is the command `catena`."""
+
+from catena.cli import app
+
+app()

@@ -1,0 +1,81 @@
+"""How the command prints: plain tables that read well in a file, too."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rich.console import Console
+from rich.table import Table
+
+from catena.model import Model
+
+#: Rows of coordinates that are printed.
+ROWS = 60
+
+
+def new_console() -> Console:
+    # names are printed as they are: no markup, emoji or guessed colours
+    return Console(highlight=False, markup=False, emoji=False)
+
+
+def print_title(console: Console, text: str) -> None:
+    console.print(text, style="bold")
+
+
+def new_table(*columns: str) -> Table:
+    """Return an empty table; a column that begins with > is aligned to the right."""
+    table = Table(box=None, pad_edge=False, header_style="dim")
+    for column in columns:
+        number = column.startswith(">")
+        table.add_column(column.lstrip(">"), justify="right" if number else "left", no_wrap=number, overflow="fold")
+    return table
+
+
+def print_rows(console: Console, rows: dict[str, str]) -> None:
+    table = Table(box=None, show_header=False, pad_edge=False)
+    for key, value in rows.items():
+        table.add_row(key, value)
+    console.print(table)
+
+
+def topology(m: Model, console: Console) -> Table:
+    """Return the tree of bodies with their joints and coordinates."""
+    table = new_table("body", "joint", "axis", "q", "v")
+    table.add_row("ground")
+    rows = {link.name: (link.joint, at_q, at_v) for link, at_q, at_v in m._slices()}
+    for guide, name in _outline(m, "ground", "", console.options.ascii_only):
+        joint, at_q, at_v = rows[name]
+        axes = [axis_text(getattr(joint, key)) for key in ("axis", "axis1", "axis2") if hasattr(joint, key)]
+        table.add_row(guide + name, joint.kind, ", ".join(axes), range_text(at_q), range_text(at_v))
+    return table
+
+
+def _outline(m: Model, root: str, indent: str, ascii_only: bool) -> Iterator[tuple[str, str]]:
+    """Yield the bodies outward from a root, each with the guide lines that lead to it."""
+    children = [link.name for link in m.links if link.parent == root]
+    for name in children:
+        last = name == children[-1]
+        fork, through = ("`- " if last else "+- ", "|  ") if ascii_only else ("└─ " if last else "├─ ", "│  ")
+        yield indent + fork, name
+        yield from _outline(m, name, indent + ("   " if last else through), ascii_only)
+
+
+def axis_text(axis: tuple[float, float, float]) -> str:
+    letters = [f"{'-' if x < 0 else ''}{letter}" for letter, x in zip("xyz", axis, strict=True) if x]
+    return letters[0] if len(letters) == 1 else vector_text(axis)
+
+
+def vector_text(entries: tuple[float, ...]) -> str:
+    return f"({', '.join(f'{x:.4g}' for x in entries)})"
+
+
+def interval_text(lower: float | None, upper: float | None) -> str:
+    return f"{'-inf' if lower is None else f'{lower:.4g}'}..{'inf' if upper is None else f'{upper:.4g}'}"
+
+
+def range_text(at: slice) -> str:
+    return "" if at.start == at.stop else str(at.start) if at.stop == at.start + 1 else f"{at.start}..{at.stop - 1}"
+
+
+def total_mass(m: Model) -> float:
+    return sum(link.body.mass for link in m.links)

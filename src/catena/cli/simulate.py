@@ -1,0 +1,185 @@
+"""`catena simulate`: the motion of a mechanism."""
+
+from __future__ import annotations
+
+import importlib.util
+import json as json_module
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+from rich.console import Console
+
+import catena as ct
+from catena.cli.app import Debug, app
+from catena.cli.info import find
+from catena.cli.printing import ROWS, new_console, new_table, print_rows, print_title
+from catena.errors import ArgumentError, MissingPackageError, SimulationError
+from catena.model import Model
+from catena.simulation import Trajectory, settings
+
+
+@app.command()
+def simulate(
+    model: Annotated[str, typer.Argument(metavar="FILE|EXAMPLE", help="A model file (.toml) or a built-in example.")],
+    until: Annotated[str, typer.Option(metavar="TIME", help="When to stop: seconds, or with a unit (ms, s, min, h).")] = "10",
+    set_: Annotated[
+        list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="A position to begin with, such as crank=90deg; repeatable.")
+    ] = None,
+    set_velocity: Annotated[
+        list[str] | None, typer.Option(metavar="NAME=VALUE", help="A velocity to begin with, such as crank=90deg/s; repeatable.")
+    ] = None,
+    random: Annotated[
+        int | None, typer.Option(metavar="SEED", min=0, help="Begin at a random position, drawn with this seed, before what --set says.")
+    ] = None,
+    step: Annotated[str | None, typer.Option(metavar="TIME", help="A fixed step size; without it the steps are adapted.")] = None,
+    integrator: Annotated[str, typer.Option(help="How to integrate; an unknown name lists the choices.")] = "auto",
+    method: Annotated[str, typer.Option(help="How to compute accelerations.")] = "auto",
+    rtol: Annotated[float, typer.Option(help="Relative tolerance of adaptive steps.")] = 1e-8,
+    atol: Annotated[float, typer.Option(help="Absolute tolerance of adaptive steps.")] = 1e-10,
+    record: Annotated[str | None, typer.Option(metavar="N|TIME", help="Keep every Nth step, or a sample every so often (10ms).")] = None,
+    plot: Annotated[Path | None, typer.Option(help="Draw positions, velocities and energies: .png, .svg or .pdf.")] = None,
+    save: Annotated[Path | None, typer.Option(help="Save the run for ct.Trajectory.load: .npz, or .nc (NetCDF).")] = None,
+    csv: Annotated[Path | None, typer.Option(help="Write a table, one row per sample: .csv.")] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    debug: Debug = False,
+) -> None:
+    """Let a model move, and tell, plot or save how it does.
+
+    It begins at its neutral position and at rest, but for what --set and --set-velocity say.
+
+    \b
+    NAME is one of
+      a coordinate, as catena info lists them  crank=90deg  piston.shift=5mm
+      a body, for all its coordinates in order piston=90deg,5mm
+      a rotation of a ball or free joint       base.rpy=10deg,0,20deg  base.quat=1,0,0,0
+    Units are rad, mrad, deg, turn; m, cm, mm, um; rad/s, mrad/s, deg/s, rpm; m/s, cm/s, mm/s,
+    km/h. A number without a unit is in rad, m, rad/s or m/s.
+
+    \b
+    Examples:
+      catena simulate double-pendulum --set upper=-45deg --plot run.png
+      catena simulate top --set top.rpy=20deg,0,0 --set-velocity top=0,0,1500rpm --until 2
+      catena simulate arm.toml --until 5 --record 10ms --save run.nc --csv run.csv
+    """
+    m, _ = find(model)
+    end = settings.quantity("--until", until, "s")
+    q0 = settings.position(m, set_ or (), None if random is None else m.random(random))
+    v0 = settings.velocity(m, set_velocity or ())
+    outputs = {"plot": plot, "save": save, "csv": csv}
+    _check_outputs(outputs)
+    trouble: SimulationError | None = None
+    try:
+        run = ct.simulate(
+            m, q0, v0, until=end, step=None if step is None else settings.quantity("--step", step, "s"), method=method,
+            integrator=integrator, rtol=rtol, atol=atol, record=_record(record, end),
+        )  # fmt: skip
+    except SimulationError as error:
+        if not isinstance(error.trajectory, Trajectory):
+            raise
+        trouble, run = error, error.trajectory
+    if plot is not None:
+        run.plot(plot)
+    if save is not None:
+        run.save(save)
+    if csv is not None:
+        run.to_csv(csv)
+    summary = _summary(run, {name: str(path) for name, path in outputs.items() if path is not None})
+    if json:
+        typer.echo(json_module.dumps(summary, indent=2))
+    else:
+        _print_summary(new_console(), run, summary)
+    if trouble is not None:
+        raise SimulationError(str(trouble).partition("; the motion up to there")[0]) from trouble
+    if run.info["stopped"] == "interrupted":
+        raise typer.Exit(130)
+
+
+def _check_outputs(outputs: dict[str, Path | None]) -> None:
+    """Refuse, before a run that may take long, what could not be written after it."""
+    endings = {"plot": (".png", ".svg", ".pdf"), "save": (".npz", ".nc"), "csv": (".csv",)}
+    for name, path in outputs.items():
+        if path is None:
+            continue
+        if path.suffix.lower() not in endings[name]:
+            raise ArgumentError(f"--{name} {path}: the file must end in {' or '.join(endings[name])}; change the ending")
+        if not path.parent.is_dir():
+            raise ArgumentError(f"--{name} {path}: there is no folder '{path.parent}'; make it first")
+        package = {"plot": "matplotlib", "save": "xarray" if path.suffix.lower() == ".nc" else ""}.get(name)
+        if package and importlib.util.find_spec(package) is None:
+            extra = {"matplotlib": "plot", "xarray": "data"}[package]
+            raise MissingPackageError(f'--{name} {path}: this needs {package}, which is not installed; pip install "catena[{extra}]"')
+
+
+def _record(text: str | None, until: float) -> int | list[float] | None:
+    """Return every how many steps a sample is kept, or the times of the samples."""
+    if text is None or text.strip().isdigit():
+        return None if text is None else int(text)
+    every = settings.quantity("--record", text, "s")
+    if not 0.0 < every <= until:
+        raise ArgumentError(f"--record {text}: give a time between 0 and {until:g} s, or a whole number of steps")
+    if not text.strip()[-1].isalpha():
+        raise ArgumentError(f"--record {text}: are these steps or seconds? Give a whole number of steps, or a time such as {text}s")
+    return (every * np.arange(int(until / every * (1.0 + 1e-12)) + 1)).clip(max=until).tolist()
+
+
+def _summary(run: Trajectory, files: dict[str, str]) -> dict[str, Any]:
+    """Return how a run went, in values that JSON can hold."""
+    info = run.info
+    energies = {"start": run.total_energy[0], "end": run.total_energy[-1], "drift": np.abs(run.drift).max()}
+    return {
+        "model": run.model.name,
+        "start": float(run.t[0]),
+        "end": float(run.t[-1]),
+        "stopped": info["stopped"],
+        "integrator": info["integrator"],
+        "method": info["method"],
+        "steps": info["steps"],
+        "rejected": info.get("rejected", 0),
+        "samples": len(run),
+        "seconds": info["seconds"],
+        "energy": {**{name: float(x) if np.isfinite(x) else None for name, x in energies.items()}, "changed_by": _dissipation(run.model)},
+        "q": dict(zip(run.q_names, run.q[-1].tolist(), strict=True)),
+        "v": dict(zip(run.v_names, run.v[-1].tolist(), strict=True)),
+        "files": files,
+    }
+
+
+def _dissipation(m: Model) -> list[str]:
+    """Return what may change the energy of a model besides the errors of an integrator."""
+    options = [name for name in ("damping", "friction") if any(any(getattr(link.joint, name)) for link in m.links)]
+    stops = ["stops"] if any(np.isfinite([link.joint.lower, link.joint.upper]).any() for link in m.links) else []
+    springs = ["damped springs"] if any(spring.damping for spring in m.springs) else []
+    return [*options, *stops, *springs, *(["forces"] if m.forces else [])]
+
+
+def _print_summary(console: Console, run: Trajectory, summary: dict[str, Any]) -> None:
+    total, causes = run.total_energy, ", ".join(summary["energy"]["changed_by"])
+    drift = f"{np.abs(run.drift).max():.1e}{f' ({causes} included)' if causes else ''}"
+    stopped = "" if summary["stopped"] == "end" else f"; stopped: {summary['stopped']}"
+    rejected = f", and {summary['rejected']:,} rejected" if summary["rejected"] else ""
+    rows = {
+        "time": f"{summary['start']:g} to {summary['end']:.9g} s{stopped}",
+        "steps": f"{summary['steps']:,}{rejected} ({summary['integrator']}, {summary['method']}); {summary['samples']:,} samples",
+        "took": f"{summary['seconds']:.3f} s, compiling included",
+        "energy": f"{total[0]:.6g} to {total[-1]:.6g} J; drift {drift}",
+        **{f"--{name}": path for name, path in summary["files"].items()},
+    }
+    print_title(console, f"{summary['model']}: {run.model.nv} degrees of freedom")
+    print_rows(console, rows)
+    print_title(console, f"\nState at {summary['end']:.9g} s")
+    table = new_table("coordinate", ">position", ">velocity")
+    q = {name: _value(x, unit) for name, x, unit in zip(run.q_names, run.q[-1], run.q_units, strict=True)}
+    v = {name: _value(x, unit) for name, x, unit in zip(run.v_names, run.v[-1], run.v_units, strict=True)}
+    places = [(at_q, at_v) for _, at_q, at_v in run.model._slices()]
+    names = list(dict.fromkeys(name for at_q, at_v in places for name in (*run.q_names[at_q], *run.v_names[at_v])))
+    for name in names[:ROWS]:
+        table.add_row(name, q.get(name, ""), v.get(name, ""))
+    console.print(table)
+    if len(names) > ROWS:
+        console.print(f"and {len(names) - ROWS} more; --json lists all")
+
+
+def _value(x: float, unit: str) -> str:
+    return f"{x:.6g} {unit}".rstrip()

@@ -1,0 +1,207 @@
+"""A compiled iteration: a graph whose results are its next arguments, run over and over in machine code.
+
+The graph maps `state`, a `row` of a table and `constants` to the next `state` and a `record`. Three entries of the state steer the loop,
+for every trajectory by itself: `DONE` stops it, `ROW` counts the records written (when it grows, the record is stored), `TABLE` says which
+row of the table is read next. Trajectories run in lanes of a vector; one that has stopped keeps its state while its neighbours go on.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import time
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from catena.errors import CompileError
+from catena.graph import Graph, Program, partition
+from catena.native import lower, machine, passes, tables
+from catena.native.kernel import cut
+from catena.native.layout import ALIGN, Data
+from catena.native.loop import calls
+from catena.native.repeat import DONE as DONE
+from catena.native.repeat import ROW as ROW
+from catena.native.repeat import TABLE as TABLE
+from catena.native.repeat import TASK, repeat
+
+
+def turned_early(graph: Graph) -> Graph:
+    """Return the graph with its sines and cosines moved to the region that their angles come from.
+
+    An angle is a value, perhaps scaled, perhaps shifted. The sines of a stage then stand together, and overlap in the processor; and the
+    regions that use them are alike, whether the angles are inputs or computed.
+    """
+    nodes = graph.nodes
+    region_of = [r for r, region in enumerate(graph.regions) for _ in region]
+    moved: dict[int, int] = {}
+
+    def variables(i: int) -> list[int]:
+        return [j for j in nodes[i][1:] if nodes[j][0] != "const"]
+
+    def source(i: int) -> int:
+        """Return the value that an angle is made of."""
+        while nodes[i][0] in ("add", "sub", "mul", "neg") and len(variables(i)) == 1:
+            (i,) = variables(i)
+        return i
+
+    def move(i: int, region: int) -> None:
+        if moved.get(i, region_of[i]) > region:
+            moved[i] = region
+            if nodes[i][0] not in ("const", "input"):
+                for j in nodes[i][1:]:
+                    move(j, region)
+
+    for i, node in enumerate(nodes):
+        if node[0] in ("sin", "cos"):
+            move(i, region_of[source(node[1])])
+    if not moved:
+        return graph
+    regions: list[list[int]] = [[] for _ in graph.regions]
+    for i in range(len(nodes)):
+        if i not in moved:
+            regions[region_of[i]].append(i)
+    for i in sorted(moved):
+        regions[moved[i]].append(i)
+    order = [i for region in regions for i in region]
+    at = {i: k for k, i in enumerate(order)}
+    marks = np.cumsum([len(region) for region in regions]).tolist()
+    return replace(
+        graph,
+        nodes=tuple(nodes[i] if nodes[i][0] in ("const", "input") else (nodes[i][0], *[at[j] for j in nodes[i][1:]]) for i in order),
+        results=tuple(tuple(at[i] for i in result) for result in graph.results),
+        marks=tuple(marks),
+    ).check()
+
+
+def own_results(graph: Graph) -> Graph:
+    """Return the graph with a node of its own for every new state that is another entry of the old, which is overwritten too early.
+
+    A value is the larger of itself and itself.
+    """
+    moved = [k for k, i in enumerate(graph.results[0]) if graph.nodes[i][0] == "input" and graph.nodes[i][1] != k]
+    nodes = (*graph.nodes, *[("max", graph.results[0][k], graph.results[0][k]) for k in moved])
+    new = {k: len(graph.nodes) + n for n, k in enumerate(moved)}
+    state = tuple(new.get(k, i) for k, i in enumerate(graph.results[0]))
+    return replace(graph, nodes=nodes, results=(state, *graph.results[1:]))
+
+
+def reused(program: Program, inputs: int) -> Program:
+    """Return the program with slots that are written again once nothing reads them any more; the first `inputs` keep theirs.
+
+    The stages of a step then work in the same memory, which stays in the processor's nearest cache.
+
+    >>> from catena.graph import Call
+    >>> calls = [Call(0, (0,), (), (1,)), Call(0, (1,), (), (2,)), Call(0, (2,), (), (3,))]
+    >>> [call.writes for call in reused(Program((), tuple(calls), 4, (3,)), 1).calls]
+    [(1,), (2,), (1,)]
+    """
+    last = {slot: k for k, call in enumerate(program.calls) for slot in (*call.writes, *call.reads)}
+    last |= dict.fromkeys(program.outputs, len(program.calls))
+    place = {slot: slot for slot in range(inputs)}
+    ends: list[list[int]] = [[] for _ in range(len(program.calls) + 1)]
+    for slot, k in last.items():
+        if slot >= inputs:
+            ends[k].append(slot)
+    taken: list[bool] = []
+    calls = []
+    for k, call in enumerate(program.calls):
+        reads = tuple(place[slot] for slot in call.reads)
+        first = _gap(taken, len(call.writes))
+        for i, slot in enumerate(call.writes):
+            place[slot] = inputs + first + i
+            taken[first + i] = True
+        calls.append(call._replace(reads=reads, writes=tuple(place[slot] for slot in call.writes)))
+        for slot in ends[k]:  # after the call, which must not write to what it reads
+            taken[place[slot] - inputs] = False
+    return program._replace(calls=tuple(calls), slots=inputs + len(taken), outputs=tuple(place[slot] for slot in program.outputs))
+
+
+def _gap(taken: list[bool], size: int) -> int:
+    """Return where the first so many places in a row are free; the list grows if need be."""
+    run = 0
+    for i, full in enumerate(taken):
+        run = 0 if full else run + 1
+        if run == size:
+            return i + 1 - size
+    taken += [False] * (size - run)
+    return len(taken) - size
+
+
+class Iteration:
+    """A compiled iteration of a graph with the inputs `state`, `row`, `constants` and the outputs `state`, `record`, all vectors.
+
+    >>> from catena.graph import Trace
+    >>> trace = Trace("halving")
+    >>> state, row, constants = trace.input("state", (4,)), trace.input("row", (1,)), trace.input("constants", (1,))
+    >>> half = constants[0] * state[3]
+    >>> graph = trace.graph(state=[0.0, state[1] + 1.0, 0.0, half], record=[half])
+    >>> states, records = np.array([[0.0, 0.0, 0.0, 8.0]]), np.empty((1, 3, 1))
+    >>> Iteration(graph).run(states, np.zeros((1, 1, 1)), np.array([[0.5]]), records, 100)
+    >>> records.ravel()
+    array([4., 2., 1.])
+    """
+
+    def __init__(self, graph: Graph, trace_seconds: float = 0.0) -> None:
+        started = time.perf_counter()
+        host = machine.host()
+        self.graph, self.lanes, self._streams = graph, host.lanes, host.streams
+        self.together = host.lanes * host.streams
+        self.sizes = tuple(port.size for port in (*graph.inputs, *graph.outputs))
+        if [port.name for port in (*graph.inputs, *graph.outputs)] != ["state", "row", "constants", "state", "record"] or (
+            graph.inputs[0] != graph.outputs[0]
+        ):
+            raise CompileError(f"{graph!r} is no iteration; it must take state, row, constants and give state, record")
+        program, angles = passes.hoist(partition(cut(own_results(turned_early(graph)))), sum(self.sizes[:3]))
+        program = reused(program, sum(self.sizes[:3]) + 2 * len(angles))
+        self.blocks, self.calls = len(program.blocks), len(program.calls)
+        self.llvm = lower.write(program, calls(host.lanes, direct=False) + repeat(host.lanes, host.streams), lanes=host.lanes, merged=False)
+        names = tuple(f"block{i}" for i in range(self.blocks))
+        lowered = time.perf_counter()
+        code, seconds, self.cached = machine.compiled(self.llvm, (*names, "iterate"))
+        self._data, kept = tables.tables(program, angles, graph, [code.addresses[name] for name in names], host)
+        self._keep = (code, kept)
+        self._function = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)(code.addresses["iterate"])
+        self.seconds = {"trace": trace_seconds, "lower": lowered - started, **seconds}
+
+    def run(self, state: Any, table: Any, constants: Any, record: Any, iterations: int) -> None:
+        """Advance the states (trajectories, entries) in place, each by at most so many iterations.
+
+        `table` is (trajectories or 1, rows, entries), `constants` (trajectories or 1, entries), `record` (trajectories, rows, entries);
+        all are C-contiguous in their last axis. The GIL is released.
+        """
+        sizes: dict[str, int] = dict(zip(("state", "row", "constants", "", "record"), self.sizes, strict=True))
+        given = {
+            "state": (state, 2, "state"),
+            "table": (table, 3, "row"),
+            "constants": (constants, 2, "constants"),
+            "record": (record, 3, "record"),
+        }
+        for name, (array, axes, port) in given.items():
+            fits = array.dtype == np.float64 and array.ndim == axes and array.shape[-1] == sizes[port] and len(array) in (1, len(state))
+            if not fits or not len(array) or (sizes[port] > 1 and array.size and array.strides[-1] != 8):
+                raise CompileError(
+                    f"iteration '{self.graph.name}': {name} is {array.dtype}{array.shape}; "
+                    f"give doubles with {axes} axes, the last of {sizes[port]} in a row"
+                )
+        if not state.flags.c_contiguous or len(record) != len(state):
+            raise CompileError(f"iteration '{self.graph.name}': state {state.shape} must be C-contiguous, records {record.shape} as many")
+        rooms = [self._streams * int(self._data[Data.SCRATCH]), 8 * sizes["record"]]
+        memory = np.empty(sum(rooms) + (len(rooms) + 1) * ALIGN, dtype=np.uint8)
+        places = [-(-memory.ctypes.data // ALIGN) * ALIGN]
+        for room in rooms:
+            places.append(-(-(places[-1] + room) // ALIGN) * ALIGN)
+
+        def stride(array: Any) -> int:
+            return array.strides[0] if array.shape[0] > 1 else 0
+
+        fields = {
+            "trajectories": len(state), "iterations": iterations, "state": state.ctypes.data, "table": table.ctypes.data,
+            "table_stride": stride(table), "table_row": table.strides[1], "table_rows": table.shape[1],
+            "constants": constants.ctypes.data, "constants_stride": stride(constants), "record": record.ctypes.data,
+            "record_stride": stride(record), "record_row": record.strides[1], "record_rows": record.shape[1], "scratch": places[0],
+            "sink": places[1], **{f"{name}_size": size for name, size in sizes.items() if name},
+        }  # fmt: skip
+        task = np.array([fields[name] for name in TASK], dtype=np.int64)
+        self._function(task.ctypes.data, self._data.ctypes.data)
+        del memory  # lives until here

@@ -1,0 +1,83 @@
+"""What users hand to a run, checked at the door."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from catena.errors import ArgumentError
+from catena.model import Model
+
+
+def check_state(m: Model, q: Any, v: Any, names: tuple[str, str] = ("q0", "v0")) -> tuple[np.ndarray, np.ndarray]:
+    """Return a state as arrays of floats, or say what is wrong with it; no v is rest."""
+    arrays = []
+    given = ((names[0], q, m.q_names), (names[1], np.zeros(m.nv) if v is None else v, m.v_names))
+    for name, value, coordinates in given:
+        size = len(coordinates)
+        listed = ", ".join(coordinates[:4]) + (", …" if size > 4 else "")
+        try:
+            array = np.array(value)
+            if array.dtype.kind not in "buifO":
+                raise TypeError
+            array = array.astype(float)
+        except (TypeError, ValueError):
+            raise ArgumentError(f"{name} {value!r} is not made of real numbers; give {size}: {listed}") from None
+        if array.shape != (size,):
+            raise ArgumentError(f"{name} has shape {array.shape}; model '{m.name}' takes {size} numbers: {listed}")
+        if not np.isfinite(array).all():
+            at = int(np.argmin(np.isfinite(array)))
+            raise ArgumentError(f"{name}: '{coordinates[at]}' is {array[at]}; give finite numbers")
+        arrays.append(array)
+    for link, at_q, _ in m._slices():
+        labels = link.joint.q_labels
+        if "qw" in labels:
+            first = at_q.start + labels.index("qw")
+            size = float(np.linalg.norm(arrays[0][first : first + 4]))
+            if abs(size - 1.0) > 1e-6:
+                raise ArgumentError(
+                    f"{names[0]}: the quaternion of '{link.name}' has length {size:.6g}; give one of length 1 (w, x, y, z), "
+                    "as m.normalised(q) does"
+                )
+            arrays[0][first : first + 4] /= size
+    return arrays[0], arrays[1]
+
+
+def number(name: str, value: Any) -> float:
+    """Return a finite number."""
+    try:
+        result = float(value)
+    except (TypeError, ValueError):
+        raise ArgumentError(f"{name} = {value!r} is not a number; give one") from None
+    if not np.isfinite(result):
+        raise ArgumentError(f"{name} = {result} is not finite; give a finite number")
+    return result
+
+
+def positive(name: str, value: Any, remedy: str) -> float:
+    """Return a finite number above 0."""
+    result = number(name, value)
+    if result <= 0.0:
+        raise ArgumentError(f"{name} = {result:g} is not positive; {remedy}")
+    return result
+
+
+def recording(record: Any, start: float, until: float) -> tuple[float, np.ndarray | None]:
+    """Return every how many steps a sample is kept, and the times at which samples are wanted, if any."""
+    if record is None:
+        return 1.0, None
+    if isinstance(record, (int, np.integer)) and not isinstance(record, bool):
+        if record < 1:
+            raise ArgumentError(f"record = {record} is not positive; give every how many steps a sample is kept, 1 or more")
+        return float(record), None
+    try:
+        times = np.array(record, dtype=float)
+    except (TypeError, ValueError):
+        times = np.empty(0)
+    if times.ndim != 1 or not len(times) or not np.isfinite(times).all() or (np.diff(times) <= 0.0).any():
+        raise ArgumentError(f"record = {record!r} is neither a whole number of steps nor an array of times that increase; give one of them")
+    slack = 1e-12 * max(abs(start), abs(until))  # the rounding of times that were added up
+    if times[0] < start - slack or times[-1] > until + slack:
+        raise ArgumentError(f"record asks for times from {times[0]:g} s to {times[-1]:g} s; the run goes from {start:g} s to {until:g} s")
+    return 1.0, np.clip(times, start, until)

@@ -1,0 +1,146 @@
+"""Checkpoints: the state of a run in a file, from which it goes on to the same bits."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import os
+import time
+import types
+import zipfile
+from dataclasses import fields
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from catena.atomic import as_path, replacing
+from catena.errors import ArgumentError, SimulationError
+from catena.model.forces import python
+from catena.simulation.arguments import number
+from catena.simulation.trajectory import Occurrence
+
+if TYPE_CHECKING:
+    from catena.simulation.simulate import Run
+
+_FORMAT = "catena checkpoint 1"
+
+
+class Checkpoint:
+    """A file that holds the state of a run; written at most `every` so many seconds, in one step."""
+
+    def __init__(self, path: str | os.PathLike[str], every: float) -> None:
+        self.every = number("every", every)
+        if self.every < 0.0:
+            raise ArgumentError(f"every = {self.every:g} s is negative; give the seconds between two checkpoints, 0 or more")
+        self.path = as_path(path, SimulationError)
+        self._last = time.monotonic()
+        self._key = ""
+
+    @classmethod
+    def writable(cls, path: str | os.PathLike[str], every: float) -> Checkpoint:
+        """Return a checkpoint that can be written, as is better known before the run than after."""
+        made = cls(path, every)
+        folder = made.path.absolute().parent
+        if not folder.is_dir() or made.path.is_dir() or not os.access(folder, os.W_OK):
+            raise SimulationError(f"checkpoint: '{made.path}' cannot be written; name a file in a folder that is there and open to you")
+        return made
+
+    def save_if_due(self, run: Run) -> None:
+        """Write the file if the last time was long enough ago."""
+        if time.monotonic() - self._last >= self.every:
+            self.save(run)
+
+    def save(self, run: Run) -> None:
+        """Write the file."""
+        samples = np.concatenate(run.samples) if run.samples else np.empty((0, run.system.problem.record.size))
+        occurrences = np.array([[o.t, *o.q, *o.v] for o in run.occurrences]).reshape(len(run.occurrences), 1 + run.model.nq + run.model.nv)
+        names = np.array([o.name for o in run.occurrences], dtype=np.str_)
+        self._key = self._key or key(run)
+        parts = {"format": _FORMAT, "key": self._key, "state": run.state, "samples": samples, "occurrences": occurrences, "names": names}
+        with replacing(self.path, SimulationError) as stream:
+            np.savez(stream, **parts)
+        self._last = time.monotonic()
+
+    def restore(self, run: Run) -> None:
+        """Put a run into the state of the file, which must come from the same run."""
+        try:
+            with zipfile.ZipFile(self.path) as file:  # which np.load would accept other files than
+                file.testzip()
+            with np.load(self.path, allow_pickle=False) as file:
+                data = {name: file[name] for name in file.files}
+            kind, made = str(data["format"]), str(data["key"])
+            state, samples, occurrences, names = (data[name] for name in ("state", "samples", "occurrences", "names"))
+        except FileNotFoundError:
+            raise SimulationError(f"resume: there is no file '{self.path}'; give the file named as checkpoint= before") from None
+        except (OSError, ValueError, KeyError, zipfile.BadZipFile, EOFError) as error:
+            why = str(error).rstrip(".")
+            raise SimulationError(f"resume: '{self.path}' is not a checkpoint of catena, or damaged ({why}); start the run anew") from None
+        if kind != _FORMAT:
+            raise SimulationError(f"resume: '{self.path}' has the format '{kind}', this catena reads '{_FORMAT}'; start the run anew")
+        if made != key(run) or state.shape != run.state.shape:
+            raise SimulationError(
+                f"resume: '{self.path}' belongs to another run; give the model, state, forces and settings that it was made with"
+            )
+        run.state[:] = state
+        run.samples = [samples] if len(samples) else []
+        nq = run.model.nq
+        run.occurrences = [Occurrence(str(n), float(o[0]), o[1 : 1 + nq], o[1 + nq :]) for n, o in zip(names, occurrences, strict=True)]
+
+
+def key(run: Run) -> str:
+    """Return what tells a run from others: the model, the numbers that go in, and the graph, which holds all functions that are traced; of
+    functions that are called from Python what can be told, their code and the plain values they hold.
+    """
+    digest = hashlib.sha256()
+
+    def add(*values: Any) -> None:
+        for value in values:
+            digest.update(value.tobytes() if isinstance(value, np.ndarray) else repr(value).encode())
+            digest.update(b"|")
+
+    add(run.model.name, run.model.gravity, run.integrator.name, run.system.method, run.adaptive)
+    for link in run.model.links:
+        options = [told(getattr(link.joint, field.name)) for field in fields(link.joint)]
+        add(link.name, link.parent, link.at.p, link.at.R, link.body.matrix(), link.joint.kind, options)
+    add(run.q0, run.v0, run.start, run.table, run.constants)
+    for graph in (run.system.dynamics.graph,) if run.iteration is None else (run.iteration.graph,):
+        add(graph.nodes, graph.inputs, graph.results)
+    for event in run.events:
+        add(event.name, event.direction, told(event.action), told(event.function) if run.in_python else "")
+    if run.in_python:
+        add(told(run.input.controller), *((f.name, f.body, f.point, told(f.function)) for f in run.model.python_forces))
+    return digest.hexdigest()
+
+
+def told(value: Any, depth: int = 4) -> Any:
+    """Return what can be told of a value, the same in every process: plain values, and code with the plain values it holds."""
+    if value is None or isinstance(value, (bool, int, float, complex, str, bytes)):
+        return value
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, np.ndarray) and value.dtype.kind in "buif":
+        return (value.shape, value.tolist())
+    if depth == 0:
+        return type(value).__qualname__
+    if isinstance(value, (tuple, list)):
+        return tuple(told(entry, depth) for entry in value)
+    if isinstance(value, types.CodeType):
+        return (value.co_code, value.co_names, tuple(told(constant, depth) for constant in value.co_consts))
+    if isinstance(value, python):
+        return told(value.function, depth)
+    if isinstance(value, types.MethodType):
+        return (told(value.__func__, depth), type(value.__self__).__qualname__)
+    if isinstance(value, functools.partial):
+        return (told(value.func, depth), told(value.args, depth), told(list(value.keywords.items()), depth))
+    if isinstance(value, types.FunctionType):
+        held = [told(_content(cell), depth - 1) for cell in value.__closure__ or ()]
+        return (told(value.__code__, depth), held, told(value.__defaults__, depth - 1))
+    call = vars(type(value)).get("__call__")
+    return (type(value).__qualname__, told(call, depth - 1))
+
+
+def _content(cell: types.CellType) -> Any:
+    try:
+        return cell.cell_contents
+    except ValueError:  # not there yet
+        return None

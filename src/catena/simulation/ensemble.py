@@ -1,0 +1,212 @@
+"""Studies of many trajectories, in chunks over threads, processes or the machines of a cluster: `ensemble`."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable, Iterator
+from concurrent.futures import BrokenExecutor, CancelledError, ProcessPoolExecutor, ThreadPoolExecutor
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from catena.errors import ArgumentError, SimulationError
+from catena.model import Model
+from catena.simulation.progress import progress
+from catena.simulation.rollout import Plan, Rollout, _count, rollout, thread_count
+
+#: How often a chunk is tried whose worker dies.
+_TRIES = 3
+
+#: Samples of a chunk [bytes] are at most so large, unless its size is given.
+_LARGEST = 64 << 20
+
+#: Chunks begin with whole groups of lanes.
+_GROUP = 16
+
+#: What a future raises whose worker died; those of Dask by name, because Dask may be missing.
+_DIED = (BrokenExecutor, CancelledError, ConnectionError, EOFError)
+_DIED_ON_DASK = frozenset(("KilledWorker", "CommClosedError", "FutureCancelledError", "NoValidWorkerError"))
+
+
+def ensemble(
+    m: Model,
+    q0: Any,
+    v0: Any = None,
+    controls: Any = None,
+    *,
+    step: float,
+    steps: int,
+    executor: Any = None,
+    chunk: int | None = None,
+    every: int = 1,
+    start: float = 0.0,
+    integrator: str = "rk4",
+    method: str = "auto",
+    show_progress: bool | None = None,
+) -> Rollout:
+    """Return the trajectories of `ct.rollout`, the same bit for bit, computed in chunks by an executor.
+
+    `executor` is any with the `submit` of `concurrent.futures`: threads on all cores unless given, a `ProcessPoolExecutor`, or a
+    `dask.distributed.Client` (`pip install 'catena[cluster]'`), whose workers must have catena. `chunk` is the number of trajectories that
+    are computed at a time. A chunk whose worker dies is computed again, by another; after three times an error says so. On a terminal a bar
+    shows how far it is. The other arguments are those of `ct.rollout`.
+
+    For processes and clusters the model is pickled: the functions of its forces and `Custom` joints, and the controller, must be such that
+    pickle can name them, defined at the top of a module. Machines with processors of another kind may round differently.
+
+    >>> m = ct.Model("pendulum")
+    >>> m.add("arm", ct.point_mass(1.0, at=(0, 0, -1)), ct.Revolute("y"))
+    >>> runs = ct.ensemble(m, np.linspace(-1, 1, 100)[:, None], step=0.01, steps=200, chunk=25)
+    >>> runs.q.shape
+    (100, 201, 1)
+    """
+    plan = Plan.of(m, q0, v0, controls, step, steps, every, start, integrator, method)
+    count = len(plan.q)
+    with _Workers(executor) as workers:
+        size = workers.chunk(plan) if chunk is None else _count("chunk", chunk)
+        parts = [slice(i, min(i + size, count)) for i in range(0, count, size)]
+        send = _Sender(plan, workers)
+        samples = plan.steps // plan.every + 1
+        q, v = np.empty((count, samples, m.nq)), np.empty((count, samples, m.nv))
+        failed, reason = np.empty(count, dtype=int), np.empty(count, dtype="<U10")
+        with progress(m.name, 0.0, count * plan.steps * plan.step, show_progress) as report:
+            for part, runs in zip(parts, workers.results(send, parts), strict=True):
+                q[part], v[part], failed[part], reason[part] = runs.q, runs.v, runs.failed_step, runs.reason
+                report(part.stop * plan.steps * plan.step, part.stop * plan.steps)
+    return plan.shaped(Rollout(plan.times, q, v, failed, reason))
+
+
+class _Sender:
+    """Submits chunks of a plan; what all chunks share is pickled once."""
+
+    def __init__(self, plan: Plan, workers: _Workers) -> None:
+        self.plan = plan
+        settings = {name: getattr(plan, name) for name in ("step", "steps", "every", "start", "integrator", "method")}
+        self._shared = (plan.model, plan.controller, settings)
+        self._payload = None if workers.threads else _pickled(self._shared, workers.dumps)
+
+    def __call__(self, executor: Any, part: slice) -> Any:
+        q, v, table = self.plan.part(part)
+        if self._payload is None:
+            return executor.submit(_run, self._shared, q, v, table)
+        return executor.submit(_run_pickled, self._payload, q, v, table)
+
+
+def _run(shared: tuple[Model, Any, dict[str, Any]], q: np.ndarray, v: np.ndarray, table: np.ndarray | None) -> Rollout:
+    """Return a chunk of trajectories; the task that executors run."""
+    model, controller, settings = shared
+    return rollout(model, q, v, controller if table is None else table, threads=1, **settings)
+
+
+def _run_pickled(payload: bytes, q: np.ndarray, v: np.ndarray, table: np.ndarray | None) -> Rollout:
+    return _run(_unpickled(payload), q, v, table)
+
+
+@lru_cache(maxsize=8)
+def _unpickled(payload: bytes) -> Any:
+    # kept, so that a worker compiles the loop for its first chunk only
+    return pickle.loads(payload)
+
+
+def _pickled(shared: tuple[Model, Any, dict[str, Any]], dumps: Callable[[Any], bytes]) -> bytes:
+    """Return the model and the controller as bytes, or say what cannot be pickled."""
+    try:
+        return dumps(shared)
+    except Exception as error:
+        model, controller, _ = shared
+        named = [(f"joint of body '{link.name}'", link.joint) for link in model.links]
+        named += [(f"force '{force.name}'", force) for force in model.forces] + [("controller", controller)]
+        for name, thing in named:
+            try:
+                dumps(thing)
+            except Exception:
+                raise ArgumentError(
+                    f"ensemble: {name} cannot be pickled for another process; define its function with `def` at the top of a module, "
+                    "or use threads"
+                ) from error
+        raise
+
+
+class _Workers:
+    """An executor as a study sees it: how many work, how to pickle for them, and what to do when one dies."""
+
+    def __init__(self, executor: Any) -> None:
+        self.executor = ThreadPoolExecutor(thread_count(None)) if executor is None else executor
+        self._owned = executor is None
+        if not callable(getattr(self.executor, "submit", None)):
+            raise ArgumentError(
+                f"executor {executor!r} has no submit; give one of concurrent.futures, a dask.distributed.Client, or none for threads"
+            )
+        self.threads = isinstance(self.executor, ThreadPoolExecutor)
+        self.dumps: Callable[[Any], bytes] = pickle.dumps
+        self.count = getattr(executor, "_max_workers", None) or thread_count(None)
+        if executor is not None and callable(getattr(executor, "get_executor", None)):  # a client of Dask
+            from cloudpickle import dumps  # comes with Dask, and takes the functions of a notebook too
+
+            self.executor, self.dumps = executor.get_executor(pure=False), dumps
+            self.count = sum(executor.nthreads().values())
+
+    def __enter__(self) -> _Workers:
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        if self._owned:
+            self.executor.shutdown(cancel_futures=True)
+
+    def chunk(self, plan: Plan) -> int:
+        """Return how many trajectories are computed at a time: several chunks for each worker, none too large."""
+        each = 8 * (plan.steps // plan.every + 1) * (plan.model.nq + plan.model.nv)
+        size = min(-(-len(plan.q) // (4 * max(self.count, 1))), _LARGEST // each)
+        return max(_GROUP, size // _GROUP * _GROUP)
+
+    def results(self, send: Callable[[Any, slice], Any], parts: list[slice]) -> Iterator[Rollout]:
+        """Yield the results of the parts in order; those whose worker died are sent again."""
+        futures: dict[int, Any] = {}
+        tries = [0] * len(parts)
+
+        def submit(k: int) -> None:
+            tries[k] += 1
+            try:
+                futures[k] = send(self.executor, parts[k])
+            except BrokenExecutor:
+                self._renew()
+                futures[k] = send(self.executor, parts[k])
+
+        try:
+            for k in range(len(parts)):
+                submit(k)
+            for k in range(len(parts)):
+                while (error := _death(futures[k])) is not None:
+                    if tries[k] >= _TRIES:
+                        raise SimulationError(
+                            f"ensemble: the workers of trajectories {parts[k].start} to {parts[k].stop - 1} died {tries[k]} times "
+                            f"({type(error).__name__}: {error}); look at their logs and their memory, or give a smaller chunk="
+                        ) from error
+                    for other in [k, *(j for j in futures if j != k and futures[j].done() and tries[j] < _TRIES and _death(futures[j]))]:
+                        submit(other)
+                yield futures.pop(k).result()
+        finally:
+            for future in futures.values():
+                future.cancel()
+
+    def _renew(self) -> None:
+        """Replace a pool of processes that is broken, which takes nothing any more."""
+        old = self.executor
+        if not isinstance(old, ProcessPoolExecutor):
+            raise SimulationError(f"ensemble: {old!r} takes no more work after one of its workers died; give another executor")
+        settings: Any = old
+        self.__exit__()
+        self.executor = ProcessPoolExecutor(self.count, settings._mp_context, settings._initializer, settings._initargs)
+        self._owned = True
+
+
+def _death(future: Any) -> Exception | None:
+    """Return the error of a future whose worker died, when it is done; other errors are raised."""
+    try:
+        future.result()
+    except Exception as error:
+        if isinstance(error, _DIED) or type(error).__name__ in _DIED_ON_DASK:
+            return error
+        raise
+    return None

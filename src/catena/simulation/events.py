@@ -1,0 +1,154 @@
+"""Events: functions of time and state whose change of sign stops a run, is recorded, or resets the state."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from scipy.optimize import brentq
+
+from catena.errors import ArgumentError, SimulationError
+from catena.simulation.arguments import check_state
+from catena.simulation.iteration import FINISHED, RUNNING, STOPPED
+from catena.simulation.trajectory import Occurrence
+
+if TYPE_CHECKING:
+    from catena.simulation.simulate import Run
+    from catena.simulation.system import Function
+
+#: Events closer than this happen at one time [s, or relative for times above 1 s].
+_SIMULTANEOUS = 1e-12
+
+#: After a reset the function is zero, but for rounding: its sign is that of a moment later, this part of the step.
+_MOMENT = 1e-7
+
+
+@dataclass(frozen=True)
+class Event:
+    """A function of (t, q, v) whose change of sign stops a run, is recorded, or resets the state.
+
+    `action` is "stop", "record", or a function (t, q, v) -> (q, v) that gives the state to go on with. `direction` +1 or -1 takes only
+    changes that rise or fall. The function is traced, unless it is marked with `ct.python`; the action is called as it is. A function that
+    is zero at the start has not changed its sign there; one whose sign another event's reset changes has. Of events at the same time, a
+    stop comes before resets.
+
+    >>> ct.Event("floor", lambda t, q, v: q[0], direction=-1).action
+    'stop'
+    """
+
+    name: str
+    function: Function
+    action: str | Callable[[float, np.ndarray, np.ndarray], tuple[Any, Any]] = "stop"
+    direction: int = 0
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.name, str) or not self.name.strip():
+            raise ArgumentError(f"event name {self.name!r} is not a name; give a non-empty string")
+        if not callable(self.function):
+            raise ArgumentError(f"event '{self.name}': {self.function!r} is not a function; give a function of (t, q, v)")
+        if not callable(self.action) and self.action not in ("stop", "record"):
+            raise ArgumentError(
+                f"event '{self.name}': action {self.action!r} is unknown; give 'stop', 'record' or a function (t, q, v) -> (q, v)"
+            )
+        if self.direction not in (-1, 0, 1):
+            raise ArgumentError(f"event '{self.name}': direction {self.direction!r} is not -1, 0 or 1; give one of them")
+
+    def happened(self, before: float, after: float) -> bool:
+        """Return whether the function changed its sign, in the direction that counts."""
+        rises, falls = before < 0.0 <= after, before > 0.0 >= after
+        return (rises and self.direction >= 0) or (falls and self.direction <= 0)
+
+    def reset(self, run: Run, t: float, q: np.ndarray, v: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return the state that the action gives."""
+        assert callable(self.action)
+        state = self.action(t, q.copy(), v.copy())
+        if not isinstance(state, (tuple, list)) or len(state) != 2:
+            raise ArgumentError(f"event '{self.name}': its action returned {state!r}; return the state to go on with, a pair (q, v)")
+        return check_state(run.model, *state, names=(f"event '{self.name}': its action returned q, which", f"event '{self.name}': v"))
+
+
+def handle(run: Run) -> int:
+    """Return how a run goes on after a step in which event functions changed their signs."""
+    t0, q0, v0, a0, g0 = run.before()
+    t1, g1 = run.time, run.get("g").copy()
+    found = [
+        (_root(run, i, t0, t1, q0, v0, a0, g0[i]), i, event) for i, event in enumerate(run.events) if event.happened(g0[i], g1[i])
+    ]
+    found.sort(key=lambda entry: entry[0][0])
+    breaks = [entry for entry in found if entry[2].action != "record"]
+    if not breaks:
+        run.occurrences += [Occurrence(event.name, *root) for root, _, event in found]
+        return FINISHED if t1 >= run.until else RUNNING
+
+    # up to the first that breaks the motion, and what happens together with it
+    t, q, v = breaks[0][0]
+    end = t + _SIMULTANEOUS * max(1.0, abs(t))
+    occurrences, together = [], []
+    for root, i, event in found:
+        if root[0] <= end:
+            at_once = event.action != "record" or root[0] >= t - (end - t)
+            occurrences.append(Occurrence(event.name, *((t, q, v) if at_once else root)))
+            together += [i] if at_once else []
+    stops = [run.events[i] for i in together if run.events[i].action == "stop"]
+    q_new, v_new = q, v
+    if not stops:
+        for i in together:
+            if run.events[i].action != "record":
+                q_new, v_new = run.events[i].reset(run, t, q_new, v_new)
+        # the jump may change other signs; these events happen now, each once
+        for i, event in enumerate(run.events):
+            if i not in together and event.happened(_value(event, t, q, v), _value(event, t, q_new, v_new)):
+                occurrences.append(Occurrence(event.name, t, q, v))
+                together.append(i)
+                if event.action == "stop":
+                    stops.append(event)
+                elif event.action != "record":
+                    q_new, v_new = event.reset(run, t, q_new, v_new)
+    if stops:
+        occurrences.sort(key=lambda occurrence: occurrence.t == t and occurrence.name == stops[0].name)  # the one that stops comes last
+        run.occurrences += occurrences
+        run.set(t=t, q=q_new, v=v_new)
+        return STOPPED
+    moment = _MOMENT * (t1 - t0)
+    later = run.reached(t, q_new, v_new, run.evaluate_at(t, q_new, v_new)[0], moment)
+    signs = {i: _value(run.events[i], t + moment, *later) for i in together}
+    for i, sign in signs.items():
+        _refuse_gathering(run, run.events[i], t, t1 - t0, sign * float(g0[i]) < 0.0)
+    run.restart(t, q_new, v_new)
+    for i, sign in signs.items():
+        run.state[0, run.at["g"].start + i] = sign
+    run.occurrences += occurrences
+    return RUNNING if t < run.until else FINISHED
+
+
+def _value(event: Event, t: float, q: np.ndarray, v: np.ndarray) -> float:
+    return float(event.function(t, q, v))
+
+
+def _refuse_gathering(run: Run, event: Event, t: float, span: float, passes: bool) -> None:
+    """Refuse to pass through an event that threw the motion back a moment ago: it comes to rest there, after ever more resets."""
+    last = next((occurrence.t for occurrence in reversed(run.occurrences) if occurrence.name == event.name), -np.inf)
+    if passes and callable(event.action) and t - last < 1e-3 * span:
+        raise SimulationError(
+            f"simulate '{run.model.name}': event '{event.name}' happens ever faster, last at t = {t:.9g} s, and its resets no longer keep "
+            "the motion from passing; add an event that stops the run before, such as one on the energy; the motion up to there is in "
+            "error.trajectory"
+        )
+
+
+def _root(
+    run: Run, i: int, t0: float, t1: float, q0: np.ndarray, v0: np.ndarray, a0: np.ndarray, g0: float
+) -> tuple[float, np.ndarray, np.ndarray]:
+    """Return the time and state at which event function i is zero, by steps of other sizes from the same start."""
+
+    def value(h: float) -> float:
+        return _value(run.events[i], t0 + h, *run.reached(t0, q0, v0, a0, h))
+
+    span = h = t1 - t0
+    # right after a reset the function is zero, but for rounding, at the start of the step
+    lower = next((part * span for part in (0.0, 1e-9, 1e-8, *np.geomspace(1e-7, 0.9, 30)) if value(part * span) * g0 > 0.0), None)
+    if lower is not None and value(span) * g0 <= 0.0:
+        h = float(brentq(value, lower, span, xtol=1e-14 * max(1.0, span), rtol=np.float64(1e-14)))  # type: ignore[arg-type]
+    return t0 + h, *run.reached(t0, q0, v0, a0, h)

@@ -1,0 +1,145 @@
+"""A rollout as an iteration: one step of a fixed size, compiled and kept."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import numpy as np
+
+from catena.graph import Graph, Trace, where
+from catena.model import Model, Tree
+from catena.native import Iteration
+from catena.simulation.iteration import FINISHED, NOT_FINITE, NOT_SOLVED, RUNNING, Layout, _chosen, _total
+from catena.simulation.steps import Integrator, converged
+from catena.simulation.steps import integrator as integrator_of
+from catena.simulation.system import Function, Input, System, _Traced
+
+Array = Any
+
+#: Evaluations of the dynamics up to so many nodes are one block of code; beyond it blocks by bodies run faster, as in kernels.
+_MERGE = 3000
+
+#: Compiled loops that are kept for a model.
+_KEPT = 8
+
+
+class Controls(Input):
+    """The joint forces of a rollout: none, rows of a table that are held, or by a controller."""
+
+    def __init__(self, model: Model, table: bool, controller: Function | None) -> None:
+        super().__init__(model, None, controller)
+        self._table = table
+
+    @property
+    def row(self) -> Layout:
+        """Entries of a row of the table."""
+        return Layout({"tau": self.model.nv} if self._table else {})
+
+    def force(self, t: Any, q: Array, v: Array, row: dict[str, Any], constants: dict[str, Any]) -> Array:
+        """Return the joint forces put in at a time and state."""
+        if self.controller is not None:
+            return super().force(t, q, v, row, constants)
+        return row["tau"] if self._table else np.zeros(self.model.nv)
+
+
+@dataclass(frozen=True)
+class Loop:
+    """A compiled rollout, and the names of the entries of its state and constants."""
+
+    state: Layout
+    constants: Layout
+    iteration: Iteration
+
+
+def _advance(
+    integrator: Integrator, layouts: tuple[Layout, ...], flow_of: Callable[[dict], _Traced], state: Array, row: Array, constants: Array
+) -> tuple[Array, Array]:
+    """Return the state after one step of a fixed size, and the sample at its end."""
+    x, table, c = (layout.split(vector) for layout, vector in zip(layouts, (state, row, constants), strict=True))
+    flow = flow_of(table)
+    t, t1 = (c["anchor"] + count * c["step"] for count in (x["count"], x["count"] + 1.0))
+    q, v = x["q"], x["v"]
+    step = integrator.step(flow, t, q, v, flow.acceleration(t, q, v), t1 - t)
+    flow.mark()
+    good = _total([*step.q, *step.v]) < 1e300
+    code = where(good, float(RUNNING), float(NOT_FINITE))
+    if integrator.tableau is not None and integrator.tableau.implicit:
+        solved = converged(step.correction)
+        code = where(good, where(solved, float(RUNNING), float(NOT_SOLVED)), float(NOT_FINITE))
+        good = good & solved
+    count = x["count"] + 1.0
+    # a trajectory that fails keeps its last state: sines of what is not finite would slow its neighbours down
+    new = {
+        "done": where(good & (count >= c["steps"]), float(FINISHED), code),
+        "row": where(good & (count >= (x["row"] + 1.0) * c["every"]), x["row"] + 1.0, x["row"]),
+        "table": where(count >= (x["table"] + 1.0) * c["since"], x["table"] + 1.0, x["table"]),
+        "count": where(good, count, x["count"]),
+        "q": _chosen(good, step.q, q),
+        "v": _chosen(good, step.v, v),
+    }
+    return layouts[0].join(new), np.concatenate([step.q, step.v])
+
+
+# compiled loops by model, for the tree they were made of
+_loops: WeakKeyDictionary[Model, tuple[Tree, dict[Any, Loop]]] = WeakKeyDictionary()
+_lock = threading.Lock()
+
+
+def fixed_steps(m: Model, integrator: str, method: str, table: bool, controller: Function | None) -> Loop:
+    """Return the compiled loop of rollouts, from an earlier call where the model and what its functions compute are the same."""
+    functions = [force.function for force in m.forces] + ([] if controller is None else [controller])
+    key = (integrator, method, table, controller is not None, *(_traced(m, f) for f in functions))
+    with _lock:
+        tree, known = _loops.get(m, (None, {}))
+        if tree is not m.tree():
+            known = {}
+            _loops[m] = m.tree(), known
+        if key not in known:
+            while len(known) >= _KEPT:
+                del known[next(iter(known))]
+            known[key] = _compiled(m, integrator_of(integrator), method, Controls(m, table, controller))
+        return known[key]
+
+
+def _traced(m: Model, function: Function) -> Graph:
+    """Return what a function of (t, q, v) computes, as a value to compare."""
+    trace = Trace("function")
+    t, q, v = trace.input("t"), trace.input("q", (m.nq,)), trace.input("v", (m.nv,))
+    return trace.graph(value=function(t, q, v))
+
+
+def _compiled(m: Model, integrator: Integrator, method: str, controls: Controls) -> Loop:
+    started = time.perf_counter()
+    system = System(m, integrator, method, controls, False, ())
+    trace, bodies = Trace("rollout"), []
+    tree = m.tree().marked(lambda: bodies.append(len(trace.nodes)))
+    state = Layout({"done": 1, "row": 1, "table": 1, "count": 1, "q": m.nq, "v": m.nv})
+    constants = Layout(dict.fromkeys(("anchor", "step", "every", "steps", "since"), 1))
+    layouts = (state, system.input.row, constants)
+    arguments = [trace.input(name, (layout.size,)) for name, layout in zip(("state", "row", "constants"), layouts, strict=True)]
+    after, sample = _advance(integrator, layouts, lambda row: _Staged(system, tree, row, trace.mark), *arguments)
+    marks = [0, *trace.marks, len(trace.nodes)]
+    if max(b - a for a, b in pairwise(marks)) > _MERGE:
+        trace.marks = sorted({*trace.marks, *bodies})
+    graph = trace.graph(state=after, record=sample)
+    return Loop(state, constants, Iteration(graph, time.perf_counter() - started))
+
+
+class _Staged(_Traced):
+    """The flow with marks around each evaluation of the dynamics, so that all stages of a step share its code."""
+
+    def __init__(self, system: System, tree: Tree, row: dict[str, Any], mark: Callable[[], None]) -> None:
+        super().__init__(system, tree, row, {})
+        self.mark = mark
+
+    def under(self, t: Any, q: Array, v: Array, tau: Array) -> Array:
+        self.mark()
+        vdot = super().under(t, q, v, tau)
+        self.mark()
+        return vdot

@@ -1,0 +1,296 @@
+"""Many trajectories at once: `rollout`, a loop of fixed steps in machine code, with lanes over trajectories and threads over groups."""
+
+from __future__ import annotations
+
+import os
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from catena.errors import ArgumentError
+from catena.model import Model
+from catena.native import Iteration
+from catena.simulation.arguments import number, positive
+from catena.simulation.fixed_steps import fixed_steps
+from catena.simulation.iteration import FINISHED, NOT_FINITE, NOT_SOLVED
+from catena.simulation.steps import integrator as integrator_of
+from catena.simulation.system import Function, Input, check_traceable
+
+#: Steps that machine code takes, over all trajectories of a call, before Python looks whether to go on: about 0.1 s of an arm.
+_STEPS = 200_000
+
+#: Work below so many steps is not worth a thread.
+_LEAST = 2_000
+
+_REASONS = {FINISHED: "", NOT_FINITE: "not finite", NOT_SOLVED: "not solved"}
+
+
+@dataclass(frozen=True, repr=False)
+class Rollout:
+    """Trajectories: positions q (..., samples, nq) and velocities v (..., samples, nv) at the times t (samples,).
+
+    A trajectory that failed holds NaN from its failure on: `failed` (...) tells which, `failed_step` the step that failed, counted from 0,
+    or -1, and `reason` why: "not finite", or "not solved" where the equations of an implicit step were not.
+    """
+
+    t: np.ndarray
+    q: np.ndarray
+    v: np.ndarray
+    failed_step: np.ndarray
+    reason: np.ndarray
+
+    @property
+    def failed(self) -> np.ndarray:
+        """Which trajectories failed."""
+        return self.failed_step >= 0
+
+    def __repr__(self) -> str:
+        shape = self.q.shape[:-2]
+        failed = int(np.count_nonzero(self.failed))
+        trouble = f"; {failed} failed, first at step {self.failed_step[self.failed].min()}" if failed else ""
+        return f"<Rollout {shape}: {len(self.t)} samples from {self.t[0]:g} s to {self.t[-1]:g} s{trouble}>"
+
+
+def rollout(
+    m: Model,
+    q0: Any,
+    v0: Any = None,
+    controls: Any = None,
+    step: float | None = None,
+    steps: int | None = None,
+    *,
+    every: int = 1,
+    start: float = 0.0,
+    integrator: str = "rk4",
+    method: str = "auto",
+    threads: int | None = None,
+) -> Rollout:
+    """Return trajectories from the states (q0, v0), of so many steps of one size [s]: a loop in machine code, on all cores.
+
+    The leading axes of q0 (..., nq), v0 (..., nv) and the controls broadcast as in NumPy. `controls` are the joint forces:
+
+    - None: none; v0 = None: at rest;
+    - (nv,), or (..., nv) with as many leading axes as the states: constant, the same or for each trajectory;
+    - (..., K, nv), with more leading axes than the states have: over time; each of the K rows is held for steps / K steps;
+    - a function (t, q, v) -> tau, which is traced and compiled.
+
+    `every` so many steps a sample is kept, besides the first. `integrator` names one of those of `ct.simulate`; steps are always fixed.
+    `threads` limits the threads. The result does not depend on them, and every trajectory is, bit for bit, the one that it would be
+    alone. The loop is compiled once for a model and its settings, and kept until the model changes.
+
+    >>> m = ct.Model("pendulum")
+    >>> m.add("arm", ct.point_mass(1.0, at=(0, 0, -1)), ct.Revolute("y"))
+    >>> runs = ct.rollout(m, np.linspace(-1, 1, 100)[:, None], step=0.01, steps=200)
+    >>> runs.q.shape, runs.failed.any()
+    ((100, 201, 1), np.False_)
+    """
+    plan = Plan.of(m, q0, v0, controls, step, steps, every, start, integrator, method)
+    return plan.shaped(plan.run(thread_count(threads)))
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The arguments of a rollout, checked, with the trajectories in one row: q (N, nq), v (N, nv), controls (N or 1, K, nv)."""
+
+    model: Model
+    batch: tuple[int, ...]
+    q: np.ndarray
+    v: np.ndarray
+    table: np.ndarray | None
+    controller: Function | None
+    step: float
+    steps: int
+    every: int
+    start: float
+    integrator: str
+    method: str
+
+    @staticmethod
+    def of(
+        m: Model, q0: Any, v0: Any, controls: Any, step: Any, steps: Any, every: Any, start: Any, integrator: str, method: str
+    ) -> Plan:  # fmt: skip
+        """Return the plan, or say what is wrong with an argument."""
+        if not isinstance(m, Model):
+            raise ArgumentError(f"rollout: {m!r} is not a model; give a ct.Model")
+        for force in m.python_forces:
+            raise ArgumentError(
+                f"rollout: force '{force.name}' is marked ct.python, and machine code cannot call it; use ct.simulate, "
+                "or give a function that can be traced, without the mark"
+            )
+        integrator_of(integrator)
+        if step is None or steps is None:
+            raise ArgumentError(
+                f"rollout: {'step' if step is None else 'steps'} is missing; give the size of a step [s] and how many to take"
+            )
+        size = positive("step", step, "give a step size above 0, in seconds")
+        steps, every = _count("steps", steps), _count("every", every)
+        if steps % every:
+            raise ArgumentError(f"every = {every} does not divide steps = {steps}; the last sample would be lost, give a divisor")
+        q, v = _states(m, q0, v0)
+        table, controller = _controls(m, controls, steps, max(q.ndim, v.ndim) - 1)
+        shapes = {"q0": q.shape[:-1], "v0": v.shape[:-1], "controls": () if table is None else table.shape[:-2]}
+        try:
+            batch = np.broadcast_shapes(*shapes.values())
+        except ValueError:
+            given = ", ".join(f"{name} {shape}" for name, shape in shapes.items())
+            raise ArgumentError(f"leading axes do not broadcast: {given}; give axes that are equal or 1") from None
+        q, v = (np.ascontiguousarray(np.broadcast_to(x, (*batch, x.shape[-1]))).reshape(-1, x.shape[-1]) for x in (q, v))
+        if table is not None:
+            rows = table.shape[-2:]
+            shared = table.size == rows[0] * rows[1]
+            table = np.ascontiguousarray(table if shared else np.broadcast_to(table, (*batch, *rows))).reshape(-1, *rows)
+        return Plan(m, batch, q, v, table, controller, size, steps, every, number("start", start), integrator, method)
+
+    @property
+    def times(self) -> np.ndarray:
+        """Times of the samples."""
+        return self.start + np.arange(0, self.steps + 1, self.every) * self.step
+
+    def part(self, at: slice) -> tuple[Any, ...]:
+        """Return the arguments of a rollout of some of the trajectories: q0, v0, controls."""
+        table = self.table if self.table is None or len(self.table) == 1 else self.table[at]
+        return self.q[at], self.v[at], self.controller if table is None else table
+
+    def shaped(self, flat: Rollout) -> Rollout:
+        """Return trajectories in one row with the leading axes of the arguments."""
+        parts = [x.reshape((*self.batch, *x.shape[1:])) for x in (flat.q, flat.v, flat.failed_step, flat.reason)]
+        return Rollout(flat.t, *parts)
+
+    def run(self, threads: int) -> Rollout:
+        """Return the trajectories, in one row."""
+        nq, count = self.model.nq, len(self.q)
+        loop = fixed_steps(self.model, self.integrator, self.method, self.table is not None, self.controller)
+        at = loop.state.at
+        state = np.zeros((count, loop.state.size))
+        state[:, at["q"]], state[:, at["v"]] = self.q, self.v
+        samples = np.empty((count, self.steps // self.every + 1, nq + self.model.nv))
+        samples[:, 0] = state[:, at["q"].start :]
+        table = np.zeros((1, 1, 0)) if self.table is None else self.table
+        constants = {
+            "anchor": self.start,
+            "step": self.step,
+            "every": self.every,
+            "steps": self.steps,
+            "since": self.steps // table.shape[1],
+        }
+        constant = loop.constants.join(constants).astype(float)[None]
+        stop = threading.Event()
+
+        def advance(at: slice) -> None:
+            own = table if len(table) == 1 else table[at]
+            some = state[at]
+            iterations = max(1, _STEPS // len(some))
+            for _ in range(0, self.steps, iterations):
+                if stop.is_set():
+                    return
+                loop.iteration.run(some, own, constant, samples[at, 1:], iterations)
+
+        parts = _parts(count, self.steps, threads, loop.iteration)
+        if len(parts) <= 1 or threads == 1:
+            for part in parts:
+                advance(part)
+        else:
+            with ThreadPoolExecutor(threads) as pool:
+                try:
+                    list(pool.map(advance, parts))
+                except BaseException:  # Ctrl-C too: what has begun ends soon
+                    stop.set()
+                    raise
+        codes = state[:, at["done"].start].astype(int)
+        step = np.where(codes == FINISHED, -1, state[:, at["count"].start].astype(int))
+        for i in np.flatnonzero(step >= 0):
+            samples[i, step[i] // self.every + 1 :] = np.nan
+        reason = np.array([_REASONS[code] for code in codes], dtype=f"<U{max(map(len, _REASONS.values()))}")
+        return Rollout(self.times, samples[..., :nq], samples[..., nq:], step, reason)
+
+
+def _parts(count: int, steps: int, threads: int, iteration: Iteration) -> list[slice]:
+    """Return the trajectories in parts for threads: whole groups of lanes, several parts a thread where there are enough."""
+    if threads == 1 or count * steps < _LEAST:
+        size = count
+    elif count <= threads * iteration.together:
+        size = _raised(-(-count // threads), iteration.lanes)
+    else:
+        size = _raised(-(-count // (4 * threads)), iteration.together)
+    return [slice(i, min(i + size, count)) for i in range(0, count, max(size, 1))]
+
+
+def _raised(number: int, factor: int) -> int:
+    return -(-number // factor) * factor
+
+
+def thread_count(threads: int | None) -> int:
+    """Return how many threads to use: so many, or one for each core that this process may use."""
+    if threads is not None:
+        return _count("threads", threads)
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _states(m: Model, q0: Any, v0: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Return positions and velocities as arrays of floats, or say what is wrong with them."""
+    q = _array("q0", q0, m.nq, m)
+    v = np.zeros(m.nv) if v0 is None else _array("v0", v0, m.nv, m)
+    for link, at_q, _ in m._slices():
+        labels = link.joint.q_labels
+        if "qw" in labels:
+            first = at_q.start + labels.index("qw")
+            w, x, y, z = np.moveaxis(q[..., first : first + 4], -1, 0)
+            size = np.sqrt(w * w + x * x + y * y + z * z)
+            wrong = np.abs(size - 1.0) > 1e-6
+            if wrong.any():
+                raise ArgumentError(
+                    f"q0{_where(wrong)}: the quaternion of '{link.name}' has length {size[wrong][0]:.6g}; "
+                    "give one of length 1 (w, x, y, z), as m.normalised(q0) does"
+                )
+            q[..., first : first + 4] /= size[..., None]
+    return q, v
+
+
+def _controls(m: Model, controls: Any, steps: int, axes: int) -> tuple[np.ndarray | None, Function | None]:
+    """Return the table of controls (..., K, nv), or the controller."""
+    if controls is None:
+        return None, None
+    if callable(controls):
+        if Input(m, None, controls).in_python:
+            raise ArgumentError("rollout: the controller is marked ct.python, and machine code cannot call it; use ct.simulate")
+        check_traceable("controller", controls, m.nq, m.nv, (m.nv,), f"{m.nv} joint forces, one for each entry of v")
+        return None, controls
+    table = _array("controls", controls, m.nv, m)
+    if table.ndim - 1 <= axes:
+        return table[..., None, :], None
+    if not table.shape[-2] or steps % table.shape[-2]:
+        raise ArgumentError(
+            f"controls of shape {table.shape} have {table.shape[-2]} rows over time, which do not divide {steps} steps; "
+            "give a number of rows that does, or constant controls with as many leading axes as q0"
+        )
+    return table, None
+
+
+def _array(name: str, value: Any, size: int, m: Model) -> np.ndarray:
+    try:
+        array = np.array(value)
+        if array.dtype.kind not in "buifO":
+            raise TypeError
+        array = array.astype(float)
+    except (TypeError, ValueError):
+        raise ArgumentError(f"{name} {value!r} is not made of real numbers; give an array (..., {size})") from None
+    if array.ndim == 0 or array.shape[-1] != size:
+        raise ArgumentError(f"{name} has shape {array.shape}; model '{m.name}' takes (..., {size})")
+    finite = np.isfinite(array)
+    if not finite.all():
+        at = tuple(int(i) for i in np.argwhere(~finite)[0])
+        raise ArgumentError(f"{name}{list(at)} = {array[at]} is not finite; give finite numbers")
+    return array
+
+
+def _where(wrong: np.ndarray) -> str:
+    return "" if wrong.ndim == 0 else str([int(i) for i in np.argwhere(wrong)[0]])
+
+
+def _count(name: str, value: Any) -> int:
+    if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, np.integer)) or value < 1:
+        raise ArgumentError(f"{name} = {value!r} is not a count; give a whole number, 1 or more")
+    return int(value)

@@ -1,0 +1,229 @@
+"""One step of an integrator, on any scalar.
+
+Positions move on the joint manifolds: within a step they are q = chart(q0, u) with local coordinates u that begin at 0 and change at the
+rate `chart_rate(q, u, v)`, so that every method keeps its order and quaternions stay of unit length.
+
+A step is a function `(flow, t, q, v, a, h) -> Step` of the time, the position, the velocity, the acceleration there and the step size. The
+`flow` has the model and `acceleration(t, q, v)`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+from catena.errors import MethodError
+from catena.model import Model
+from catena.simulation.tableaus import TABLEAUS, Tableau
+from catena.spatial import lu_solve
+
+Array = Any
+
+#: Newton iterations of an implicit step, and the relative size of the last correction that counts as converged; a correction that moves
+#: the mechanism by less than `_ROUNDING` [rad or m] is one of rounding.
+_ITERATIONS = 10
+_CONVERGED = 1e-10
+_ROUNDING = 1e-14
+
+#: Mechanisms with more degrees of freedom solve implicit steps by plain iteration: their Jacobians would be too large to trace.
+_LARGEST_JACOBIAN = 36
+
+
+class Flow(Protocol):
+    """What a step needs of a mechanism."""
+
+    model: Model
+
+    def acceleration(self, t: Any, q: Array, v: Array) -> Array:
+        """Return vdot."""
+        ...
+
+    def mass(self, q: Array) -> Array:
+        """Return the mass matrix."""
+        ...
+
+    def mark(self) -> None:
+        """Begin a new region of the trace."""
+        ...
+
+
+class Step(NamedTuple):
+    """The end of a step: position, velocity; where known the acceleration there, error estimates (of u, v), and the last correction."""
+
+    q: Array
+    v: Array
+    a: Array | None = None
+    errors: tuple[Array, ...] = ()
+    correction: Any = 0.0
+
+
+@dataclass(frozen=True)
+class Integrator:
+    """An integrator: its step, its order, and what it can do."""
+
+    name: str
+    order: int
+    step: Callable[..., Step]
+    tableau: Tableau | None = None
+
+    @property
+    def adaptive(self) -> bool:
+        """Whether it estimates its error."""
+        return self.tableau is not None and bool(self.tableau.error)
+
+    @property
+    def reuses_last(self) -> bool:
+        """Whether a step ends with the acceleration that the next one begins with."""
+        return self.tableau is not None and self.tableau.reuses_last
+
+
+def _combine(h: Any, weights: tuple[float, ...], slopes: list[Array]) -> Array:
+    """Return h times the weighted sum of slopes; weights of 0 cost nothing."""
+    total = None
+    for weight, slope in zip(weights, slopes, strict=False):
+        if weight:
+            term = weight * slope
+            total = term if total is None else total + term
+    return 0.0 * slopes[0] if total is None else h * total
+
+
+def _explicit(tableau: Tableau) -> Callable[..., Step]:
+    def step(flow: Flow, t: Any, q: Array, v: Array, a: Array, h: Any) -> Step:
+        zero = np.zeros(len(v))
+        q_stage, v_stage = q, v
+        slopes, accelerations = [flow.model.chart_rate(q, zero, v)], [a]
+        for row, node in zip(tableau.a[1:], tableau.c[1:], strict=True):
+            flow.mark()
+            u = _combine(h, row, slopes)
+            q_stage, v_stage = flow.model.chart(q, u), v + _combine(h, row, accelerations)
+            accelerations.append(flow.acceleration(t + node * h, q_stage, v_stage))
+            slopes.append(flow.model.chart_rate(q_stage, u, v_stage))
+        flow.mark()
+        u1, v1 = _combine(h, tableau.b, slopes), v + _combine(h, tableau.b, accelerations)
+        errors = [
+            np.concatenate([_combine(h, weights, slopes), _combine(h, weights, accelerations)])
+            for weights in (tableau.error, tableau.second)
+            if weights
+        ]
+        if tableau.reuses_last:  # the last stage is the end of the step
+            return Step(q_stage, v_stage, accelerations[-1], tuple(errors))
+        return Step(flow.model.chart(q, u1), v1, None, tuple(errors))
+
+    return step
+
+
+def _semi_implicit_euler(flow: Flow, t: Any, q: Array, v: Array, a: Array, h: Any) -> Step:
+    """Velocity first, then the position with the new velocity."""
+    v1 = v + h * a
+    rate = flow.model.chart_rate(q, np.zeros(len(v)), v1)
+    return Step(flow.model.chart(q, h * rate), v1)
+
+
+def _implicit(tableau: Tableau) -> Callable[..., Step]:
+    """Return the step of a collocation method, solved for the accelerations of its stages.
+
+    The local coordinates are around the middle of the step, from -half to half, so that a symmetric method stays symmetric on rotations.
+    Newton's iteration with the derivatives at the start of the step, taken by differences; large mechanisms by plain iteration.
+    """
+    coefficients = np.array(tableau.a)
+    stages = range(tableau.stages)
+
+    def step(flow: Flow, t: Any, q: Array, v: Array, a: Array, h: Any) -> Step:
+        n = len(v)
+        newton = n <= _LARGEST_JACOBIAN
+        solve = _newton(flow, t, q, v, a, h, coefficients) if newton else None
+        accelerations = [a for _ in stages]
+        rate = flow.model.chart_rate(q, np.zeros(n), v)
+        half = (0.5 * h) * rate
+        u = [((tableau.c[i] - 0.5) * h) * rate for i in stages]
+        correction: Any = 0.0
+        for _ in range(_ITERATIONS if newton else 3 * _ITERATIONS):
+            flow.mark()
+            speeds = [v + _combine(h, tuple(coefficients[i]), accelerations) for i in stages]
+            middle = flow.model.chart(q, half)
+            slopes = [flow.model.chart_rate(flow.model.chart(middle, u[i]), u[i], speeds[i]) for i in stages]
+            half = 0.5 * _combine(h, tableau.b, slopes)
+            last, u = u, [_combine(h, tuple(coefficients[i]), slopes) - half for i in stages]
+            middle = flow.model.chart(q, half)
+            wanted = [flow.acceleration(t + tableau.c[i] * h, flow.model.chart(middle, u[i]), speeds[i]) for i in stages]
+            residual = np.concatenate([wanted[i] - accelerations[i] for i in stages])
+            change = solve(residual) if solve is not None else residual
+            accelerations = [accelerations[i] + change[i * n : (i + 1) * n] for i in stages]
+            scale = _square(np.concatenate(accelerations)) + (_ROUNDING / _CONVERGED / (h * h)) ** 2
+            moved = np.concatenate(u) - np.concatenate(last)
+            correction = np.sqrt(_square(change) / scale + _square(moved) / (1.0 + _square(np.concatenate(u))))
+        flow.mark()
+        v1 = v + _combine(h, tableau.b, accelerations)
+        return Step(flow.model.chart(q, 2.0 * half), v1, None, (), correction)
+
+    return step
+
+
+def _square(x: Array) -> Any:
+    return sum((entry * entry for entry in x), 0.0)
+
+
+def _newton(flow: Flow, t: Any, q: Array, v: Array, a: Array, h: Any, coefficients: np.ndarray) -> Callable[[Array], Array]:
+    """Return the solution of the linearised stage equations, 1 - h c dA/dv - (h c)^2 dA/du, by differences at the start of the step.
+
+    They are multiplied by the mass matrix: where inertia, damping and stiffness rule, the matrix is then positive definite and elimination
+    needs no exchange of rows.
+    """
+    n, stages = len(v), len(coefficients)
+    small = 1e-7
+    by_v, by_u = np.empty((n, n), dtype=object), np.empty((n, n), dtype=object)
+    for j in range(n):
+        unit = np.zeros(n)
+        unit[j] = small
+        flow.mark()
+        by_v[:, j] = (flow.acceleration(t, q, v + unit) - a) * (1.0 / small)
+        flow.mark()
+        by_u[:, j] = (flow.acceleration(t, flow.model.chart(q, unit), v) - a) * (1.0 / small)
+    flow.mark()
+    mass = flow.mass(q)
+    flow.mark()
+    damping, stiffness = (_product(mass, -h * by_v, flow.mark), _product(mass, -(h * h) * by_u, flow.mark))
+    squared = coefficients @ coefficients
+    matrix = np.empty((stages * n, stages * n), dtype=object)
+    for i in range(stages):
+        for k in range(stages):
+            block = coefficients[i, k] * damping + squared[i, k] * stiffness
+            matrix[i * n : (i + 1) * n, k * n : (k + 1) * n] = block + mass if i == k else block
+    solve = lu_solve(matrix, flow.mark)
+    return lambda residual: solve(np.concatenate([mass @ residual[i * n : (i + 1) * n] for i in range(stages)]))
+
+
+def _product(A: Array, B: Array, mark: Callable[[], None]) -> Array:
+    """Return A B, a region of the trace for each row."""
+    rows = []
+    for row in A:
+        mark()
+        rows.append(row @ B)
+    return np.stack(rows)
+
+
+def converged(correction: Any) -> Any:
+    """Return whether an implicit step is solved."""
+    return correction <= _CONVERGED
+
+
+_INTEGRATORS = (
+    Integrator("semi-implicit-euler", 1, _semi_implicit_euler),
+    *(
+        Integrator(tableau.name, tableau.order, (_implicit if tableau.implicit else _explicit)(tableau), tableau)
+        for tableau in TABLEAUS.values()
+    ),
+)
+
+#: The integrators by name.
+INTEGRATORS: dict[str, Integrator] = {integrator.name: integrator for integrator in _INTEGRATORS}
+
+
+def integrator(name: str) -> Integrator:
+    """Return an integrator by its name."""
+    if name not in INTEGRATORS:
+        raise MethodError(f"integrator '{name}' is unknown; choose from {', '.join(INTEGRATORS)}, scipy:Radau, scipy:BDF or scipy:LSODA")
+    return INTEGRATORS[name]

@@ -1,0 +1,269 @@
+"""What a run integrates: a model under forces that are constant, given over time, computed by a controller, or called from Python."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from catena.errors import ArgumentError, TraceError
+from catena.formulations.applied_forces import applied_forces
+from catena.formulations.composite_body import mass_matrix
+from catena.formulations.joint_forces import passive_force
+from catena.graph import Trace
+from catena.kernels import _solution as solution
+from catena.kernels import jacobian
+from catena.model import Model, Tree
+from catena.model.forces import Applied, python
+from catena.native import Iteration, Kernel, compile_graph
+from catena.simulation.iteration import Layout, Problem, attempt
+from catena.simulation.steps import Integrator
+
+Array = Any
+Function = Callable[[Any, Array, Array], Any]
+
+_REMEDY = (
+    "write it with NumPy's functions and catena.where instead of `if`, float() and math, or mark it ct.python(function), "
+    "to be called step by step"
+)
+
+
+class Input:
+    """The joint forces that are put in: none, constant, over time, or by a controller."""
+
+    def __init__(self, model: Model, tau: Any, controller: Any) -> None:
+        self.model = model
+        self.controller: Function | None = None
+        self.times, self.values, self.constant = None, None, np.zeros(model.nv)
+        if tau is not None and controller is not None:
+            raise ArgumentError("both tau and controller are given; give one of them, and add a constant inside the controller")
+        if callable(controller):
+            self.controller = controller
+        elif controller is not None:
+            raise ArgumentError(f"controller {controller!r} is not a function; give a function (t, q, v) -> tau, or forces as tau=")
+        elif isinstance(tau, tuple) and len(tau) == 2 and np.ndim(tau[0]) == 1 and np.ndim(tau[1]) == 2:
+            self.times, self.values = (_floats(part) for part in tau)
+            self._check_table()
+        elif tau is not None:
+            self.constant = _floats(tau)
+            if self.constant.shape != (model.nv,) or not np.isfinite(self.constant).all():
+                raise ArgumentError(
+                    f"tau has shape {self.constant.shape}; give {model.nv} finite joint forces, or a pair (times, values) "
+                    f"of shapes (K,) and (K, {model.nv})"
+                )
+
+    def _check_table(self) -> None:
+        if self.times is None or self.values is None:
+            return
+        if self.values.shape != (len(self.times), self.model.nv) or len(self.times) < 2:
+            raise ArgumentError(
+                f"tau over time has shapes {self.times.shape} and {self.values.shape}; give K >= 2 times and (K, {self.model.nv}) values"
+            )
+        if not (np.isfinite(self.times).all() and np.isfinite(self.values).all() and (np.diff(self.times) > 0.0).all()):
+            raise ArgumentError("tau over time needs finite values at times that increase; sort the times and remove what is not finite")
+
+    @property
+    def in_python(self) -> bool:
+        """Whether something must be called from Python at every step."""
+        return isinstance(self.controller, python) or bool(self.model.python_forces)
+
+    @property
+    def row(self) -> Layout:
+        """Entries of a row of the table: a piece of the input over time."""
+        return Layout({} if self.times is None else {"t_start": 1, "t_next": 1, "first": self.model.nv, "slope": self.model.nv})
+
+    def table(self, start: float, until: float) -> np.ndarray:
+        """Return the rows of the table from a time on, (1, rows, entries)."""
+        if self.times is None or self.values is None:
+            return np.zeros((1, 1, 0))
+        if start < self.times[0] or until > self.times[-1]:
+            raise ArgumentError(
+                f"tau is given from {self.times[0]:g} s to {self.times[-1]:g} s, but the run goes from {start:g} s to {until:g} s; "
+                "give it over the whole run"
+            )
+        rows = []
+        for i in range(len(self.times) - 1):
+            if self.times[i + 1] > start:
+                slope = (self.values[i + 1] - self.values[i]) / (self.times[i + 1] - self.times[i])
+                rows.append([self.times[i], self.times[i + 1], *self.values[i], *slope])
+        return np.array(rows)[None]
+
+    def force(self, t: Any, q: Array, v: Array, row: dict[str, Any], constants: dict[str, Any]) -> Array:
+        """Return the joint forces put in at a time and state."""
+        if self.controller is not None:
+            force = np.asarray(self.controller(t, q, v))
+            if force.shape != (self.model.nv,):
+                raise ArgumentError(f"controller returned shape {force.shape}; return {self.model.nv} joint forces, one per entry of v")
+            return force
+        if self.times is not None:
+            return row["first"] + (t - row["t_start"][0]) * row["slope"]
+        return constants["tau"]
+
+
+class _Traced:
+    """The flow of a mechanism in traced scalars, for one row of the table and set of constants."""
+
+    def __init__(self, system: System, tree: Tree, row: dict[str, Any], constants: dict[str, Any]) -> None:
+        self.model, self._system, self._tree, self._row, self._constants = system.model, system, tree, row, constants
+        self.mark = tree.mark
+
+    def force(self, t: Any, q: Array, v: Array) -> Array:
+        return self._system.input.force(t, q, v, self._row, self._constants)
+
+    def acceleration(self, t: Any, q: Array, v: Array) -> Array:
+        return self.under(t, q, v, self.force(t, q, v))
+
+    def under(self, t: Any, q: Array, v: Array, tau: Array) -> Array:
+        """Return the acceleration under joint forces."""
+        force, wrenches = applied_forces(self._tree, t, q, v)
+        return self._system.solve(self._tree, q, v, tau + passive_force(self._tree, q, v) + force, wrenches)
+
+    def mass(self, q: Array) -> Array:
+        return mass_matrix(self._tree, q)
+
+
+class _Called:
+    """The flow of a mechanism in floats, which calls the controller and the marked forces from Python."""
+
+    def __init__(self, system: System, row: dict[str, Any], constants: dict[str, Any]) -> None:
+        self.model, self._system, self._row, self._constants = system.model, system, row, constants
+
+    def mark(self) -> None:
+        """Nothing is traced."""
+
+    def force(self, t: Any, q: Array, v: Array) -> Array:
+        q, v = np.asarray(q, dtype=float), np.asarray(v, dtype=float)
+        force = np.asarray(self._system.input.force(float(t), q, v, self._row, self._constants), dtype=float)
+        return force
+
+    def acceleration(self, t: Any, q: Array, v: Array) -> Array:
+        q, v = np.asarray(q, dtype=float), np.asarray(v, dtype=float)
+        tau = self.force(t, q, v)
+        for applied, kernel in self._system.called:
+            value = np.asarray(applied.value(self.model.nv, float(t), q, v), dtype=float)
+            tau = tau + (value if kernel is None else kernel(q).T @ value)
+        return self._system.dynamics(float(t), q, v, tau)
+
+    def mass(self, q: Array) -> Array:
+        return self._system.mass(np.asarray(q, dtype=float))
+
+
+class System:
+    """A mechanism ready to be integrated: its problem, and the compiled pieces of a run."""
+
+    def __init__(
+        self, model: Model, integrator: Integrator, method: str, input_: Input, adaptive: bool, events: Sequence[Function]
+    ) -> None:
+        self.model, self.integrator, self.input, self.events = model, integrator, input_, tuple(events)
+        self.method, self.solve, self.references = solution("forward_dynamics", method)
+        scale = _size(model)
+        self.problem = Problem(
+            model.nq,
+            model.nv,
+            integrator,
+            adaptive,
+            input_.row,
+            Layout({"tau": model.nv}),
+            tuple(scale if unit == "m/s" else 1.0 for unit in model.v_units),
+            self.events,
+        )
+
+    def iteration(self) -> Iteration:
+        """Return the run as a loop in machine code."""
+        started = time.perf_counter()
+        trace, tree = self._trace("simulate")
+        problem = self.problem
+        arguments = [trace.input(name, (layout.size,)) for name, layout in self._arguments()]
+        state, record = attempt(problem, lambda row, constants: _Traced(self, tree, row, constants), *arguments)
+        graph = trace.graph(state=state, record=record)
+        return Iteration(graph, time.perf_counter() - started)
+
+    def called_flow(self, row: Array, constants: Array) -> _Called:
+        """Return the flow in floats."""
+        return _Called(self, self.problem.row.split(row), self.problem.constants.split(constants))
+
+    def called_iteration(self) -> Callable[..., tuple[Array, Array]]:
+        """Return the attempt at a step as a function of floats, for what must be called from Python."""
+        return lambda *arguments: attempt(self.problem, lambda row, constants: _Called(self, row, constants), *arguments)
+
+    @cached_property
+    def called(self) -> tuple[tuple[Applied, Kernel | None], ...]:
+        """The forces that are called from Python, with the Jacobian of the point they act on."""
+        return tuple((f, None if f.body is None else jacobian(self.model, f.body, f.point)) for f in self.model.python_forces)
+
+    @cached_property
+    def dynamics(self) -> Kernel:
+        """The kernel (t, q, v, tau) -> vdot, without the forces that are called from Python."""
+        trace, tree = self._trace("dynamics")
+        t, q = trace.input("t"), trace.input("q", (self.model.nq,))
+        v, tau = trace.input("v", (self.model.nv,)), trace.input("tau", (self.model.nv,))
+        return compile_graph(trace.graph(vdot=_Traced(self, tree, {}, {}).under(t, q, v, tau)), method=self.method)
+
+    @cached_property
+    def mass(self) -> Kernel:
+        """The mass matrix."""
+        trace, tree = self._trace("mass")
+        return compile_graph(trace.graph(mass=mass_matrix(tree, trace.input("q", (self.model.nq,)))))
+
+    def start(self) -> Kernel:
+        """Return the kernel (t, q, v, row, constants) -> acceleration, force, event functions."""
+
+        def function(flow: _Traced, t: Any, q: Array, v: Array) -> dict[str, Any]:
+            return {"a": flow.acceleration(t, q, v), "tau": flow.force(t, q, v), "g": [g(t, q, v) for g in self.events]}
+
+        return self._kernel("start", ("t", "q", "v"), function)
+
+    def step(self) -> Kernel:
+        """Return the kernel (t, q, v, a, h, row, constants) -> q, v, event functions: one step of any size."""
+
+        def function(flow: _Traced, t: Any, q: Array, v: Array, a: Array, h: Any) -> dict[str, Any]:
+            step = self.integrator.step(flow, t, q, v, a, h)
+            return {"q": step.q, "v": step.v, "g": [g(t + h, step.q, step.v) for g in self.events]}
+
+        return self._kernel("step", ("t", "q", "v", "a", "h"), function)
+
+    def _arguments(self) -> tuple[tuple[str, Layout], ...]:
+        return (("state", self.problem.state), ("row", self.problem.row), ("constants", self.problem.constants))
+
+    def _trace(self, name: str) -> tuple[Trace, Tree]:
+        trace = Trace(name)
+        return trace, self.model.tree().marked(trace.mark)
+
+    def _kernel(self, name: str, inputs: tuple[str, ...], function: Callable[..., dict[str, Any]]) -> Kernel:
+        trace, tree = self._trace(name)
+        shapes = {"t": (), "h": (), "q": (self.model.nq,)}
+        arguments = [trace.input(i, shapes.get(i, (self.model.nv,))) for i in inputs]
+        row, constants = (trace.input(name, (layout.size,)) for name, layout in self._arguments()[1:])
+        flow = _Traced(self, tree, self.problem.row.split(row), self.problem.constants.split(constants))
+        return compile_graph(trace.graph(**function(flow, *arguments)), method=self.method)
+
+
+def check_traceable(
+    what: str, function: Function, nq: int, nv: int, shape: tuple[int, ...] | None = None, wanted: str = "another one"
+) -> None:
+    """Refuse a function of (t, q, v) that cannot be traced or returns another shape, with the reason and the remedy."""
+    trace = Trace(what)
+    t, q, v = trace.input("t"), trace.input("q", (nq,)), trace.input("v", (nv,))
+    try:
+        graph = trace.graph(value=function(t, q, v))
+    except Exception as error:
+        reason = str(error).partition(";")[0] if isinstance(error, TraceError) else f"{type(error).__name__}: {error}"
+        raise TraceError(f"{what} cannot be traced: {reason}; {_REMEDY}") from error
+    if shape is not None and graph.outputs[0].shape != shape:
+        raise ArgumentError(f"{what} returned an array of shape {graph.outputs[0].shape}; return {wanted}")
+
+
+def _floats(tau: Any) -> np.ndarray:
+    try:
+        return np.array(tau, dtype=float)
+    except (TypeError, ValueError):
+        raise ArgumentError(f"tau {tau!r} is not made of real numbers; give joint forces, or a pair (times, values)") from None
+
+
+def _size(model: Model) -> float:
+    """Return the size of a mechanism [m]: the longest offset of a joint or a centre of mass."""
+    lengths = [float(np.abs(x).max()) for link in model.links for x in (link.at.p, np.array(link.body.com))]
+    return max(lengths) or 1.0

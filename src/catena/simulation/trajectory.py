@@ -1,0 +1,339 @@
+"""The trajectory: what a simulation hands back."""
+
+from __future__ import annotations
+
+import csv
+import difflib
+import io
+import os
+import reprlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from catena.atomic import replacing
+from catena.errors import ArgumentError, TrajectoryFileError
+from catena.kernels import energy
+from catena.model import Model
+from catena.simulation.interpolation import interpolate
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+    from xarray import Dataset
+
+
+class Occurrence(NamedTuple):
+    """Something that happened during a run: its name, its time [s] and the state at that time."""
+
+    name: str
+    t: float
+    q: np.ndarray
+    v: np.ndarray
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Trajectory:
+    """A motion of a model over time: samples of its states, and what made them.
+
+    `t` [s] has shape (T,) and increases, `q` (T, nq), `v` (T, nv); `vdot`, the accelerations at the samples, and `tau`, the joint forces
+    that were applied, are (T, nv) or None. `info` says how the run was made and why it stopped, `events` what happened on the way. Nothing
+    can be changed; the arrays are read-only.
+
+    >>> from catena.simulation import Trajectory
+    >>> m = ct.Model("slider")
+    >>> m.add("cart", ct.point_mass(2.0), ct.Prismatic("x"))
+    >>> t = np.linspace(0.0, 1.0, 5)
+    >>> info = {"integrator": "by hand", "stopped": "end"}
+    >>> run = Trajectory(m, t, q=t[:, None]**2, v=2 * t[:, None], vdot=np.full((5, 1), 2.0), info=info)
+    >>> run
+    <Trajectory 'slider': t = 0 to 1 s, 5 samples, by hand, stopped: end>
+    >>> run["cart"]
+    array([0.    , 0.0625, 0.25  , 0.5625, 1.    ])
+    >>> run.total_energy[-1]
+    np.float64(4.0)
+    """
+
+    model: Model
+    t: np.ndarray
+    q: np.ndarray
+    v: np.ndarray
+    vdot: np.ndarray | None = None
+    tau: np.ndarray | None = None
+    info: dict[str, Any] = field(default_factory=dict, kw_only=True)
+    events: tuple[Occurrence, ...] = field(default=(), kw_only=True)
+
+    #: Names and units of the coordinates, as they were when the run was made.
+    q_names: tuple[str, ...] = field(init=False)
+    v_names: tuple[str, ...] = field(init=False)
+    q_units: tuple[str, ...] = field(init=False)
+    v_units: tuple[str, ...] = field(init=False)
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.model, Model):
+            raise ArgumentError(f"trajectory: {self.model!r} is not a model; give a ct.Model")
+        for name in ("q_names", "v_names", "q_units", "v_units"):
+            object.__setattr__(self, name, getattr(self.model, name))
+        if not self.v_names:
+            raise ArgumentError(f"trajectory: model '{self.model.name}' has no moving body; add one with a joint other than Fixed")
+        t = _array("t", self.t)
+        if t.ndim != 1 or len(t) == 0:
+            raise ArgumentError(f"trajectory: t has shape {t.shape}; give at least one time, as an array of shape (T,)")
+        if not np.isfinite(t).all():
+            at = int(np.argmin(np.isfinite(t)))
+            raise ArgumentError(f"trajectory: t[{at}] is {t[at]}; give finite times")
+        if (np.diff(t) <= 0.0).any():
+            at = int(np.argmax(np.diff(t) <= 0.0))
+            raise ArgumentError(f"trajectory: t[{at + 1}] = {t[at + 1]!r} does not come after t[{at}] = {t[at]!r}; give increasing times")
+        object.__setattr__(self, "t", t)
+        sizes = {"q": len(self.q_names), "v": len(self.v_names), "vdot": len(self.v_names), "tau": len(self.v_names)}
+        for name, size in sizes.items():
+            value = getattr(self, name)
+            if value is None and name in ("vdot", "tau"):
+                continue
+            array = _array(name, value)
+            if array.shape != (len(t), size):
+                raise ArgumentError(
+                    f"trajectory: {name} has shape {array.shape}; with {len(t)} times, model '{self.model.name}' takes ({len(t)}, {size})"
+                )
+            object.__setattr__(self, name, array)
+        info = {str(key): value.item() if isinstance(value, np.generic) else value for key, value in self.info.items()}
+        object.__setattr__(self, "info", info)
+        object.__setattr__(self, "events", tuple(self._event(event) for event in self.events))
+
+    def _event(self, event: Any) -> Occurrence:
+        name, t, q, v = event
+        q, v = _array(f"event '{name}' q", q), _array(f"event '{name}' v", v)
+        if q.shape != (len(self.q_names),) or v.shape != (len(self.v_names),):
+            raise ArgumentError(
+                f"trajectory: event '{name}' has q of shape {q.shape} and v of shape {v.shape}; "
+                f"model '{self.model.name}' takes ({len(self.q_names)},) and ({len(self.v_names)},)"
+            )
+        return Occurrence(str(name), float(t), q, v)
+
+    def __len__(self) -> int:
+        """Return the number of samples."""
+        return len(self.t)
+
+    __iter__ = None  # a run is neither its samples nor its coordinates
+
+    def __repr__(self) -> str:
+        made = self.info.get("integrator")
+        stopped = self.info.get("stopped")
+        parts = [
+            f"t = {self.t[0]:.6g} to {self.t[-1]:.6g} s",
+            f"{len(self)} sample{'s' if len(self) > 1 else ''}",
+            *([str(made)] if made else []),
+            *([f"stopped: {stopped}"] if stopped else []),
+        ]
+        return f"<Trajectory '{self.model.name}': {', '.join(parts)}>"
+
+    # --- coordinates and energies
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the position coordinates."""
+        return self.q_names
+
+    def __getitem__(self, name: str) -> np.ndarray:
+        """Return a position coordinate over time, by its name."""
+        return self.q[:, self._index("position", self.q_names, name)]
+
+    def velocity(self, name: str) -> np.ndarray:
+        """Return a velocity coordinate over time, by its name."""
+        return self.v[:, self._index("velocity", self.v_names, name)]
+
+    def _index(self, kind: str, names: Sequence[str], name: Any) -> int:
+        if not isinstance(name, str) or name not in names:
+            near = difflib.get_close_matches(name, names, n=1) if isinstance(name, str) else []
+            hint = f"did you mean '{near[0]}'? " if near else ""
+            listed = ", ".join(f"'{known}'" for known in names)
+            raise ArgumentError(f"model '{self.model.name}' has no {kind} coordinate {name!r}; {hint}choose from {listed}")
+        return names.index(name)
+
+    @cached_property
+    def energy(self) -> tuple[np.ndarray, np.ndarray]:
+        """Kinetic and potential energy over time [J]."""
+        kernel = energy(self.model)
+        time = ()
+        if kernel.inputs[0].name == "t":
+            time = (self.t.reshape(len(self), *kernel.inputs[0].shape),)
+        kinetic, potential = kernel(*time, self.q, self.v)
+        return _frozen(kinetic), _frozen(potential)
+
+    @cached_property
+    def total_energy(self) -> np.ndarray:
+        """Kinetic plus potential energy over time [J]."""
+        return _frozen(self.energy[0] + self.energy[1])
+
+    @cached_property
+    def drift(self) -> np.ndarray:
+        """Change of the total energy since the start, relative to the largest of |E| and the span of the kinetic energy.
+
+        The scale is one number for the whole run. The span is there because the zero of the potential energy is a matter of choice: a run
+        may have E = 0 throughout. For a mechanism that neither gains nor loses energy the drift is the error of the integrator.
+        """
+        return _frozen((self.total_energy - self.total_energy[0]) / self._energy_scale)
+
+    @cached_property
+    def _energy_scale(self) -> float:
+        kinetic, total = self.energy[0], self.total_energy
+        finite = np.isfinite(kinetic) & np.isfinite(total)
+        scale = max(np.abs(total[finite]).max(), np.ptp(kinetic[finite])) if finite.any() else 0.0
+        return float(scale) or 1.0  # without any energy there is no drift
+
+    # --- other times
+
+    def at(self, times: Any) -> Trajectory:
+        """Return the motion at other times within its span: one time or an increasing array of them.
+
+        States are interpolated on the manifolds of the joints, with errors of order h^6 in q, h^5 in v and h^4 in vdot for samples h apart;
+        h^4 and h^3 where the trajectory holds no vdot. Quaternions stay at length 1; they are interpolated where a body turns less than
+        half a turn between samples. `tau` is interpolated linearly. At the samples themselves the states are the samples. Where an event
+        changed the state, at a time that is also a sample's, the motion before it goes to the state before.
+
+        >>> from catena.simulation import Trajectory
+        >>> m = ct.Model("slider")
+        >>> m.add("cart", ct.point_mass(2.0), ct.Prismatic("x"))
+        >>> run = Trajectory(m, [0.0, 1.0], q=[[0.0], [1.0]], v=[[0.0], [2.0]], vdot=[[2.0], [2.0]])
+        >>> run.at([0.0, 0.5])["cart"]
+        array([0.  , 0.25])
+        """
+        wanted = np.atleast_1d(_array("times", times))
+        first, last = self.t[0], self.t[-1]
+        slack = 1e-12 * max(abs(first), abs(last))  # the rounding of times that were added up
+        outside = ~((wanted >= first - slack) & (wanted <= last + slack))
+        if outside.any():
+            raise ArgumentError(
+                f"at: time {wanted[outside][0]:.6g} s is outside of the run, which spans {first:.6g} to {last:.6g} s; give times within it"
+            )
+        wanted = np.clip(wanted, first, last)
+        if wanted.ndim != 1 or len(wanted) == 0 or (np.diff(wanted) <= 0.0).any():
+            raise ArgumentError("at: the times do not increase; give one time, or an array of shape (T,) of increasing times")
+        q, v, vdot = interpolate(self.model, self.t, self.q, self.v, self.vdot, wanted, self._jumps())
+        tau = None if self.tau is None else np.stack([np.interp(wanted, self.t, column) for column in self.tau.T], axis=1)
+        events = tuple(event for event in self.events if wanted[0] <= event.t <= wanted[-1])
+        return Trajectory(self.model, wanted, q, v, vdot, tau, info=self.info, events=events)
+
+    def _jumps(self) -> dict[int, tuple[np.ndarray, np.ndarray]]:
+        """Return the states before jumps by the number of the sample after: an event at a sample's time in another state than that."""
+        jumps: dict[int, tuple[np.ndarray, np.ndarray]] = {}
+        for event in self.events:
+            i = int(np.searchsorted(self.t, event.t))
+            sampled = 0 < i < len(self) and self.t[i] == event.t
+            if sampled and not (np.array_equal(self.q[i], event.q) and np.array_equal(self.v[i], event.v)):
+                jumps.setdefault(i, (event.q, event.v))
+        return jumps
+
+    # --- out: pictures, tables, files
+
+    def plot(self, path: str | os.PathLike[str] | None = None, what: str | Sequence[str] = ("q", "v", "energy", "drift")) -> Figure:
+        """Return a figure of the run; with a path, also write it to a .png, .svg or .pdf file.
+
+        `what` names the quantities to show: "q", "v", "vdot", "tau", "energy", "drift". Coordinates with the same unit share axes. Needs
+        matplotlib: `pip install "catena[view]"`.
+        """
+        from catena.view.plots import plot  # here, because the view is made of trajectories and needs an optional package
+
+        return plot(self, path, what)
+
+    def to_xarray(self) -> Dataset:
+        """Return the run as an xarray Dataset, with coordinates by name and units. Needs xarray: `pip install "catena[data]"`.
+
+        Variables are `q` (time, q_name), `v` (time, v_name), `vdot` and `tau` where they are known, `kinetic` and `potential`; units stand
+        in the coordinates `q_unit` and `v_unit`. One coordinate over time is `run.to_xarray().q.sel(q_name="crank")`.
+        """
+        from catena.simulation.trajectory_files import dataset  # here, because files are made of trajectories
+
+        return dataset(self)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the run to a file that `Trajectory.load` reads: .npz (NumPy), or .nc (NetCDF; needs xarray).
+
+        The model is in the file as well, unless it has parts made of Python code. An existing file is replaced in one step or left as it
+        is.
+        """
+        from catena.simulation.trajectory_files import save  # here, because files are made of trajectories
+
+        save(self, path)
+
+    @staticmethod
+    def load(path: str | os.PathLike[str], model: Model | None = None) -> Trajectory:
+        """Return the run that `save` wrote; `model` is needed where the file could not hold it.
+
+        >>> import pathlib, tempfile
+        >>> from catena.simulation import Trajectory
+        >>> m = ct.Model("slider")
+        >>> m.add("cart", ct.point_mass(2.0), ct.Prismatic("x"))
+        >>> run = Trajectory(m, [0.0, 1.0], q=[[0.0], [1.0]], v=[[1.0], [1.0]])
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     file = pathlib.Path(folder, "run.npz")
+        ...     run.save(file)
+        ...     Trajectory.load(file)
+        <Trajectory 'slider': t = 0 to 1 s, 2 samples>
+        """
+        from catena.simulation.trajectory_files import load  # here, because files are made of trajectories
+
+        return load(path, model)
+
+    def to_csv(self, path: str | os.PathLike[str]) -> None:
+        """Write a table with one row per sample, all digits, and names and units in its head: time, q, v, vdot, tau, energies.
+
+        >>> import pathlib, tempfile
+        >>> from catena.simulation import Trajectory
+        >>> m = ct.Model("slider")
+        >>> m.add("cart", ct.point_mass(2.0), ct.Prismatic("x"))
+        >>> run = Trajectory(m, [0.0, 1.0], q=[[0.0], [0.1]], v=[[0.1], [0.1]])
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     file = pathlib.Path(folder, "run.csv")
+        ...     run.to_csv(file)
+        ...     print(file.read_text())
+        t [s],q cart [m],v cart [m/s],kinetic [J],potential [J]
+        0.0,0.0,0.1,0.010000000000000002,0.0
+        1.0,0.1,0.1,0.010000000000000002,0.0
+        <BLANKLINE>
+        """
+        columns = [("t", self.t[:, None], ("",), ("s",))]
+        columns += [(symbol, values, names, units) for symbol, values, names, units in self._quantities()]
+        columns += [(symbol, values[:, None], ("",), ("J",)) for symbol, values in zip(("kinetic", "potential"), self.energy, strict=True)]
+        head = [
+            f"{symbol}{f' {name}' if name else ''}{f' [{unit}]' if unit else ''}"
+            for symbol, _, names, units in columns
+            for name, unit in zip(names, units, strict=True)
+        ]
+        with replacing(path, TrajectoryFileError) as stream:
+            text = io.TextIOWrapper(stream, encoding="utf-8", errors="backslashreplace", newline="")
+            writer = csv.writer(text, lineterminator="\n")
+            writer.writerow(head)
+            for start in range(0, len(self), 4096):  # a few rows at a time, so that the table is never in memory as text
+                writer.writerows(np.concatenate([values[start : start + 4096] for _, values, _, _ in columns], axis=1).tolist())
+            text.flush()
+            text.detach()
+
+    def _quantities(self) -> Iterator[tuple[str, np.ndarray, tuple[str, ...], tuple[str, ...]]]:
+        """Yield symbol, samples, names and units of everything that the run holds per coordinate."""
+        yield "q", self.q, self.q_names, self.q_units
+        yield "v", self.v, self.v_names, self.v_units
+        if self.vdot is not None:
+            yield "vdot", self.vdot, self.v_names, tuple(f"{unit}^2" if unit.endswith("/s") else "" for unit in self.v_units)
+        if self.tau is not None:
+            yield "tau", self.tau, self.v_names, tuple({"rad/s": "N m", "m/s": "N"}.get(unit, "") for unit in self.v_units)
+
+
+def _array(name: str, value: Any) -> np.ndarray:
+    """Return real numbers as an array of one's own that cannot be written to."""
+    try:
+        array = np.asarray(value)
+        if array.dtype.kind not in "buif":
+            raise TypeError
+    except (TypeError, ValueError):
+        raise ArgumentError(f"trajectory: {name} {reprlib.repr(value)} is not made of real numbers; give an array of floats") from None
+    return _frozen(np.array(array, dtype=float, order="C"))
+
+
+def _frozen(array: Any) -> np.ndarray:
+    array = np.asarray(array)
+    array.setflags(write=False)
+    return array

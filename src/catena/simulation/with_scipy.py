@@ -1,0 +1,93 @@
+"""Runs by SciPy's integrators, on the same right-hand side."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from scipy import integrate as scipy_integrate
+
+from catena.errors import ArgumentError, MethodError, SimulationError
+from catena.simulation.interrupts import noted_interrupts
+from catena.simulation.progress import progress
+from catena.simulation.trajectory import Trajectory
+
+if TYPE_CHECKING:
+    from catena.simulation.simulate import Run
+
+_METHODS = ("RK23", "RK45", "DOP853", "Radau", "BDF", "LSODA")
+
+
+class _NotFinite(Exception):
+    """The right-hand side is not finite."""
+
+
+def integrate(run: Run, show: bool | None = None) -> Trajectory:
+    """Return the trajectory of a run by an integrator of SciPy.
+
+    SciPy knows no manifolds: quaternions are integrated as four numbers, and brought to unit length where they are used.
+    """
+    if run.scipy_method not in _METHODS:
+        raise MethodError(f"integrator 'scipy:{run.scipy_method}' is unknown; choose scipy: with {', '.join(_METHODS)}")
+    if run.events or run.step is not None:
+        raise ArgumentError("SciPy's integrators take neither step= nor events here; use one of catena's integrators for these")
+    began = time.perf_counter()
+    run.begin()
+    m, nq = run.model, run.model.nq
+
+    def slope(t: float, y: np.ndarray) -> np.ndarray:
+        q = m.normalised(y[:nq])
+        result = np.concatenate([m.rate(q, y[nq:]), run.evaluate_at(t, q, y[nq:])[0]])
+        if not np.isfinite(result).all():  # SciPy would search for a step without end
+            names = (*m.q_names, *m.v_names)
+            raise _NotFinite(f"the rate of '{names[int(np.argmin(np.isfinite(result)))]}' is not finite at t = {t:.9g} s")
+        return result
+
+    options: dict[str, Any] = {"rtol": max(run.rtol, 1e-13), "atol": run.atol, "max_step": run.largest}
+    solver = getattr(scipy_integrate, run.scipy_method)(slope, run.start, np.concatenate([run.q0, run.v0]), run.until, **options)
+    wanted = [run.start] if run.times is None else list(run.times[run.times <= run.start])
+    t, y = [wanted], [np.tile(solver.y, (len(wanted), 1))]
+    stopped, trouble, steps = "end", "", 0
+    with noted_interrupts() as interrupted, progress(m.name, run.start, run.until, show) as report, warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # what they say is in the message of the solver
+        try:
+            while solver.status == "running":
+                with np.errstate(all="ignore"):
+                    message = solver.step()
+                if solver.status == "failed":
+                    trouble = f"SciPy's {run.scipy_method} stopped at t = {solver.t:.9g} s: {message}"
+                    break
+                steps += 1
+                if run.times is None:
+                    t.append([solver.t])
+                    y.append(solver.y[None])
+                else:
+                    between = run.times[(run.times > solver.t_old) & (run.times <= solver.t)]
+                    if len(between):
+                        t.append(list(between))
+                        y.append(solver.dense_output()(between).T)
+                report(float(solver.t), steps)
+                if interrupted():
+                    stopped = "interrupted"
+                    break
+        except KeyboardInterrupt:
+            stopped = "interrupted"
+        except _NotFinite as error:
+            trouble = str(error)
+    times, states = np.concatenate(t), np.concatenate(y)
+    if not len(times):  # it stopped before the first time that was wanted
+        times, states = np.array([solver.t]), solver.y[None]
+    q, v = m.normalised(states[:, :nq]), states[:, nq:]
+    a, tau = (np.array(part) for part in zip(*(run.evaluate_at(*state)[:2] for state in zip(times, q, v, strict=True)), strict=True))
+    info = {
+        "integrator": f"scipy:{run.scipy_method}", "method": run.system.method, "steps": steps, "evaluations": int(solver.nfev),
+        "seconds": time.perf_counter() - began, "stopped": "error" if trouble else stopped,
+    }  # fmt: skip
+    trajectory = Trajectory(m, times, q, v, a, tau, info=info)
+    if trouble:
+        error = SimulationError(f"simulate '{m.name}': {trouble}; the motion up to there is in error.trajectory")
+        error.trajectory = trajectory
+        raise error
+    return trajectory

@@ -1,0 +1,353 @@
+"""Long runs: Ctrl-C, checkpoints that survive kill -9, progress."""
+
+from __future__ import annotations
+
+import os
+import pty
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.testing import assert_array_equal
+from tests.long_run import Q0, pair, run
+
+import catena as ct
+
+ROOT = Path(__file__).parents[1]
+ENVIRONMENT = os.environ | {"PYTHONPATH": str(ROOT)}
+
+
+def started(tmp_path, code):
+    """Return a process that runs the code."""
+    script = tmp_path / "script.py"
+    script.write_text("import numpy as np\nimport catena as ct\nfrom tests.long_run import Q0, V0, pair, run\n" + textwrap.dedent(code))
+    pipes: dict = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    return subprocess.Popen([sys.executable, str(script)], cwd=tmp_path, env=ENVIRONMENT, **pipes)
+
+
+def wait_for(condition, process, seconds=60.0):
+    end = time.monotonic() + seconds
+    while not condition():
+        assert process.poll() is None, process.communicate()
+        assert time.monotonic() < end, "waited in vain"
+        time.sleep(0.02)
+
+
+def assert_same(one, other):
+    for part in ("t", "q", "v", "vdot", "tau"):
+        assert_array_equal(getattr(one, part), getattr(other, part))
+    assert [(event.name, event.t) for event in one.events] == [(event.name, event.t) for event in other.events]
+    for a, b in zip(one.events, other.events, strict=True):
+        assert_array_equal(np.concatenate([a.q, a.v]), np.concatenate([b.q, b.v]))
+    for key in ("steps", "rejected", "stopped"):
+        assert one.info[key] == other.info[key]
+
+
+# --- Ctrl-C
+
+
+@pytest.mark.parametrize("kind", ["fixed", "python", "scipy"])
+def test_ctrl_c_returns_what_there_is_and_the_program_goes_on(kind, tmp_path):
+    call = f"run({kind!r}, 1e6)"
+    if kind == "scipy":
+        call = "ct.simulate(pair(), Q0, V0, until=1e6, integrator='scipy:LSODA')"
+    process = started(
+        tmp_path,
+        f"""
+        import signal, threading, os, time
+        from catena.simulation import interrupts
+        before = signal.getsignal(signal.SIGINT)
+        looking = interrupts.signal.signal
+        def announced(number, handler):
+            if handler is not before:
+                threading.Timer(1.0, os.kill, (os.getpid(), signal.SIGINT)).start()  # a second into the loop
+            return looking(number, handler)
+        interrupts.signal.signal = announced
+        r = {call}
+        assert signal.getsignal(signal.SIGINT) is before
+        assert r.info["stopped"] == "interrupted", r.info
+        assert (np.diff(r.t) > 0).all() and len(r) > 5 and np.isfinite(r.q).all()
+        assert abs(np.linalg.norm(r.q[:, :4], axis=1) - 1).max() < 1e-12
+        print("went on to", r.t[-1])
+        """,
+    )
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 0, err
+    assert out.startswith("went on to")
+    assert 0.0 < float(out.split()[-1]) < 1e6
+
+
+def test_second_ctrl_c_ends_a_function_that_hangs(tmp_path):
+    process = started(
+        tmp_path,
+        """
+        import time
+        def controller(t, q, v):
+            if t > 0.5:
+                print("hangs", flush=True)
+                time.sleep(100.0)
+            return np.zeros(4)
+        r = ct.simulate(pair(), Q0, until=1.0, step=0.01, integrator="midpoint", controller=ct.python(controller))
+        print(r.info["stopped"], r.t[-1])
+        """,
+    )
+    assert process.stdout.readline() == "hangs\n"
+    for _ in range(2):
+        process.send_signal(signal.SIGINT)
+        time.sleep(0.3)
+    out, err = process.communicate(timeout=30)
+    assert process.returncode == 0, err
+    stopped, last = out.split()
+    assert stopped == "interrupted"
+    assert float(last) == pytest.approx(0.5, abs=0.02)
+
+
+def test_threads_other_than_the_first_leave_ctrl_c_alone():
+    from concurrent.futures import ThreadPoolExecutor
+
+    handler = signal.getsignal(signal.SIGINT)
+    with ThreadPoolExecutor(1) as pool:
+        assert pool.submit(run, "fixed", 0.5).result().t[-1] == 0.5
+    assert signal.getsignal(signal.SIGINT) is handler
+
+
+def test_interrupt_that_others_raise_leaves_whole_runs():
+    """Where Ctrl-C is handled by others, it may come at any time, also while an event is looked at."""
+    calls = []
+
+    def function(t, q, v):
+        calls.append(t)
+        if len(calls) == 700:
+            raise KeyboardInterrupt
+        return v[3]
+
+    m = pair()
+    whole = ct.simulate(m, Q0, until=3.0, step=0.01, events=[ct.Event("down", lambda t, q, v: v[3], "record")])
+    for action in ("record", lambda t, q, v: (q, v)):
+        calls.clear()
+        part = ct.simulate(m, Q0, until=30.0, step=0.01, events=[ct.Event("down", ct.python(function), action)])
+        assert part.info["stopped"] == "interrupted"
+        assert 0.0 < part.t[-1] < 30.0
+        if action == "record":
+            np.testing.assert_allclose(part.q[:100], whole.q[:100], atol=1e-10)
+
+
+# --- checkpoints
+
+
+@pytest.mark.parametrize("kind", ["fixed", "adaptive", "python"])
+def test_killed_run_goes_on_to_the_same_bits(kind, tmp_path):
+    """SIGKILL leaves no time for anything: what counts is the last checkpoint."""
+    until = 12.0 if kind == "python" else 100.0
+    kept = tmp_path / "kept.npz"
+    process = started(tmp_path, f"run({kind!r}, {1e7 if kind != 'python' else 1e4}, checkpoint='other.npz', every=0.0)")
+    other = tmp_path / "other.npz"
+    wait_for(other.exists, process)
+    time.sleep(0.2)
+    process.kill()
+    process.communicate()
+    assert process.returncode == -signal.SIGKILL
+    assert zipfile.is_zipfile(other)  # whole, whenever it was killed
+
+    # the same for a run that ends, killed where it is in the middle
+    process = started(
+        tmp_path,
+        f"""
+        import os, signal
+        from catena.simulation.checkpoint import Checkpoint
+        save = Checkpoint.save
+        def saved(self, r):
+            save(self, r)
+            if r.time > {until / 4}:
+                os.kill(os.getpid(), signal.SIGKILL)
+        Checkpoint.save = saved
+        run({kind!r}, {until}, checkpoint="kept.npz", every=0.01)
+        """,
+    )
+    process.communicate(timeout=60)
+    assert process.returncode == -signal.SIGKILL
+    with np.load(kept) as file:
+        assert until / 4 < file["state"][0, 3] < until
+    whole = run(kind, until)
+    resumed = run(kind, until, resume=kept)
+    assert len(whole.events) > 5
+    assert_same(resumed, whole)
+
+
+def test_finished_stopped_and_interrupted_runs_resume(tmp_path):
+    path = tmp_path / "run.npz"
+    whole = run("fixed", 5.0, checkpoint=path)
+    assert_same(run("fixed", 5.0, resume=path, checkpoint=path), whole)
+    assert_same(run("fixed", 5.0, resume=str(path)), whole)
+
+    m = pair()
+    stop = {"until": 5.0, "events": [ct.Event("down", lambda t, q, v: v[3])]}
+    whole = ct.simulate(m, Q0, **stop, checkpoint=path)
+    assert whole.info["stopped"] == "event 'down'"
+    assert_same(ct.simulate(m, Q0, **stop, resume=path), whole)
+
+
+def test_samples_at_given_times_resume(tmp_path):
+    path = tmp_path / "run.npz"
+    times = np.linspace(0.0, 2.0, 17)
+    m = pair()
+    whole = ct.simulate(m, Q0, until=2.0, record=times, checkpoint=path)
+    assert_same(ct.simulate(m, Q0, until=2.0, record=times, resume=path), whole)
+
+
+def test_missing_damaged_and_foreign_files_are_refused(tmp_path):
+    path = tmp_path / "run.npz"
+    with pytest.raises(ct.SimulationError, match=r"resume: there is no file .*run\.npz'; give the file named as checkpoint="):
+        run("fixed", 1.0, resume=path)
+    run("fixed", 1.0, checkpoint=path)
+    data = path.read_bytes()
+    for broken in (data[: len(data) // 2], b"", b"hello", data[:200] + bytes(50) + data[250:]):
+        path.write_bytes(broken)
+        with pytest.raises(ct.SimulationError, match=r"resume: .* is not a checkpoint of catena, or damaged .*; start the run anew"):
+            run("fixed", 1.0, resume=path)
+    np.savez(path, a=np.zeros(3))
+    with pytest.raises(ct.SimulationError, match="not a checkpoint"):
+        run("fixed", 1.0, resume=path)
+    np.save(tmp_path / "array.npy", np.zeros(3))
+    with pytest.raises(ct.SimulationError, match="not a checkpoint"):
+        run("fixed", 1.0, resume=tmp_path / "array.npy")
+    with pytest.raises(ct.SimulationError, match="not a checkpoint"):
+        run("fixed", 1.0, resume=tmp_path)
+    path.write_bytes(data)
+    with np.load(path) as file:
+        parts = dict(file)
+    np.savez(path, **(parts | {"format": "catena checkpoint 0"}))
+    with pytest.raises(ct.SimulationError, match=r"has the format 'catena checkpoint 0', this catena reads"):
+        run("fixed", 1.0, resume=path)
+
+
+def pendulum(stiffness=0.0, mass=1.0, axis="y", length=0.3, function=None, name="arm"):
+    m = ct.Model("pendulum")
+    m.add(name, ct.point_mass(mass, at=(0, 0, -1)), ct.Revolute(axis, stiffness=stiffness))
+    m.add_spring("coil", "ground", name, at_b=(0, 0, -1), stiffness=3.0, length=length)
+    m.add_force("push", function or (lambda t, q, v: [0.1 * np.sin(t)]))
+    return m
+
+
+def python_gain(gain):
+    return ct.python(lambda t, q, v: [-gain * v[0]])
+
+
+CALLED = {"controller": ct.python(lambda t, q, v: [0.2])}
+CHANGES = {
+    "mass": ({}, {"m": pendulum(mass=1.1)}),
+    "axis": ({}, {"m": pendulum(axis="-y")}),
+    "joint option": ({}, {"m": pendulum(stiffness=1.0)}),
+    "spring": ({}, {"m": pendulum(length=0.4)}),
+    "force": ({}, {"m": pendulum(function=lambda t, q, v: [0.1 * np.cos(t)])}),
+    "name": ({}, {"m": pendulum(name="other")}),
+    "position": ({}, {"q0": [0.2]}),
+    "velocity": ({}, {"v0": [0.2]}),
+    "start": ({}, {"start": 0.1}),
+    "end": ({}, {"until": 2.0}),
+    "tolerance": ({}, {"rtol": 1e-7}),
+    "step": ({}, {"step": 0.1}),
+    "integrator": ({}, {"integrator": "dop853"}),
+    "method": ({}, {"method": "composite-body"}),
+    "recording": ({}, {"record": 2}),
+    "constant force": ({}, {"tau": [1.0]}),
+    "force over time": ({"tau": ([0.0, 1.0], [[0.0], [1.0]])}, {"tau": ([0.0, 1.0], [[0.0], [1.1]])}),
+    "controller": ({"controller": lambda t, q, v: [0.1 * q[0]]}, {"controller": lambda t, q, v: [0.2 * q[0]]}),
+    "event function": (
+        {"events": [ct.Event("e", lambda t, q, v: q[0])]},
+        {"events": [ct.Event("e", lambda t, q, v: q[0] - 0.05)]},
+    ),
+    "event name": ({"events": [ct.Event("e", lambda t, q, v: q[0])]}, {"events": [ct.Event("f", lambda t, q, v: q[0])]}),
+    "event direction": (
+        {"events": [ct.Event("e", lambda t, q, v: q[0], "record")]},
+        {"events": [ct.Event("e", lambda t, q, v: q[0], "record", 1)]},
+    ),
+    "event action": (
+        {"events": [ct.Event("e", lambda t, q, v: q[0], lambda t, q, v: (q, -v))]},
+        {"events": [ct.Event("e", lambda t, q, v: q[0], lambda t, q, v: (q, -0.5 * v))]},
+    ),
+    "function in Python": (CALLED, {"controller": ct.python(lambda t, q, v: [0.3])}),
+    "number held by a function in Python": ({"controller": python_gain(0.1)}, {"controller": python_gain(0.2)}),
+    "force in Python": (
+        {"m": pendulum(function=ct.python(lambda t, q, v: [0.1]))},
+        {"m": pendulum(function=ct.python(lambda t, q, v: [0.2]))},
+    ),
+    "joint option, in Python": (CALLED, CALLED | {"m": pendulum(stiffness=1.0)}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
+def test_checkpoint_of_another_run_is_refused(change, tmp_path):
+    path = tmp_path / "run.npz"
+    right = {"m": pendulum(), "q0": [0.1], "v0": [0.0], "until": 1.0} | change[0]
+    whole = ct.simulate(**right, checkpoint=path)
+    assert_same(ct.simulate(**right, resume=path), whole)
+    with pytest.raises(ct.SimulationError, match=r"resume: '.*run\.npz' belongs to another run; give the model, state, forces"):
+        ct.simulate(**(right | change[1]), resume=path)
+
+
+def test_checkpoint_that_cannot_be_written_is_told_before_the_run(tmp_path):
+    for path in (tmp_path / "nowhere" / "run.npz", tmp_path):
+        with pytest.raises(ct.SimulationError, match=r"checkpoint: .* cannot be written; name a file in a folder"):
+            run("fixed", 1e9, checkpoint=path)
+
+
+def test_checkpoint_that_fails_on_the_way_leaves_the_motion(tmp_path, monkeypatch):
+    from catena.simulation import checkpoint
+
+    def full(*arguments, **keywords):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(checkpoint.np, "savez", full)
+    with pytest.raises(ct.SimulationError, match="no space left on device") as caught:
+        run("fixed", 100.0, checkpoint=tmp_path / "run.npz", every=0.0)
+    assert len(caught.value.trajectory) > 1
+    assert list(tmp_path.iterdir()) == []
+
+
+# --- progress
+
+
+def test_nothing_is_shown_without_a_terminal(capfd):
+    run("fixed", 1.0)
+    run("fixed", 1.0, show_progress=False)
+    assert capfd.readouterr() == ("", "")
+
+
+def test_bar_is_shown_when_asked(capfd):
+    run("fixed", 1.0, show_progress=True)
+    out, err = capfd.readouterr()
+    assert out == ""
+    assert "pair" in err
+    assert "1 of 1 s" in err
+
+
+def test_bar_is_shown_on_terminals_with_rate_and_time_left(tmp_path):
+    code = "from tests.long_run import run; assert run('fixed', 200.0).t[-1] == 200.0"
+    leader, follower = pty.openpty()
+    environment = ENVIRONMENT | {"TERM": "xterm", "COLUMNS": "120"}
+    process = subprocess.Popen([sys.executable, "-c", code], stdout=follower, stderr=follower, env=environment)
+    os.close(follower)
+    shown = b""
+    while True:
+        try:
+            part = os.read(leader, 65536)
+        except OSError:  # the process has closed its end
+            break
+        if not part:
+            break
+        shown += part
+    os.close(leader)
+    assert process.wait() == 0, shown
+    text = shown.decode()
+    assert "pair" in text
+    assert "of 200 s" in text
+    assert "steps/s" in text
+    assert "0:00:0" in text
+    assert "Traceback" not in text

@@ -1,0 +1,206 @@
+"""A figure and its run show the same; figures need no display and are written whole."""
+
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import catena as ct
+from catena.errors import MissingPackageError, TrajectoryFileError
+from catena.examples import EXAMPLES, chain
+from catena.simulation.trajectory import Occurrence, Trajectory
+
+matplotlib = pytest.importorskip("matplotlib")
+
+from catena.view import plots  # noqa: E402
+
+
+def moving(m, samples=50, **options):
+    """Return a made-up motion in which every coordinate differs."""
+    t = np.linspace(0.0, 2.0, samples)
+    rates = 0.3 + 0.1 * np.arange(m.nv)
+    v = 0.4 * np.cos(t[:, None] + np.arange(m.nv)) * rates
+    q = np.array([m.integrate(m.neutral(), 0.3 * np.sin(s * rates)) for s in t])
+    return Trajectory(m, t, q, v, -v, v, info={"integrator": "rk4", "method": "articulated-body"}, **options)
+
+
+def lines(axes):
+    """The lines of a panel that show the run: those with a name."""
+    return {line.get_label(): line for line in axes.get_lines() if not line.get_label().startswith("_")}
+
+
+@pytest.mark.parametrize("what", ["q", "v", "vdot", "tau"])
+@pytest.mark.parametrize("name", list(EXAMPLES))
+def test_every_coordinate_is_drawn_once_under_its_name_and_unit(name, what):
+    run = moving(EXAMPLES[name]())
+    _, values, names, units = next(entry for entry in run._quantities() if entry[0] == what)
+    drawn = {}
+    for axes in run.plot(what=what).axes:
+        assert lines(axes).keys() == {text.get_text() for text in axes.get_legend().get_texts()}
+        for label, line in lines(axes).items():
+            assert label not in drawn
+            drawn[label] = (axes.get_ylabel(), line.get_xydata())
+    assert sorted(drawn) == sorted(names)
+    for i, (label, unit) in enumerate(zip(names, units, strict=True)):
+        shown, points = drawn[label]
+        assert (f"[{unit}]" in shown) if unit else ("[" not in shown)
+        np.testing.assert_array_equal(points, np.stack([run.t, values[:, i]], axis=1))
+
+
+@pytest.mark.parametrize("name", list(EXAMPLES))
+def test_lines_of_a_panel_can_be_told_apart(name):
+    for axes in moving(EXAMPLES[name]()).plot(what=("q", "v")).axes:
+        looks = [(line.get_color(), line.get_linestyle()) for line in lines(axes).values()]
+        assert len(set(looks)) == len(looks) <= plots.FEW
+
+
+def test_units_and_quaternions_have_panels_of_their_own():
+    labels = [axes.get_ylabel() for axes in moving(EXAMPLES["gallery"]()).plot().axes]
+    assert labels == [
+        "angle [rad]", "displacement [m]", "quaternion", "coordinate", "angular velocity [rad/s]", "velocity [m/s]", "v of coordinate",
+        "energy [J]", "drift",
+    ]  # fmt: skip
+
+
+def test_coordinates_of_a_body_stay_in_one_panel():
+    parts = plots._parts([f"body{i // 4}.q{i % 4}" for i in range(28)])
+    assert [i for part in parts for i in part] == list(range(28))
+    assert all(part.start % 4 == 0 for part in parts)
+    assert len(parts) == 4
+    assert plots._parts(["a.x"] * 20) == [range(20)]
+
+
+def test_very_many_coordinates_are_one_bundle():
+    figure = moving(chain(60)).plot(what="q")
+    (axes,) = figure.axes
+    assert len(axes.get_lines()) == 60
+    names = [text.get_text() for text in axes.get_legend().get_texts()]
+    assert (names[0], names[-1], len(names)) == ("link1", "link60", plots.FEW)
+    assert axes.texts[0].get_text() == "60 coordinates"
+
+
+def test_energies_and_drift_are_those_of_the_run():
+    run = moving(EXAMPLES["double-pendulum"]())
+    energy, drift = run.plot(what=("energy", "drift")).axes
+    for label, values in {"kinetic": run.energy[0], "potential": run.energy[1], "total": run.total_energy}.items():
+        np.testing.assert_array_equal(lines(energy)[label].get_ydata(), values)
+    np.testing.assert_array_equal(drift.get_lines()[0].get_ydata(), run.drift)
+    assert drift.get_yscale() == "symlog"
+    scale = max(np.abs(run.total_energy).max(), np.ptp(run.energy[0]))
+    said = drift.get_title(loc="left")
+    assert said.startswith("Drift: change of the total energy since the start, relative to ")
+    assert float(said.split()[-2]) == pytest.approx(scale, rel=5e-3)
+
+
+def test_figure_says_what_was_run():
+    figure = moving(EXAMPLES["pendulum"]()).plot()
+    assert figure.get_suptitle() == "pendulum – rk4, articulated-body"
+    assert [axes.get_xlabel() for axes in figure.axes] == ["", "", "", "time [s]"]
+    assert figure.axes[0].get_xlim() == (0.0, 2.0)
+
+
+def test_events_are_lines_in_every_panel_and_named_once():
+    run = moving(EXAMPLES["pendulum"]())
+    events = tuple(Occurrence(name, t, run.q[0], run.v[0]) for name, t in (("hit", 0.5), ("stop", 1.0), ("hit", 1.5)))
+    figure = moving(EXAMPLES["pendulum"](), events=events).plot(what=("q", "v"))
+    for axes in figure.axes:
+        times = [line.get_xdata()[0] for line in axes.get_lines() if len(line.get_xdata()) == 2]
+        assert times == [0.5, 1.0, 1.5]
+    shown = [[text.get_text() for text in axes.get_legend().get_texts()] for axes in figure.axes]
+    assert shown == [["arm", "hit", "stop"], ["arm"]]
+
+
+@pytest.mark.parametrize(("ending", "start"), [("png", b"\x89PNG"), ("svg", b"<?xml"), ("pdf", b"%PDF"), ("PNG", b"\x89PNG")])
+def test_figure_is_written_as_its_ending_says(ending, start, tmp_path):
+    file = tmp_path / f"run.{ending}"
+    moving(EXAMPLES["top"]()).plot(file)
+    assert file.read_bytes().startswith(start)
+    assert os.listdir(tmp_path) == [file.name]
+
+
+def test_failure_while_writing_keeps_the_old_figure(tmp_path, monkeypatch):
+    file = tmp_path / "run.png"
+    file.write_text("old")
+    run = moving(EXAMPLES["pendulum"]())
+
+    def fail(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "replace", fail)
+    with pytest.raises(TrajectoryFileError, match=r"run\.png: cannot be written: no space left on device; nothing was changed"):
+        run.plot(file)
+    assert file.read_text() == "old"
+    assert os.listdir(tmp_path) == ["run.png"]
+
+
+def test_requests_that_cannot_be():
+    run = moving(EXAMPLES["pendulum"]())
+    bare = Trajectory(run.model, run.t, run.q, run.v)
+    for what, message in [
+        ("speed", "'speed' is no quantity of a trajectory; choose from q, v, vdot, tau, energy, drift"),
+        (("q", 3), "3 is no quantity"),
+        ("tau", "holds no tau"),
+        (("q", "vdot"), "holds no vdot"),
+        ((), "`what` is empty"),
+    ]:
+        with pytest.raises(ct.ArgumentError, match=message):
+            bare.plot(what=what)
+    for path, message in [
+        ("run.gif", r"is written as \.png, \.svg or \.pdf, not as '\.gif'"),
+        ("run", "change the ending"),
+        (3, "not a path"),
+    ]:
+        with pytest.raises(TrajectoryFileError, match=message):
+            run.plot(path)
+
+
+def test_missing_matplotlib_is_named(monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    with pytest.raises(MissingPackageError, match=r'plots need matplotlib, which is not installed; pip install "catena\[view\]"'):
+        moving(EXAMPLES["pendulum"]()).plot()
+
+
+def test_figures_need_no_display_and_no_pyplot(tmp_path):
+    code = (
+        "import sys, numpy as np, catena as ct\nfrom catena.examples import EXAMPLES\nfrom catena.simulation.trajectory import Trajectory\n"
+        "t = np.linspace(0.0, 1.0, 9)[:, None]\nrun = Trajectory(EXAMPLES['pendulum'](), t[:, 0], t, t)\n"
+        "assert 'matplotlib' not in sys.modules\nrun.plot(sys.argv[1])\nassert 'matplotlib.pyplot' not in sys.modules\n"
+    )
+    environment = {key: value for key, value in os.environ.items() if key not in ("DISPLAY", "MPLBACKEND")}
+    subprocess.run([sys.executable, "-c", code, str(tmp_path / "run.png")], check=True, env=environment)
+    assert (tmp_path / "run.png").exists()
+
+
+@pytest.mark.parametrize("samples", [1, 2, plots.POINTS, plots.POINTS + 1, 10 * plots.POINTS + 7])
+def test_thinned_line_keeps_ends_and_extremes(samples):
+    t = np.linspace(0.0, 1.0, samples)
+    x = np.random.default_rng(0).normal(size=samples)
+    kept_t, kept_x = plots._thinned(t, x)
+    assert len(kept_t) <= plots.POINTS + 2
+    assert (kept_t[0], kept_t[-1], kept_x.min(), kept_x.max()) == (t[0], t[-1], x.min(), x.max())
+    assert (np.diff(kept_t) > 0.0).all()
+    assert set(zip(kept_t, kept_x, strict=True)) <= set(zip(t, x, strict=True))
+    if samples <= plots.POINTS:
+        assert len(kept_t) == samples
+
+
+def test_thinned_line_lives_with_gaps():
+    t = np.linspace(0.0, 1.0, 20000)
+    x = np.where((t > 0.3) & (t < 0.6), np.nan, np.sin(50.0 * t))
+    kept_t, kept_x = plots._thinned(t, x)
+    assert np.isnan(kept_x).any()
+    assert np.nanmax(kept_x) == np.nanmax(x)
+    assert not np.isfinite(kept_x[(kept_t > 0.3) & (kept_t < 0.6)]).any()
+
+
+def test_strange_runs_are_drawn(tmp_path):
+    m = ct.Model("a $strange_{ name$")
+    m.add("_hidden$^", ct.point_mass(1.0, at=(1, 0, 0)), ct.Revolute("y"))
+    m.add("two\nlines é", ct.point_mass(1.0, at=(1, 0, 0)), ct.Prismatic("x"), parent="_hidden$^")
+    still = Trajectory(m, [0.0], [[0.0, 0.0]], [[0.0, 0.0]])
+    broken = Trajectory(m, [0.0, 1.0, 2.0], [[0.0, 0.0], [np.nan, 1.0], [np.inf, 2.0]], np.zeros((3, 2)))
+    for run in (still, broken):
+        figure = run.plot(tmp_path / "run.svg")
+        assert len(figure.axes[0].get_legend().get_texts()) == 1
