@@ -12,7 +12,7 @@ A symmetric 6 x 6 matrix is [[A, B], [B^T, C]] in 3 x 3 blocks; both triangles h
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -364,31 +364,46 @@ class Factor:
 
 
 def lu_solve(A: Array, mark: Callable[[], None] = lambda: None) -> Callable[[Array], Array]:
-    """Return the function x -> A^-1 x, by elimination without exchanging rows; `mark` is called where code may be cut."""
+    """Return the function x -> A^-1 x, by elimination without exchanging rows.
+
+    Rows and columns are taken in tiles; `mark` is called before each, where code may be cut: tiles of one shape are one piece of code.
+    """
     n = A.shape[0]
     LU = np.array(A, dtype=object)
     w: list[Any] = [None] * n
+
+    def tiles(start: int, stop: int) -> Iterator[range]:
+        # counted from the far end, so that all but the first have the same size
+        while start < stop:
+            size = (stop - start) % _TILE or _TILE
+            mark()
+            yield range(start, start + size)
+            start += size
+
     for k in range(n):
         mark()
         w[k] = 1.0 / LU[k, k]
-        for i in range(k + 1, n):
-            LU[i, k] = LU[i, k] * w[k]
-        for i in range(k + 1, n):
-            mark()
-            for j in range(k + 1, n):
-                LU[i, j] = LU[i, j] - LU[i, k] * LU[k, j]
+        for rows in tiles(k + 1, n):
+            for i in rows:
+                LU[i, k] = LU[i, k] * w[k]
+        for rows in tiles(k + 1, n):
+            for columns in tiles(k + 1, n):
+                for i in rows:
+                    for j in columns:
+                        LU[i, j] = LU[i, j] - LU[i, k] * LU[k, j]
 
     def solve(x: Array) -> Array:
         y = np.array(x, dtype=object)
         for k in range(n):
-            mark()
-            for i in range(k + 1, n):
-                y[i] = y[i] - LU[i, k] * y[k]
+            for rows in tiles(k + 1, n):
+                for i in rows:
+                    y[i] = y[i] - LU[i, k] * y[k]
         for k in reversed(range(n)):
             mark()
             y[k] = y[k] * w[k]
-            for i in range(k):
-                y[i] = y[i] - LU[i, k] * y[k]
+            for rows in tiles(0, k):
+                for i in rows:
+                    y[i] = y[i] - LU[i, k] * y[k]
         return _plain(y)
 
     return solve

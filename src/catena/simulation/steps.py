@@ -29,7 +29,7 @@ _CONVERGED = 1e-10
 _ROUNDING = 1e-14
 
 #: Mechanisms with more degrees of freedom solve implicit steps by plain iteration: their Jacobians would be too large to trace.
-_LARGEST_JACOBIAN = 36
+_LARGEST_JACOBIAN = 24
 
 
 class Flow(Protocol):
