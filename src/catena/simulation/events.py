@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy.optimize import brentq
 
 from catena.errors import ArgumentError, SimulationError
 from catena.simulation.arguments import check_state
@@ -142,6 +141,7 @@ def _root(
     run: Run, i: int, t0: float, t1: float, q0: np.ndarray, v0: np.ndarray, a0: np.ndarray, g0: float
 ) -> tuple[float, np.ndarray, np.ndarray]:
     """Return the time and state at which event function i is zero, by steps of other sizes from the same start."""
+    from scipy.optimize import brentq  # here, because it takes longer to import than the rest of catena
 
     def value(h: float) -> float:
         return _value(run.events[i], t0 + h, *run.reached(t0, q0, v0, a0, h))

@@ -23,16 +23,22 @@ from typing import Any
 
 import numpy as np
 from numpy.polynomial import Polynomial
-from scipy.special import zeta
 
 from catena.errors import ArgumentError
 from catena.model import Free, Model, Spherical
 from catena.model.manifolds import difference_rotation, integrate_rotation
 from catena.spatial import quaternion_inverse
 
+
+def _zeta(s: int) -> float:
+    """Return the sum of n^-s over all n >= 1, for even s."""
+    known = {2: np.pi**2 / 6.0, 4: np.pi**4 / 90.0}
+    return float(known[s]) if s in known else float(np.sum(np.arange(2000.0, 0.0, -1.0) ** -s))
+
+
 # b, c and d as power series in x = |u|^2, to rounding for turns up to pi; unlike the quotients they are exact near 0 as well
 _B = Polynomial([(-1.0) ** k / factorial(2 * k + 2) for k in range(16)])
-_C = Polynomial([2.0 * float(zeta(2 * k)) / (2.0 * np.pi) ** (2 * k) for k in range(1, 32)])
+_C = Polynomial([2.0 * _zeta(2 * k) / (2.0 * np.pi) ** (2 * k) for k in range(1, 32)])
 _D = Polynomial([(-1.0) ** k / factorial(2 * k + 3) for k in range(16)])
 
 Curve = tuple[Any, Any, Any]  # positions, velocities and accelerations over time; no accelerations are None
