@@ -39,7 +39,7 @@ def methods(problem: str | None = None) -> tuple[str, ...]:
     return tuple(name for name, method in METHODS.items() if problem is None or problem in method.solves)
 
 
-def _solution(problem: str, method: str) -> tuple[str, Callable[..., Any], tuple[str, ...]]:
+def solution(problem: str, method: str) -> tuple[str, Callable[..., Any], tuple[str, ...]]:
     """Return the name, function and references of a method for a problem."""
     name = AUTO[problem] if method == "auto" else method
     known = isinstance(name, str) and name in METHODS
@@ -112,7 +112,7 @@ def forward_dynamics(m: Model, method: str = "auto") -> Kernel:
     >>> ct.forward_dynamics(m)([0.0], [0.0], [0.0])
     array([9.81])
     """
-    name, solve, references = _solution("forward_dynamics", method)
+    name, solve, references = solution("forward_dynamics", method)
 
     def function(tree: Tree, q: Any, v: Any, tau: Any, force: Any, wrenches: Any) -> Any:
         return solve(tree, q, v, tau + force, wrenches)
@@ -130,7 +130,7 @@ def inverse_dynamics(m: Model, method: str = "auto") -> Kernel:
     >>> ct.inverse_dynamics(m)([0.0], [0.0], [0.0])
     array([-9.81])
     """
-    name, solve, references = _solution("inverse_dynamics", method)
+    name, solve, references = solution("inverse_dynamics", method)
 
     def function(tree: Tree, q: Any, v: Any, vdot: Any, force: Any, wrenches: Any) -> Any:
         return solve(tree, q, v, vdot, wrenches) - force
@@ -146,7 +146,7 @@ def mass_matrix(m: Model, method: str = "auto") -> Kernel:
     >>> ct.mass_matrix(m)([0.0])
     array([[0.6]])
     """
-    name, solve, references = _solution("mass_matrix", method)
+    name, solve, references = solution("mass_matrix", method)
     return _kernel(m, "mass_matrix", ("q",), ("mass",), solve, name, references)
 
 
@@ -161,7 +161,7 @@ def bias_force(m: Model) -> Kernel:
     >>> ct.bias_force(m)([0.0], [0.0])
     array([-9.81])
     """
-    name, solve, references = _solution("bias_force", "auto")
+    name, solve, references = solution("bias_force", "auto")
 
     def function(tree: Tree, q: Any, v: Any, force: Any, wrenches: Any) -> Any:
         return solve(tree, q, v, wrenches) - force
@@ -177,7 +177,7 @@ def momenta(m: Model) -> Kernel:
     >>> ct.momenta(m)([0.0], [3.0])
     array([6.])
     """
-    name, solve, references = _solution("momenta", "auto")
+    name, solve, references = solution("momenta", "auto")
     return _kernel(m, "momenta", ("q", "v"), ("p",), solve, name, (*references, REFERENCES["NLT03"]))
 
 

@@ -10,6 +10,17 @@ from catena.errors import ArgumentError
 from catena.model import Model
 
 
+def floats(name: str, value: Any, remedy: str) -> np.ndarray:
+    """Return what a user gave as a new array of floats; text and complex numbers are none."""
+    try:
+        array = np.array(value)
+        if array.dtype.kind not in "buifO":
+            raise TypeError
+        return array.astype(float)
+    except (TypeError, ValueError):
+        raise ArgumentError(f"{name} {value!r} is not made of real numbers; {remedy}") from None
+
+
 def check_state(m: Model, q: Any, v: Any, names: tuple[str, str] = ("q0", "v0")) -> tuple[np.ndarray, np.ndarray]:
     """Return a state as arrays of floats, or say what is wrong with it; no v is rest."""
     arrays = []
@@ -17,13 +28,7 @@ def check_state(m: Model, q: Any, v: Any, names: tuple[str, str] = ("q0", "v0"))
     for name, value, coordinates in given:
         size = len(coordinates)
         listed = ", ".join(coordinates[:4]) + (", …" if size > 4 else "")
-        try:
-            array = np.array(value)
-            if array.dtype.kind not in "buifO":
-                raise TypeError
-            array = array.astype(float)
-        except (TypeError, ValueError):
-            raise ArgumentError(f"{name} {value!r} is not made of real numbers; give {size}: {listed}") from None
+        array = floats(name, value, f"give {size}: {listed}")
         if array.shape != (size,):
             raise ArgumentError(f"{name} has shape {array.shape}; model '{m.name}' takes {size} numbers: {listed}")
         if not np.isfinite(array).all():

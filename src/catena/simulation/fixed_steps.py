@@ -15,10 +15,10 @@ import numpy as np
 from catena.graph import Graph, Trace, where
 from catena.model import Model, Tree
 from catena.native import Iteration
-from catena.simulation.iteration import FINISHED, NOT_FINITE, NOT_SOLVED, RUNNING, Layout, _chosen, _total
+from catena.simulation.iteration import FINISHED, NOT_FINITE, NOT_SOLVED, RUNNING, Layout, chosen, total
 from catena.simulation.steps import Integrator, converged
 from catena.simulation.steps import integrator as integrator_of
-from catena.simulation.system import Function, Input, System, _Traced
+from catena.simulation.system import Function, Input, System, Traced
 
 Array = Any
 
@@ -58,16 +58,16 @@ class Loop:
 
 
 def _advance(
-    integrator: Integrator, layouts: tuple[Layout, ...], flow_of: Callable[[dict], _Traced], state: Array, row: Array, constants: Array
+    integrator: Integrator, layouts: tuple[Layout, ...], flow_of: Callable[[dict], Traced], state: Array, row: Array, constants: Array
 ) -> tuple[Array, Array]:
     """Return the state after one step of a fixed size, and the sample at its end."""
     x, table, c = (layout.split(vector) for layout, vector in zip(layouts, (state, row, constants), strict=True))
     flow = flow_of(table)
     t, t1 = (c["anchor"] + count * c["step"] for count in (x["count"], x["count"] + 1.0))
     q, v = x["q"], x["v"]
-    step = integrator.step(flow, t, q, v, flow.acceleration(t, q, v), t1 - t)
+    step = integrator.advance(flow, t, q, v, flow.acceleration(t, q, v), t1 - t)
     flow.mark()
-    good = _total([*step.q, *step.v]) < 1e300
+    good = total([*step.q, *step.v]) < 1e300
     code = where(good, float(RUNNING), float(NOT_FINITE))
     if integrator.tableau is not None and integrator.tableau.implicit:
         solved = converged(step.correction)
@@ -80,8 +80,8 @@ def _advance(
         "row": where(good & (count >= (x["row"] + 1.0) * c["every"]), x["row"] + 1.0, x["row"]),
         "table": where(count >= (x["table"] + 1.0) * c["since"], x["table"] + 1.0, x["table"]),
         "count": where(good, count, x["count"]),
-        "q": _chosen(good, step.q, q),
-        "v": _chosen(good, step.v, v),
+        "q": chosen(good, step.q, q),
+        "v": chosen(good, step.v, v),
     }
     return layouts[0].join(new), np.concatenate([step.q, step.v])
 
@@ -131,7 +131,7 @@ def _compiled(m: Model, integrator: Integrator, method: str, controls: Controls)
     return Loop(state, constants, Iteration(graph, time.perf_counter() - started))
 
 
-class _Staged(_Traced):
+class _Staged(Traced):
     """The flow with marks around each evaluation of the dynamics, so that all stages of a step share its code."""
 
     def __init__(self, system: System, tree: Tree, row: dict[str, Any], mark: Callable[[], None]) -> None:

@@ -114,9 +114,9 @@ def attempt(problem: Problem, flow_of: Callable[[dict, dict], Any], state: Array
     h = t1 - t
 
     a = x["a"] if problem.integrator.reuses_last else flow.acceleration(t, q, v)
-    step = problem.integrator.step(flow, t, q, v, a, h)
+    step = problem.integrator.advance(flow, t, q, v, a, h)
     flow.mark()
-    finite = _total([*step.q, *step.v]) < 1e300
+    finite = total([*step.q, *step.v]) < 1e300
     if problem.adaptive:
         accepted, h_next = _judge(problem, c, x, step, h, finite)
         h_next = where(arrives & accepted, maximum(h_next, x["h"]), h_next)  # a step cut short says nothing about the size
@@ -149,7 +149,7 @@ def attempt(problem: Problem, flow_of: Callable[[dict, dict], Any], state: Array
         signs = zip(x["g"], new["g"], strict=True)
         crossed = _any([((before < 0.0) & (after >= 0.0)) | ((before > 0.0) & (after <= 0.0)) for before, after in signs])
         code = where(accepted & crossed, float(EVENT), code)
-    kept = {name: _chosen(accepted, value, x[name]) for name, value in new.items()}
+    kept = {name: chosen(accepted, value, x[name]) for name, value in new.items()}
     kept |= {"done": code, "h": h_next, "rejected": where(accepted, x["rejected"], x["rejected"] + 1.0)}
     tau = flow.force(t, q, v)
     return problem.state.join(kept), problem.record.join({"t": t, "q": q, "v": v, "a": a, "tau": tau})
@@ -162,7 +162,7 @@ def _judge(problem: Problem, c: dict[str, Any], x: dict[str, Any], step: Any, h:
     # local coordinates are measured by their units, velocities by their size
     sizes = [*problem.lengths, *[maximum(abs(w0), abs(w1)) for w0, w1 in zip(x["v"], step.v, strict=True)]]
     scales = [1.0 / (c["atol"] + c["rtol"] * size) for size in sizes]
-    squares = [_total([(e * s) * (e * s) for e, s in zip(errors, scales, strict=True)]) * (0.5 / problem.nv) for errors in step.errors]
+    squares = [total([(e * s) * (e * s) for e, s in zip(errors, scales, strict=True)]) * (0.5 / problem.nv) for errors in step.errors]
     error = np.sqrt(squares[0])
     if len(squares) == 2:  # the second estimate tempers the first, as Hairer, Norsett and Wanner propose for their method of order 8
         error = squares[0] / np.sqrt(squares[0] + 0.01 * squares[1] + 1e-300)
@@ -172,11 +172,12 @@ def _judge(problem: Problem, c: dict[str, Any], x: dict[str, Any], step: Any, h:
     return good, h * where(good, factor, minimum(factor, 0.9))
 
 
-def _total(entries: Sequence[Any]) -> Any:
-    total: Any = 0.0
+def total(entries: Sequence[Any]) -> Any:
+    """Return the sum of the sizes of entries, of any scalar."""
+    result: Any = 0.0
     for entry in entries:
-        total = total + abs(entry)
-    return total
+        result = result + abs(entry)
+    return result
 
 
 def _any(conditions: Sequence[Any]) -> Any:
@@ -186,7 +187,8 @@ def _any(conditions: Sequence[Any]) -> Any:
     return result
 
 
-def _chosen(condition: Any, new: Any, old: Any) -> Any:
+def chosen(condition: Any, new: Any, old: Any) -> Any:
+    """Return the new entries where the condition holds, else the old ones."""
     if np.ndim(new) == 0 and not isinstance(new, np.ndarray):
         return where(condition, new, old)
     return np.array([where(condition, a, b) for a, b in zip(new, old, strict=True)], dtype=object)

@@ -13,7 +13,7 @@ import numpy as np
 from catena.errors import ArgumentError
 from catena.model import Model
 from catena.native import Iteration
-from catena.simulation.arguments import number, positive
+from catena.simulation.arguments import floats, number, positive
 from catena.simulation.fixed_steps import fixed_steps
 from catena.simulation.iteration import FINISHED, NOT_FINITE, NOT_SOLVED
 from catena.simulation.steps import integrator as integrator_of
@@ -270,13 +270,7 @@ def _controls(m: Model, controls: Any, steps: int, axes: int) -> tuple[np.ndarra
 
 
 def _array(name: str, value: Any, size: int, m: Model) -> np.ndarray:
-    try:
-        array = np.array(value)
-        if array.dtype.kind not in "buifO":
-            raise TypeError
-        array = array.astype(float)
-    except (TypeError, ValueError):
-        raise ArgumentError(f"{name} {value!r} is not made of real numbers; give an array (..., {size})") from None
+    array = floats(name, value, f"give an array (..., {size})")
     if array.ndim == 0 or array.shape[-1] != size:
         raise ArgumentError(f"{name} has shape {array.shape}; model '{m.name}' takes (..., {size})")
     finite = np.isfinite(array)

@@ -301,7 +301,7 @@ class Run:
             return q, v
         row = self._row(t + 0.5 * h)
         if self.in_python:
-            step = self.integrator.step(self.system.called_flow(row, self.constants[0]), t, q, v, a, h)
+            step = self.integrator.advance(self.system.called_flow(row, self.constants[0]), t, q, v, a, h)
             return np.asarray(step.q, dtype=float), np.asarray(step.v, dtype=float)
         if self._step is None:
             self._step = self.system.step()

@@ -45,6 +45,10 @@ class Flow(Protocol):
         """Return the mass matrix."""
         ...
 
+    def project(self, t: Any, q: Array, v: Array) -> tuple[Array, Array]:
+        """Return the state nearest to (q, v) that meets the constraints."""
+        ...
+
     def mark(self) -> None:
         """Begin a new region of the trace."""
         ...
@@ -68,6 +72,12 @@ class Integrator:
     order: int
     step: Callable[..., Step]
     tableau: Tableau | None = None
+
+    def advance(self, flow: Flow, t: Any, q: Array, v: Array, a: Array, h: Any) -> Step:
+        """Return a step whose end meets the constraints of the mechanism."""
+        step = self.step(flow, t, q, v, a, h)
+        q1, v1 = flow.project(t + h, step.q, step.v)
+        return step._replace(q=q1, v=v1)
 
     @property
     def adaptive(self) -> bool:

@@ -14,11 +14,11 @@ from catena.formulations.applied_forces import applied_forces
 from catena.formulations.composite_body import mass_matrix
 from catena.formulations.joint_forces import passive_force
 from catena.graph import Trace
-from catena.kernels import _solution as solution
-from catena.kernels import jacobian
+from catena.kernels import jacobian, solution
 from catena.model import Model, Tree
 from catena.model.forces import Applied, python
 from catena.native import Iteration, Kernel, compile_graph
+from catena.simulation.arguments import floats
 from catena.simulation.iteration import Layout, Problem, attempt
 from catena.simulation.steps import Integrator
 
@@ -29,6 +29,9 @@ _REMEDY = (
     "write it with NumPy's functions and catena.where instead of `if`, float() and math, or mark it ct.python(function), "
     "to be called step by step"
 )
+
+
+_JOINT_FORCES = "give joint forces, or a pair (times, values)"
 
 
 class Input:
@@ -45,10 +48,10 @@ class Input:
         elif controller is not None:
             raise ArgumentError(f"controller {controller!r} is not a function; give a function (t, q, v) -> tau, or forces as tau=")
         elif isinstance(tau, tuple) and len(tau) == 2 and np.ndim(tau[0]) == 1 and np.ndim(tau[1]) == 2:
-            self.times, self.values = (_floats(part) for part in tau)
+            self.times, self.values = (floats("tau", part, _JOINT_FORCES) for part in tau)
             self._check_table()
         elif tau is not None:
-            self.constant = _floats(tau)
+            self.constant = floats("tau", tau, _JOINT_FORCES)
             if self.constant.shape != (model.nv,) or not np.isfinite(self.constant).all():
                 raise ArgumentError(
                     f"tau has shape {self.constant.shape}; give {model.nv} finite joint forces, or a pair (times, values) "
@@ -103,7 +106,14 @@ class Input:
         return constants["tau"]
 
 
-class _Traced:
+class _Unconstrained:
+    """The flow of a tree: every state is allowed."""
+
+    def project(self, t: Any, q: Array, v: Array) -> tuple[Array, Array]:
+        return q, v
+
+
+class Traced(_Unconstrained):
     """The flow of a mechanism in traced scalars, for one row of the table and set of constants."""
 
     def __init__(self, system: System, tree: Tree, row: dict[str, Any], constants: dict[str, Any]) -> None:
@@ -125,7 +135,7 @@ class _Traced:
         return mass_matrix(self._tree, q)
 
 
-class _Called:
+class _Called(_Unconstrained):
     """The flow of a mechanism in floats, which calls the controller and the marked forces from Python."""
 
     def __init__(self, system: System, row: dict[str, Any], constants: dict[str, Any]) -> None:
@@ -177,7 +187,7 @@ class System:
         trace, tree = self._trace("simulate")
         problem = self.problem
         arguments = [trace.input(name, (layout.size,)) for name, layout in self._arguments()]
-        state, record = attempt(problem, lambda row, constants: _Traced(self, tree, row, constants), *arguments)
+        state, record = attempt(problem, lambda row, constants: Traced(self, tree, row, constants), *arguments)
         graph = trace.graph(state=state, record=record)
         return Iteration(graph, time.perf_counter() - started)
 
@@ -200,7 +210,7 @@ class System:
         trace, tree = self._trace("dynamics")
         t, q = trace.input("t"), trace.input("q", (self.model.nq,))
         v, tau = trace.input("v", (self.model.nv,)), trace.input("tau", (self.model.nv,))
-        return compile_graph(trace.graph(vdot=_Traced(self, tree, {}, {}).under(t, q, v, tau)), method=self.method)
+        return compile_graph(trace.graph(vdot=Traced(self, tree, {}, {}).under(t, q, v, tau)), method=self.method)
 
     @cached_property
     def mass(self) -> Kernel:
@@ -211,7 +221,7 @@ class System:
     def start(self) -> Kernel:
         """Return the kernel (t, q, v, row, constants) -> acceleration, force, event functions."""
 
-        def function(flow: _Traced, t: Any, q: Array, v: Array) -> dict[str, Any]:
+        def function(flow: Traced, t: Any, q: Array, v: Array) -> dict[str, Any]:
             return {"a": flow.acceleration(t, q, v), "tau": flow.force(t, q, v), "g": [g(t, q, v) for g in self.events]}
 
         return self._kernel("start", ("t", "q", "v"), function)
@@ -219,8 +229,8 @@ class System:
     def step(self) -> Kernel:
         """Return the kernel (t, q, v, a, h, row, constants) -> q, v, event functions: one step of any size."""
 
-        def function(flow: _Traced, t: Any, q: Array, v: Array, a: Array, h: Any) -> dict[str, Any]:
-            step = self.integrator.step(flow, t, q, v, a, h)
+        def function(flow: Traced, t: Any, q: Array, v: Array, a: Array, h: Any) -> dict[str, Any]:
+            step = self.integrator.advance(flow, t, q, v, a, h)
             return {"q": step.q, "v": step.v, "g": [g(t + h, step.q, step.v) for g in self.events]}
 
         return self._kernel("step", ("t", "q", "v", "a", "h"), function)
@@ -237,7 +247,7 @@ class System:
         shapes = {"t": (), "h": (), "q": (self.model.nq,)}
         arguments = [trace.input(i, shapes.get(i, (self.model.nv,))) for i in inputs]
         row, constants = (trace.input(name, (layout.size,)) for name, layout in self._arguments()[1:])
-        flow = _Traced(self, tree, self.problem.row.split(row), self.problem.constants.split(constants))
+        flow = Traced(self, tree, self.problem.row.split(row), self.problem.constants.split(constants))
         return compile_graph(trace.graph(**function(flow, *arguments)), method=self.method)
 
 
@@ -254,13 +264,6 @@ def check_traceable(
         raise TraceError(f"{what} cannot be traced: {reason}; {_REMEDY}") from error
     if shape is not None and graph.outputs[0].shape != shape:
         raise ArgumentError(f"{what} returned an array of shape {graph.outputs[0].shape}; return {wanted}")
-
-
-def _floats(tau: Any) -> np.ndarray:
-    try:
-        return np.array(tau, dtype=float)
-    except (TypeError, ValueError):
-        raise ArgumentError(f"tau {tau!r} is not made of real numbers; give joint forces, or a pair (times, values)") from None
 
 
 def _size(model: Model) -> float:
