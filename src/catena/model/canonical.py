@@ -12,8 +12,6 @@ import numpy as np
 from catena.model.motions import DenseMotion, Motion, ScrewMotion, clean, clean_turn
 from catena.spatial import Placement, Rigid, Screw
 
-_IDENTITY = Rigid(np.eye(3), np.zeros(3))
-
 
 def screws(pose: Rigid, scale: float) -> tuple[tuple[float, float], list[Screw], float, float]:
     """Return a pose as a screw about z (angle, shift), constant screws, and a last screw about z (angle, shift).

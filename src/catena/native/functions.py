@@ -33,17 +33,25 @@ LIBRARY = ("sin", "cos", "exp", "log", "tanh", "atan2")
 FLAGS = "nsz arcp contract"
 
 
+class Lines(list[str]):
+    """The lines of a function in IR; `new` adds one and returns the name of its value."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._values = 0
+
+    def new(self, text: str) -> str:
+        """Return the name of a new value."""
+        self._values += 1
+        self.append(f"  %t{self._values} = {text}")
+        return f"%t{self._values}"
+
+
 def sincos(lanes: int, numbers: int) -> str:
     """Return the IR of `@sincos(x, data)`, the pair of sine and cosine; entry `numbers` of data points to `NUMBERS`."""
     vector, integer = f"<{lanes} x double>", f"<{lanes} x i64>"
-    lines: list[str] = []
-    count = 0
-
-    def new(text: str) -> str:
-        nonlocal count
-        count += 1
-        lines.append(f"  %t{count} = {text}")
-        return f"%t{count}"
+    lines = Lines()
+    new = lines.new
 
     def number(name: str) -> str:
         at = new(f"getelementptr {vector}, ptr %table, i64 {list(NUMBERS).index(name)}")

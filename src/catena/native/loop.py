@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from catena.graph import Port
-from catena.native.functions import FLAGS
+from catena.native.functions import FLAGS, Lines
 from catena.native.layout import ALIGN, STACK, Data
 
 
@@ -36,14 +36,8 @@ def _copy(direction: str, ports: Sequence[Port], first: int, axis: int, operands
     """
     vector, size = f"<{lanes} x double>", 8 * lanes
     head: list[str] = ["  %slot = alloca i64", "  store i64 0, ptr %slot"]
-    lines: list[str] = []
-    count = 0
-
-    def new(text: str) -> str:
-        nonlocal count
-        count += 1
-        lines.append(f"  %t{count} = {text}")
-        return f"%t{count}"
+    lines = Lines()
+    new = lines.new
 
     def entry(base: str, kind: str, i: int) -> str:
         return new(f"load {kind}, ptr {new(f'getelementptr i64, ptr {base}, i64 {i}')}, !invariant.load !2")

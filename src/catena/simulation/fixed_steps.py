@@ -15,8 +15,8 @@ import numpy as np
 from catena.graph import Graph, Trace, where
 from catena.model import Model, Tree
 from catena.native import Iteration
-from catena.simulation.iteration import FINISHED, NOT_FINITE, NOT_SOLVED, RUNNING, Layout, chosen, total
-from catena.simulation.steps import Integrator, converged
+from catena.simulation.iteration import FINISHED, Layout, chosen, verdict
+from catena.simulation.steps import Integrator
 from catena.simulation.steps import integrator as integrator_of
 from catena.simulation.system import Function, Input, System, Traced
 
@@ -67,12 +67,7 @@ def _advance(
     q, v = x["q"], x["v"]
     step = integrator.advance(flow, t, q, v, flow.acceleration(t, q, v), t1 - t)
     flow.mark()
-    good = total([*step.q, *step.v]) < 1e300
-    code = where(good, float(RUNNING), float(NOT_FINITE))
-    if integrator.tableau is not None and integrator.tableau.implicit:
-        solved = converged(step.correction)
-        code = where(good, where(solved, float(RUNNING), float(NOT_SOLVED)), float(NOT_FINITE))
-        good = good & solved
+    good, code = verdict(integrator, step)
     count = x["count"] + 1.0
     # a trajectory that fails keeps its last state: sines of what is not finite would slow its neighbours down
     new = {

@@ -14,7 +14,7 @@ import numpy as np
 
 from catena.graph import maximum, minimum, where
 from catena.native.iterate import DONE, ROW, TABLE
-from catena.simulation.steps import Integrator, converged
+from catena.simulation.steps import Integrator, Step, converged
 
 Array = Any
 
@@ -65,7 +65,7 @@ class Layout:
 class Problem:
     """What a run is made of: the integrator, whether it adapts its steps, the force input and the event functions.
 
-    `force(t, row, constants)` gives the joint forces that are put in; `events` are functions of (t, q, v).
+    `events` are functions of (t, q, v).
     """
 
     nq: int
@@ -116,20 +116,15 @@ def attempt(problem: Problem, flow_of: Callable[[dict, dict], Any], state: Array
     a = x["a"] if problem.integrator.reuses_last else flow.acceleration(t, q, v)
     step = problem.integrator.advance(flow, t, q, v, a, h)
     flow.mark()
-    finite = total([*step.q, *step.v]) < 1e300
     if problem.adaptive:
+        finite = _finite(step)
         accepted, h_next = _judge(problem, c, x, step, h, finite)
         h_next = where(arrives & accepted, maximum(h_next, x["h"]), h_next)  # a step cut short says nothing about the size
         h_next = minimum(h_next, c["largest"])
         small = h_next < _SMALLEST_STEP * maximum(abs(t), minimum(abs(c["until"]), 1.0))
         code = where(small, float(TOO_SMALL), float(RUNNING))
     else:
-        accepted, h_next = finite, x["h"]
-        code = where(finite, float(RUNNING), float(NOT_FINITE))
-        if problem.integrator.tableau is not None and problem.integrator.tableau.implicit:
-            solved = converged(step.correction)
-            accepted = accepted & solved
-            code = where(finite, where(solved, float(RUNNING), float(NOT_SOLVED)), float(NOT_FINITE))
+        (accepted, code), h_next = verdict(problem.integrator, step), x["h"]
     code = where(accepted & (t1 >= c["until"]), float(FINISHED), code)
 
     new: dict[str, Any] = {
@@ -153,6 +148,21 @@ def attempt(problem: Problem, flow_of: Callable[[dict, dict], Any], state: Array
     kept |= {"done": code, "h": h_next, "rejected": where(accepted, x["rejected"], x["rejected"] + 1.0)}
     tau = flow.force(t, q, v)
     return problem.state.join(kept), problem.record.join({"t": t, "q": q, "v": v, "a": a, "tau": tau})
+
+
+def _finite(step: Step) -> Any:
+    return total([*step.q, *step.v]) < 1e300
+
+
+def verdict(integrator: Integrator, step: Step) -> tuple[Any, Any]:
+    """Return whether a step of a fixed size is kept, and why the trajectory is no longer advanced if it is not."""
+    good = finite = _finite(step)
+    failed: Any = float(RUNNING)
+    if integrator.tableau is not None and integrator.tableau.implicit:
+        solved = converged(step.correction)
+        good = finite & solved
+        failed = where(solved, float(RUNNING), float(NOT_SOLVED))
+    return good, where(finite, failed, float(NOT_FINITE))
 
 
 def _judge(problem: Problem, c: dict[str, Any], x: dict[str, Any], step: Any, h: Any, finite: Any) -> tuple[Any, Any]:

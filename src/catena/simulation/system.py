@@ -30,7 +30,6 @@ _REMEDY = (
     "to be called step by step"
 )
 
-
 _JOINT_FORCES = "give joint forces, or a pair (times, values)"
 
 
