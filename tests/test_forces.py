@@ -20,7 +20,7 @@ from catena.formulations.applied_forces import applied_forces
 from catena.formulations.joint_forces import passive_force
 
 TOLERANCE = 1e-9
-FORWARD = [name for name, method in METHODS.items() if "forward_dynamics" in method.solves]
+FORWARD = [name for name, method in METHODS.items() if method.general and "forward_dynamics" in method.solves]
 
 
 def joint_load(t: Any, q: Any, v: Any) -> Any:

@@ -20,7 +20,7 @@ from catena.formulations import METHODS
 
 STATES = 8
 TOLERANCE = 1e-10
-FORWARD = [name for name, method in METHODS.items() if "forward_dynamics" in method.solves]
+FORWARD = [name for name, method in METHODS.items() if method.general and "forward_dynamics" in method.solves]
 
 
 def depth_first(m: ct.Model) -> list[Any]:

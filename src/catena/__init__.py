@@ -7,6 +7,7 @@ from catena.errors import (
     ArgumentError,
     CatenaError,
     CompileError,
+    ConvergenceWarning,
     InertiaWarning,
     MethodError,
     MissingPackageError,
@@ -24,7 +25,6 @@ from catena.kernels import (
     inverse_dynamics,
     jacobian,
     mass_matrix,
-    methods,
     momenta,
     poses,
 )
@@ -52,7 +52,9 @@ from catena.model import (
 )
 from catena.model.files import load
 from catena.native import Kernel
+from catena.registry import methods
 from catena.simulation import Event, Occurrence, Rollout, Trajectory, ensemble, rollout, simulate
+from catena.spatial_operators import Operators, operators
 
 try:
     __version__ = _version("catena")
@@ -60,10 +62,10 @@ except _PackageNotFoundError:  # running from a source tree that was not install
     __version__ = "0+unknown"
 
 __all__ = [
-    "ArgumentError", "Body", "CatenaError", "CompileError", "Custom", "Cylindrical", "Event", "Fixed", "Free", "Geometry", "Helical",
-    "InertiaWarning", "Kernel", "MethodError", "MissingPackageError", "Model", "ModelError", "ModelFileError", "Occurrence", "Planar",
-    "Pose", "Prismatic", "Revolute", "Rollout", "SimulationError", "Spherical", "TraceError", "Trajectory", "TrajectoryFileError",
-    "Universal", "atan2", "bias_force", "box", "cylinder", "energy", "ensemble", "forward_dynamics", "inverse_dynamics", "jacobian",
-    "load", "mass_matrix", "maximum", "methods", "minimum", "momenta", "point_mass", "poses", "python", "rod", "rollout", "simulate",
-    "sphere", "where",
+    "ArgumentError", "Body", "CatenaError", "CompileError", "ConvergenceWarning", "Custom", "Cylindrical", "Event", "Fixed", "Free",
+    "Geometry", "Helical", "InertiaWarning", "Kernel", "MethodError", "MissingPackageError", "Model", "ModelError", "ModelFileError",
+    "Occurrence", "Operators", "Planar", "Pose", "Prismatic", "Revolute", "Rollout", "SimulationError", "Spherical", "TraceError",
+    "Trajectory", "TrajectoryFileError", "Universal", "atan2", "bias_force", "box", "cylinder", "energy", "ensemble", "forward_dynamics",
+    "inverse_dynamics", "jacobian", "load", "mass_matrix", "maximum", "methods", "minimum", "momenta", "operators", "point_mass", "poses",
+    "python", "rod", "rollout", "simulate", "sphere", "where",
 ]  # fmt: skip

@@ -48,3 +48,7 @@ class SimulationError(CatenaError, RuntimeError):
 
 class InertiaWarning(UserWarning):
     """An inertia that no real body can have, accepted as it stands."""
+
+
+class ConvergenceWarning(UserWarning):
+    """An iteration that ended before it reached its tolerance; the result is the best it has."""

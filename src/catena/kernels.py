@@ -13,41 +13,22 @@ from typing import Any
 
 import numpy as np
 
-from catena.errors import MethodError, ModelError
-from catena.formulations import AUTO, METHODS
+from catena.errors import ModelError
+from catena.formulations import METHODS
 from catena.formulations.applied_forces import applied_forces
 from catena.formulations.frames import jacobian as _jacobian
 from catena.formulations.frames import poses as _poses
+from catena.formulations.inverse import newton_euler
 from catena.formulations.joint_forces import energy as _energy
 from catena.formulations.joint_forces import passive_force
 from catena.graph import Trace
+from catena.graph.stages import split
+from catena.iterative import IterativeKernel
 from catena.model import Model, Tree
 from catena.model.values import array
 from catena.native import Kernel, compile_graph
 from catena.references import REFERENCES
-
-
-def methods(problem: str | None = None) -> tuple[str, ...]:
-    """Return the names of the methods that solve a problem, or of all.
-
-    >>> ct.methods("forward_dynamics")
-    ('composite-body', 'articulated-body')
-    """
-    problems = dict.fromkeys(known for method in METHODS.values() for known in method.solves)
-    if problem is not None and problem not in problems:
-        raise MethodError(f"'{problem}' is no problem that catena solves; choose from {', '.join(problems)}")
-    return tuple(name for name, method in METHODS.items() if problem is None or problem in method.solves)
-
-
-def solution(problem: str, method: str) -> tuple[str, Callable[..., Any], tuple[str, ...]]:
-    """Return the name, function and references of a method for a problem."""
-    name = AUTO[problem] if method == "auto" else method
-    known = isinstance(name, str) and name in METHODS
-    if not known or problem not in METHODS[name].solves:
-        fit = ", ".join(f"'{name}'" for name in ("auto", *methods(problem)))
-        why = f"solves {', '.join(METHODS[name].solves)}" if known else "is no method of catena"
-        raise MethodError(f"{problem}: '{method}' {why}; choose from {fit}")
-    return name, METHODS[name].solves[problem], (REFERENCES[METHODS[name].reference],)
+from catena.registry import solution
 
 
 def _kernel(
@@ -101,7 +82,7 @@ def _dynamics_kernel(
     return _kernel(m, name, ("t", *inputs) if timed else inputs, (output,), acting, method, references)
 
 
-def forward_dynamics(m: Model, method: str = "auto") -> Kernel:
+def forward_dynamics(m: Model, method: str = "auto") -> Kernel | IterativeKernel:
     """Return the kernel (q, v, tau) -> vdot: the accelerations of the mechanism under joint forces tau.
 
     Gravity, the joints' own springs, dampers, friction and stops, and the model's springs and forces act in addition to tau. Where a
@@ -112,12 +93,33 @@ def forward_dynamics(m: Model, method: str = "auto") -> Kernel:
     >>> ct.forward_dynamics(m)([0.0], [0.0], [0.0])
     array([9.81])
     """
-    name, solve, references = solution("forward_dynamics", method)
+    _check_model(m, "forward_dynamics")
+    name, described, solve, references = solution("forward_dynamics", method, m)
+    if METHODS[name].iterates:
+        return _iterative(m, name, references)
 
     def function(tree: Tree, q: Any, v: Any, tau: Any, force: Any, wrenches: Any) -> Any:
         return solve(tree, q, v, tau + force, wrenches)
 
-    return _dynamics_kernel(m, "forward_dynamics", ("q", "v", "tau"), "vdot", function, name, references)
+    return _dynamics_kernel(m, "forward_dynamics", ("q", "v", "tau"), "vdot", function, described, references)
+
+
+def _iterative(m: Model, method: str, references: tuple[str, ...]) -> IterativeKernel:
+    """Return forward dynamics by conjugate gradients on compiled products."""
+
+    def right(tree: Tree, q: Any, v: Any, tau: Any, force: Any, wrenches: Any) -> Any:
+        return tau + force - newton_euler.bias_force(tree, q, v, wrenches)
+
+    kernel = _dynamics_kernel(m, "forward_dynamics", ("q", "v", "tau"), "vdot", right, method, references)
+    return IterativeKernel(kernel, *(staged(m, part.__name__, part) for part in METHODS[method].iterates))
+
+
+def staged(m: Model, name: str, function: Callable[..., Any]) -> tuple[Kernel, Kernel]:
+    """Return `function(tree, q, x)` as two kernels: q -> what depends on q alone, and that with x -> the result."""
+    trace = Trace(name)
+    q, x = trace.input("q", (m.nq,)), trace.input("x", (m.nv,))
+    first, second = split(trace.graph(result=function(m.tree().marked(trace.mark), q, x)), ("q",))
+    return compile_graph(first), compile_graph(second)
 
 
 def inverse_dynamics(m: Model, method: str = "auto") -> Kernel:
@@ -130,7 +132,8 @@ def inverse_dynamics(m: Model, method: str = "auto") -> Kernel:
     >>> ct.inverse_dynamics(m)([0.0], [0.0], [0.0])
     array([-9.81])
     """
-    name, solve, references = solution("inverse_dynamics", method)
+    _check_model(m, "inverse_dynamics")
+    _, name, solve, references = solution("inverse_dynamics", method, m)
 
     def function(tree: Tree, q: Any, v: Any, vdot: Any, force: Any, wrenches: Any) -> Any:
         return solve(tree, q, v, vdot, wrenches) - force
@@ -146,7 +149,8 @@ def mass_matrix(m: Model, method: str = "auto") -> Kernel:
     >>> ct.mass_matrix(m)([0.0])
     array([[0.6]])
     """
-    name, solve, references = solution("mass_matrix", method)
+    _check_model(m, "mass_matrix")
+    _, name, solve, references = solution("mass_matrix", method, m)
     return _kernel(m, "mass_matrix", ("q",), ("mass",), solve, name, references)
 
 
@@ -161,7 +165,8 @@ def bias_force(m: Model) -> Kernel:
     >>> ct.bias_force(m)([0.0], [0.0])
     array([-9.81])
     """
-    name, solve, references = solution("bias_force", "auto")
+    _check_model(m, "bias_force")
+    _, name, solve, references = solution("bias_force", "auto", m)
 
     def function(tree: Tree, q: Any, v: Any, force: Any, wrenches: Any) -> Any:
         return solve(tree, q, v, wrenches) - force
@@ -177,7 +182,8 @@ def momenta(m: Model) -> Kernel:
     >>> ct.momenta(m)([0.0], [3.0])
     array([6.])
     """
-    name, solve, references = solution("momenta", "auto")
+    _check_model(m, "momenta")
+    _, name, solve, references = solution("momenta", "auto", m)
     return _kernel(m, "momenta", ("q", "v"), ("p",), solve, name, (*references, REFERENCES["NLT03"]))
 
 

@@ -1,25 +1,49 @@
-"""The algorithms of the papers, one module each, on any scalar.
+"""The algorithms of the papers, on any scalar, one module each.
 
 `METHODS` says which problem each method solves: a problem is a name such as `forward_dynamics`, a solution a function of the tree and the
-state.
+state. Forward dynamics comes in the three classes of [J91]: `cubic` goes through the mass matrix, `quadratic` through its products or its
+triangular factors, `linear` is recursive throughout. `mass` and `inverse` have the mass matrix and inverse dynamics. What they share is
+beside them: the motion of the bodies (`kinematics`), inertias of bodies together (`inertias`), forces (`joint_forces`, `applied_forces`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
-from catena.formulations import articulated_body, composite_body, newton_euler
+from catena.formulations import cubic, inverse, linear, mass, quadratic  # noqa: F401  the classes, in the order of the paper
+from catena.formulations.cubic import composite_body
+from catena.formulations.inverse import composite_inverse, newton_euler
+from catena.formulations.linear import armstrong, articulated_body
+from catena.formulations.mass import composite_body as composite_mass
+from catena.formulations.mass import direct, symmetric
+from catena.formulations.quadratic import conjugate_gradient, innovations
 
 
 @dataclass(frozen=True)
 class Method:
-    """A method: what it solves, by which functions, after which reference, at which cost."""
+    """A method: what it solves, by which functions, after which reference, at which cost.
+
+    `lacks` returns what a tree lacks for the method, or nothing. A method that `iterates` branches on values and cannot be traced, but for
+    the parts that are named here: the product with a matrix, and its preconditioner, as functions of tree, q and a vector.
+    """
 
     solves: dict[str, Callable[..., Any]]
     reference: str
     cost: str
+    lacks: Callable[[Any], str] | None = None
+    iterates: tuple[Callable[..., Any], ...] = ()
+
+    @property
+    def general(self) -> bool:
+        """Whether the method fits every tree, and can be traced."""
+        return self.lacks is None and not self.iterates
+
+    def misses(self, tree: Any) -> str:
+        """Return what a tree lacks for the method, or nothing."""
+        return "" if self.lacks is None else self.lacks(tree)
 
 
 METHODS: dict[str, Method] = {
@@ -28,10 +52,24 @@ METHODS: dict[str, Method] = {
         "J91",
         "O(n)",
     ),
+    "composite-inverse": Method({"inverse_dynamics": composite_inverse.inverse_dynamics}, "J91", "O(n)"),
+    "direct": Method({"mass_matrix": direct.mass_matrix}, "J91", "O(n^2)"),
+    "symmetric": Method({"mass_matrix": symmetric.mass_matrix}, "J91", "O(n^2)"),
     "composite-body": Method(
-        {"mass_matrix": composite_body.mass_matrix, "forward_dynamics": composite_body.forward_dynamics}, "J91", "O(n^2), O(n^3)"
+        {"mass_matrix": composite_mass.mass_matrix, "forward_dynamics": composite_body.forward_dynamics}, "J91", "O(n^2), O(n^3)"
     ),
+    "conjugate-gradient": Method(
+        {"forward_dynamics": conjugate_gradient.forward_dynamics}, "J91", "O(n^2)", iterates=(conjugate_gradient.product,)
+    ),
+    "conjugate-gradient/block-diagonal": Method(
+        {"forward_dynamics": partial(conjugate_gradient.forward_dynamics, preconditioned=True)},
+        "J91",
+        "O(n^2)",
+        iterates=(conjugate_gradient.product, conjugate_gradient.precondition),
+    ),
+    "innovations": Method({"forward_dynamics": innovations.forward_dynamics}, "J91", "O(n^2)"),
     "articulated-body": Method({"forward_dynamics": articulated_body.forward_dynamics}, "J91", "O(n)"),
+    "armstrong": Method({"forward_dynamics": armstrong.forward_dynamics}, "J91", "O(n)", lacks=armstrong.requirement),
 }
 
 #: What `method="auto"` takes.

@@ -11,13 +11,14 @@ import numpy as np
 
 from catena.errors import ArgumentError, TraceError
 from catena.formulations.applied_forces import applied_forces
-from catena.formulations.composite_body import mass_matrix
 from catena.formulations.joint_forces import passive_force
+from catena.formulations.mass.composite_body import mass_matrix
 from catena.graph import Trace
-from catena.kernels import jacobian, solution
+from catena.kernels import jacobian
 from catena.model import Model, Tree
 from catena.model.forces import Applied, python
 from catena.native import Iteration, Kernel, compile_graph
+from catena.registry import solution
 from catena.simulation.arguments import floats
 from catena.simulation.iteration import Layout, Problem, attempt
 from catena.simulation.steps import Integrator
@@ -167,7 +168,7 @@ class System:
         self, model: Model, integrator: Integrator, method: str, input_: Input, adaptive: bool, events: Sequence[Function]
     ) -> None:
         self.model, self.integrator, self.input, self.events = model, integrator, input_, tuple(events)
-        self.method, self.solve, self.references = solution("forward_dynamics", method)
+        self.method, _, self.solve, self.references = solution("forward_dynamics", method, model, traced=True)
         scale = _size(model)
         self.problem = Problem(
             model.nq,

@@ -1,36 +1,30 @@
-"""Mass matrix by composite bodies, and forward dynamics through its factors.
+"""Mass matrix by composite bodies.
 
-Source   [J91] Jain, Unified formulation of dynamics for serial rigid multibody systems, §3, (24), (25), (28), (22); for trees.
+Source   [J91] Jain, Unified formulation of dynamics for serial rigid multibody systems, §3, (28); for trees.
 Frames   every quantity of body k is expressed in the frame of body k, at its joint.
-Cost     O(n^2) for the matrix, O(n^3) for its factors; branches of a tree do not meet, and their zeros cost nothing.
+Cost     O(n^2); branches of a tree do not meet, and their zeros cost nothing.
 
     paper    here  meaning
     phi      X     shift between parent and body
     H*       S     joint matrix
     R        R     composite inertia: of the body and all that it carries, as if welded
     X(k)     F     force that a unit joint acceleration needs
-    C        C     bias force
 """
 
 from __future__ import annotations
 
 import numpy as np
 
+from catena.formulations.inertias import composite_inertias
 from catena.formulations.kinematics import placements
-from catena.formulations.newton_euler import bias_force
-from catena.spatial import Factor, symmetric
+from catena.spatial import symmetric
 
 
 def mass_matrix(tree, q):
     """Return the mass matrix, nv x nv."""
     X, S = placements(tree, q)
-    R = [*tree.M, np.zeros((6, 6))]
+    R = composite_inertias(tree, X)
     mass = np.zeros((tree.nv, tree.nv)).astype(object)
-
-    # inward: composite inertias
-    for k in tree.inward():
-        p = tree.parent[k]
-        R[p] = R[p] + X[k].inertia(R[k])
 
     # inward from every body: a column of the matrix, down to the ground
     for k in range(tree.n):
@@ -43,13 +37,3 @@ def mass_matrix(tree, q):
             F = X[j].forces(F)
         mass[at, at] = symmetric(mass[at, at]) + np.diag(tree.armature[at])
     return mass
-
-
-def forward_dynamics(tree, q, v, tau, wrenches=None):
-    """Return vdot of the tree under the joint forces tau: solve M vdot = tau - C.
-
-    `wrenches` act on the bodies: one (moment, force) for each body in its frame, at its origin, or None; last the ground's.
-    """
-    mass = mass_matrix(tree, q)
-    C = bias_force(tree, q, v, wrenches)
-    return Factor(mass, tree.mark).solve(tau - C)

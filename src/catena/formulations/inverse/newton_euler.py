@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from catena.formulations.kinematics import bias_wrench, rest_acceleration, velocities
+from catena.formulations.kinematics import bias_wrench, placements, rest_acceleration, velocities
 
 
 def inverse_dynamics(tree, q, v, vdot, wrenches=None):
@@ -52,14 +52,24 @@ def bias_force(tree, q, v, wrenches=None):
 
 def momenta(tree, q, v):
     """Return the canonical momenta p = M v. [NLT03] (19), (26), (34)."""
-    X, S, V, _ = velocities(tree, q, v)
-    h = [np.zeros(6) for _ in V]
-    p = tree.vector()
+    return at_rest(tree, *placements(tree, q), v)
 
-    # inward: the momentum of all that a joint carries
+
+def at_rest(tree, X, S, vdot):
+    """Return the joint forces of the accelerations vdot at rest and without gravity: the mass matrix times vdot."""
+    A, f = tree.columns(2)
+    tau = tree.vector()
+
+    # outward: accelerations, and the force that each body needs by itself
+    A[-1] = np.zeros(6)
+    for k in tree.outward():
+        A[k] = X[k].motion(A[tree.parent[k]]) + S[k] @ vdot[tree.v_slices[k]]
+        f[k] = tree.M[k] @ A[k]
+
+    # inward: forces across the joints
+    f[-1] = np.zeros(6)
     for k in tree.inward():
-        at, parent = tree.v_slices[k], tree.parent[k]
-        h[k] = h[k] + tree.M[k] @ V[k]
-        p[at] = S[k].T @ h[k] + tree.armature[at] * v[at]
-        h[parent] = h[parent] + X[k].force(h[k])
-    return p
+        at, p = tree.v_slices[k], tree.parent[k]
+        tau[at] = S[k].T @ f[k] + tree.armature[at] * vdot[at]
+        f[p] = f[p] + X[k].force(f[k])
+    return tau

@@ -21,8 +21,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from catena.formulations.inertias import across_joint
 from catena.formulations.kinematics import bias_wrench, rest_acceleration, velocities
-from catena.spatial import Factor, gain, minus_product
 
 
 def forward_dynamics(tree, q, v, tau, wrenches=None):
@@ -39,14 +39,10 @@ def forward_dynamics(tree, q, v, tau, wrenches=None):
     # inward: what each parent feels of the body through its joint
     for k in tree.inward():
         at, p = tree.v_slices[k], tree.parent[k]
-        U = P[k] @ S[k]
-        D = S[k].T @ U + np.diag(tree.armature[at])
-        factor = Factor(D)
-        G[k] = gain(U, D, factor)
+        D, G[k], P_plus = across_joint(tree, k, P[k], S[k])
         z[k] = z[k] + bias_wrench(tree, k, V[k], wrenches)
         e = tau[at] - S[k].T @ z[k]
-        nu[k] = factor.solve(e)
-        P_plus = minus_product(P[k], G[k], U)
+        nu[k] = D.solve(e)
         z_plus = z[k] + P_plus @ a[k] + G[k] @ e
         P[p] = P[p] + X[k].inertia(P_plus)
         z[p] = z[p] + X[k].force(z_plus)

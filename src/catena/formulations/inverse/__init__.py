@@ -1,0 +1,1 @@
+"""Inverse dynamics: joint forces from accelerations. Both ways are O(n)."""

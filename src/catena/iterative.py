@@ -1,0 +1,121 @@
+"""Forward dynamics by conjugate gradients: SciPy's iteration on compiled products with the mass matrix."""
+
+from __future__ import annotations
+
+import warnings
+from collections import Counter
+from typing import Any
+
+import numpy as np
+
+from catena.errors import ConvergenceWarning
+from catena.formulations.quadratic.conjugate_gradient import TOLERANCE
+from catena.native import Kernel
+
+_Stages = tuple[Kernel, Kernel]  # q -> what depends on q alone; that and a vector -> a vector
+
+
+class IterativeKernel:
+    """A function of arrays that is solved by iteration, state by state; called like a `Kernel`, and described like one.
+
+    `tolerance` is the residual |M vdot - (tau - C)| at which a state counts as solved, as a part of |tau - C|; set it to what is needed.
+    After a call `iterations` and `residual` have a number for every state of the batch; states that did not reach the tolerance in ten
+    times as many iterations as coordinates raise a `ConvergenceWarning`.
+
+    >>> from catena.examples import chain
+    >>> m = chain(6)
+    >>> fd = ct.forward_dynamics(m, method="conjugate-gradient")
+    >>> vdot = fd(m.neutral(), np.zeros(6), np.ones(6))
+    >>> bool(fd.iterations <= 10 and fd.residual <= 1e-10)
+    True
+    """
+
+    def __init__(self, right: Kernel, product: _Stages, precondition: _Stages | None = None) -> None:
+        self.name, self.method, self.references = right.name, right.method, right.references
+        self.inputs, self.outputs, self.signature = right.inputs, right.outputs, right.signature
+        self.tolerance = TOLERANCE
+        self.iterations: np.ndarray = np.zeros((), dtype=int)
+        self.residual: np.ndarray = np.zeros(())
+        self._right, self._product, self._precondition = right, product, precondition
+        self._parts = (right, *product, *(precondition or ()))
+
+    def __call__(self, *arrays: Any, out: Any = None, **named: Any) -> Any:
+        """Return vdot for arrays given in the order of `inputs`, or by name; `out=` takes the array to write to."""
+        right = self._right(*arrays, **named)
+        batch, n = right.shape[:-1], right.shape[-1]
+        given = dict(zip((port.name for port in self.inputs), arrays, strict=False)) | named
+        q = np.asarray(given["q"], dtype=float)
+        positions = np.broadcast_to(q, (*batch, q.shape[-1]))
+        vdot, self.iterations, self.residual = np.empty_like(right), np.zeros(batch, dtype=int), np.zeros(batch)
+        for state in np.ndindex(batch):
+            vdot[state], self.iterations[state], self.residual[state] = self._solve(positions[state], right[state])
+        self._warn(np.isfinite(right).all(axis=-1) & ~(self.residual <= self.tolerance), 10 * n)
+        if out is None:
+            return vdot
+        np.copyto(out, vdot)
+        return out
+
+    def _warn(self, bad: np.ndarray, most: int) -> None:
+        """Warn of the states that did not converge."""
+        if not np.any(bad):
+            return
+        worst = np.unravel_index(np.argmax(np.where(bad, self.residual, 0.0)), bad.shape)
+        warnings.warn(
+            f"{self.name} by {self.method}: {np.count_nonzero(bad)} of {bad.size} states did not reach the tolerance {self.tolerance:g} in "
+            f"{most} iterations; the worst, {tuple(map(int, worst))}, has a residual of {self.residual[worst]:.1e}. Raise `tolerance`, or "
+            "take a method that does not iterate",
+            ConvergenceWarning,
+            stacklevel=3,
+        )
+
+    def _solve(self, q: np.ndarray, right: np.ndarray) -> tuple[np.ndarray, int, float]:
+        """Return the solution at one state, the number of iterations and the residual."""
+        from scipy.sparse.linalg import cg
+
+        size = float(np.linalg.norm(right))
+        if size == 0.0 or not np.isfinite(size):
+            return right / 1.0, 0, 0.0 if size == 0.0 else np.nan
+        product, precondition = (self._at(stages, q, right.size) for stages in (self._product, self._precondition))
+        count = Counter()
+        vdot, _ = cg(
+            product, right, rtol=self.tolerance, atol=0.0, maxiter=10 * right.size, M=precondition, callback=lambda _: count.update("i")
+        )
+        return vdot, count["i"], float(np.linalg.norm(product @ vdot - right)) / size
+
+    @staticmethod
+    def _at(stages: _Stages | None, q: np.ndarray, n: int) -> Any:
+        """Return the linear operator of two stages at a configuration."""
+        from scipy.sparse.linalg import LinearOperator
+
+        if stages is None:
+            return None
+        held = stages[0](q)
+        return LinearOperator((n, n), matvec=lambda x: stages[1](held, x), dtype=float)  # type: ignore[call-arg]
+
+    @property
+    def operations(self) -> dict[str, int]:
+        """Number of operations by kind of one iteration: a product, and the preconditioner where there is one."""
+        total: Counter[str] = Counter()
+        for stages in (self._product, self._precondition):
+            total.update(stages[1].operations if stages else {})
+        return dict(sorted(total.items()))
+
+    @property
+    def seconds(self) -> dict[str, float]:
+        """Time to trace, optimise and compile all parts [s]."""
+        total: Counter[str] = Counter()
+        for part in self._parts:
+            total.update(part.seconds)  # type: ignore[arg-type]
+        return dict(total)
+
+    @property
+    def llvm(self) -> str:
+        """The code of a product with the mass matrix, before it is optimised."""
+        return self._product[1].llvm
+
+    def cite(self) -> str:
+        """Return the sources of the method, one a line."""
+        return "\n".join(self.references)
+
+    def __repr__(self) -> str:
+        return f"<IterativeKernel {self.name} by {self.method}: {self.signature}; {sum(self.operations.values())} operations an iteration>"

@@ -1,0 +1,105 @@
+"""Which method solves what: names and models in, functions out; and the choice of `method="auto"`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from catena.errors import MethodError
+from catena.formulations import AUTO, METHODS
+from catena.graph import Trace
+from catena.model import Model, Tree
+from catena.native.kernel import MERGE
+from catena.references import REFERENCES
+
+#: Methods that go through the mass matrix or its factors can be the cheapest up to this mean depth of a coordinate, the number of
+#: coordinates between it and the ground. Measured on chains, where the articulated-body method is the fastest from 7 bodies on, a mean
+#: depth of 4; the operations say which is the fastest below.
+DEPTH = 4.0
+
+
+class Solution(NamedTuple):
+    """How a problem is solved: the method, in which words it was chosen, its function, and its references."""
+
+    name: str
+    method: str
+    function: Callable[..., Any]
+    references: tuple[str, ...]
+
+
+def methods(problem: str | None = None) -> tuple[str, ...]:
+    """Return the names of the methods that solve a problem, or of all.
+
+    >>> ct.methods("inverse_dynamics")
+    ('newton-euler', 'composite-inverse')
+    """
+    problems = dict.fromkeys(known for method in METHODS.values() for known in method.solves)
+    if problem is not None and problem not in problems:
+        raise MethodError(f"'{problem}' is no problem that catena solves; choose from {', '.join(problems)}")
+    return tuple(name for name, method in METHODS.items() if problem is None or problem in method.solves)
+
+
+def fitting(problem: str, m: Model) -> tuple[str, ...]:
+    """Return the names of the methods that solve a problem of this model."""
+    tree = m.tree()
+    return tuple(name for name in methods(problem) if not METHODS[name].misses(tree))
+
+
+def solution(problem: str, method: str, m: Model, *, traced: bool = False) -> Solution:
+    """Return how a method solves a problem of a model, or say why it does not; `traced` refuses methods that iterate."""
+    if method == "auto":
+        name, why = automatic(problem, m)
+        return Solution(name, f"{name} (auto: {why})", METHODS[name].solves[problem], (REFERENCES[METHODS[name].reference],))
+    why = _misfit(problem, method, m, traced)
+    if why:
+        fit = [name for name in fitting(problem, m) if not (traced and METHODS[name].iterates)]
+        raise MethodError(f"{problem}: '{method}' {why}; choose from {', '.join(repr(name) for name in ('auto', *fit))}")
+    return Solution(method, method, METHODS[method].solves[problem], (REFERENCES[METHODS[method].reference],))
+
+
+def _misfit(problem: str, name: str, m: Model, traced: bool) -> str:
+    """Return why a method does not solve a problem of this model, or nothing."""
+    if not isinstance(name, str) or name not in METHODS:
+        return "is no method of catena"
+    method = METHODS[name]
+    if problem not in method.solves:
+        return f"solves {', '.join(method.solves)}"
+    if traced and method.iterates:
+        return "iterates until it converges, and cannot be part of a compiled run"
+    lack = method.misses(m.tree())
+    return f"does not fit model '{m.name}': {lack}" if lack else ""
+
+
+def automatic(problem: str, m: Model) -> tuple[str, str]:
+    """Return the method of least cost for a problem of this model, and why it is."""
+    usual = AUTO[problem]
+    others = [name for name in fitting(problem, m) if name != usual and not METHODS[name].iterates]
+    if problem != "forward_dynamics":
+        return usual, f"the fewest operations of {len(others) + 1} methods, for every model" if others else "the only method"
+    tree = m.tree()
+    depth = _mean_depth(tree)
+    if depth > DEPTH:
+        return usual, f"the fastest where coordinates have a mean depth above {DEPTH:g}, and here it is {depth:.1f}"
+    counts = {name: _operations(tree, METHODS[name].solves[problem]) for name in (usual, *others)}
+    merged = {name: count for name, (count, nodes) in counts.items() if name == usual or nodes <= MERGE}
+    best = min(merged, key=lambda name: merged[name])
+    rest = ", ".join(f"{name} {counts[name][0]:,}" for name in counts if name != best)
+    return best, f"{merged[best]:,} operations; {rest}"
+
+
+def _mean_depth(tree: Tree) -> float:
+    """Return how many coordinates there are on average from the ground to a coordinate, with it."""
+    entries, inboard = 0, [0] * (tree.n + 1)
+    for k, at in enumerate(tree.v_slices):
+        own, before = at.stop - at.start, inboard[tree.parent[k]]
+        entries += own * before + own * (own + 1) // 2
+        inboard[k] = before + own
+    return entries / max(1, tree.nv)
+
+
+def _operations(tree: Tree, function: Callable[..., Any]) -> tuple[int, int]:
+    """Return how many operations, and how many nodes of the graph, a function of (tree, q, v, tau) takes."""
+    trace = Trace("count")
+    q, v, tau = trace.input("q", (tree.nq,)), trace.input("v", (tree.nv,)), trace.input("tau", (tree.nv,))
+    graph = trace.graph(result=function(tree.marked(trace.mark), q, v, tau))
+    return sum(graph.operations.values()), len(graph.nodes)
