@@ -1,0 +1,115 @@
+"""The kernels behind the operators: compiled on first use, and shared by all operators of a tree.
+
+A product has two stages: the first takes the configuration, and what it holds serves the second for any number of vectors. Products with
+the factors of the mass matrix share their first stage.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Hashable
+from dataclasses import replace
+from typing import Any
+
+from catena.formulations import operational_space
+from catena.formulations import operators as formulas
+from catena.formulations.inverse.newton_euler import momenta
+from catena.graph import Graph, Trace
+from catena.graph.stages import split
+from catena.model import Tree
+from catena.native import Kernel, compile_graph
+from catena.references import REFERENCES
+
+#: What was made for each tree, by its identity, until the tree is gone; nothing in it holds the tree.
+_MADE: dict[int, dict[Hashable, Any]] = {}
+
+
+def _mass(tree: Tree, q: Any, x: Any) -> dict[str, Any]:
+    """Return the product that does not need the factors of the mass matrix."""
+    return {"mass": momenta(tree, q, x)}
+
+
+def _factored(tree: Tree, q: Any, x: Any) -> dict[str, Any]:
+    """Return the products with the factors of the mass matrix."""
+    factors = formulas.factors(tree, q)
+    return {
+        "mass_inverse": formulas.mass_inverse(tree, factors, x),
+        "mass_sqrt": formulas.root(tree, factors, x),
+        "mass_sqrt_adjoint": formulas.root_transposed(tree, factors, x),
+        "mass_inverse_sqrt": formulas.root_inverse_transposed(tree, factors, x),
+        "mass_inverse_sqrt_adjoint": formulas.root_inverse(tree, factors, x),
+    }
+
+
+_FAMILIES: dict[str, Callable[..., dict[str, Any]]] = {"mass": _mass, "factored": _factored}
+
+
+def family(product: str) -> str:
+    """Return the name of the products that share a first stage with this one.
+
+    >>> family("mass"), family("mass_sqrt")
+    ('mass', 'factored')
+    """
+    return "mass" if product == "mass" else "factored"
+
+
+def stages(tree: Tree, family: str) -> tuple[Graph, Graph]:
+    """Return the graphs of both stages of a family, the second with an output for each product."""
+    return _made(tree, ("stages", family), lambda: split(_traced(tree, family, {"q": tree.nq, "x": tree.nv}, _FAMILIES[family]), ["q"]))
+
+
+def first_stage(tree: Tree, family: str) -> Kernel:
+    """Return the kernel q -> held of a family."""
+    return _made(tree, ("first", family), lambda: _compiled(stages(tree, family)[0]))
+
+
+def second_stage(tree: Tree, product: str) -> Kernel:
+    """Return the kernel (held, x) -> product."""
+    return _made(tree, ("second", product), lambda: _compiled(_only(stages(tree, family(product))[1], product)))
+
+
+def log_det_mass(tree: Tree) -> Kernel:
+    """Return the kernel q -> logarithm of the determinant of the mass matrix."""
+
+    def function(tree: Tree, q: Any) -> dict[str, Any]:
+        return {"log_det": formulas.log_det_mass(tree, formulas.factors(tree, q))}
+
+    return _made(tree, "log_det_mass", lambda: _compiled(_traced(tree, "log_det_mass", {"q": tree.nq}, function)))
+
+
+def operational_inverse(tree: Tree, body: str) -> Kernel:
+    """Return the kernel (q, point) -> inverse operational inertia of a point of a body."""
+
+    def function(tree: Tree, q: Any, point: Any) -> dict[str, Any]:
+        return {"inverse": operational_space.operational_inverse(tree, q, body, point)}
+
+    inputs = {"q": tree.nq, "point": 3}
+    return _made(tree, ("operational_inverse", body), lambda: _compiled(_traced(tree, "operational_inverse", inputs, function)))
+
+
+def _made(tree: Tree, key: Hashable, make: Callable[[], Any]) -> Any:
+    """Return what was made for a tree under a key, or make it now."""
+    if id(tree) not in _MADE:
+        _MADE[id(tree)] = {}
+        weakref.finalize(tree, _MADE.pop, id(tree), None)
+    made = _MADE[id(tree)]
+    if key not in made:
+        made[key] = make()
+    return made[key]
+
+
+def _traced(tree: Tree, name: str, inputs: dict[str, int], function: Callable[..., dict[str, Any]]) -> Graph:
+    """Return the graph of a function of the tree and of vectors with these names and sizes."""
+    trace = Trace(name)
+    arguments = [trace.input(key, (size,)) for key, size in inputs.items()]
+    return trace.graph(**function(tree.marked(trace.mark), *arguments))
+
+
+def _only(graph: Graph, output: str) -> Graph:
+    """Return the graph with one of its outputs, and what that needs."""
+    at = [port.name for port in graph.outputs].index(output)
+    return replace(graph, name=output, outputs=(graph.outputs[at],), results=(graph.results[at],)).drop_dead()
+
+
+def _compiled(graph: Graph) -> Kernel:
+    return compile_graph(graph, references=(REFERENCES["J91"],))
