@@ -129,6 +129,27 @@ def test_phi_and_psi_are_the_sums_of_nilpotent_shifts(moving: Any) -> None:
     assert shifts == {(p, k) for k, p in enumerate(parents) if p >= 0}
 
 
+@given(moving=mechanisms.moving_trees(options=False))
+def test_generalised_forces_of_bae_and_haug(moving: Any) -> None:
+    """(50)-(52), at rest: Q = phi^-1 f, H phi (M alpha - Q) = 0, and P alpha = f - z = Q + L, where L is what is passed on of f - z+."""
+    m, q, T, _ = moving
+    ops = ct.operators(m, q)
+    vdot = np.linalg.solve(mass_of(m, q), T)
+    alpha = ops.phi.T @ ops.H.T @ vdot
+    f = ops.phi @ ops.M @ alpha
+    Q = f - ops.E_phi @ f
+    size = np.abs(f).max()
+    assert relative(ops.phi @ Q, f) < TOLERANCE
+    assert relative(ops.H @ ops.phi @ Q, T, size) < TOLERANCE
+    assert relative(ops.H @ ops.phi @ (ops.M @ alpha), ops.H @ ops.phi @ Q, size) < TOLERANCE
+    z = ops.psi @ ops.K @ T
+    z_plus = z + ops.G @ (T - ops.H @ z)
+    L = ops.E_phi @ (f - z_plus)
+    scale = max(size, np.abs(z).max())
+    assert relative(ops.P @ alpha, f - z, scale) < TOLERANCE
+    assert relative(ops.P @ alpha, Q + L, scale) < TOLERANCE
+
+
 @given(moving=mechanisms.moving_trees())
 def test_composite_inertias(moving: Any) -> None:
     """Lemma 3.1 (26), (27), and the mass matrix of (28)."""

@@ -47,7 +47,7 @@ def _kernel(
     started = time.perf_counter()
     trace = Trace(name)
     arguments = [trace.input(i, shapes.get(i, (m.nv,))) for i in inputs]
-    results = function(tree.marked(trace.mark), *arguments)
+    results = function(tree.marked(trace.mark, trace.solve), *arguments)
     graph = trace.graph(**dict(zip(outputs, results if isinstance(results, tuple) else (results,), strict=True)))
 
     def eager(*arrays: Any) -> Any:

@@ -101,5 +101,5 @@ def _operations(tree: Tree, function: Callable[..., Any]) -> tuple[int, int]:
     """Return how many operations, and how many nodes of the graph, a function of (tree, q, v, tau) takes."""
     trace = Trace("count")
     q, v, tau = trace.input("q", (tree.nq,)), trace.input("v", (tree.nv,)), trace.input("tau", (tree.nv,))
-    graph = trace.graph(result=function(tree.marked(trace.mark), q, v, tau))
+    graph = trace.graph(result=function(tree.marked(trace.mark, trace.solve), q, v, tau))
     return sum(graph.operations.values()), len(graph.nodes)

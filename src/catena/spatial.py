@@ -19,7 +19,7 @@ import numpy as np
 
 Array = Any  # a NumPy array of floats or of traced scalars
 
-_TILE = 6  # rows and columns that a factorisation takes at a time; no joint has more coordinates
+_TILE = 6  # rows and columns that `lu_solve` takes at a time
 
 
 def cross(a: Array, b: Array) -> Array:
@@ -303,63 +303,30 @@ def symmetric(A: Array) -> Array:
 class Factor:
     """The factors L^T w^-1 L of a symmetric positive definite matrix, L unit lower triangular.
 
-    Rows are eliminated from the last to the first, so that the zeros between branches of a tree stay zeros. They are taken in tiles of a
-    few rows and columns; `mark` is called before each tile, where code may be cut: tiles of one shape are one piece of code.
+    Rows are eliminated from the last to the first, so that the zeros between branches of a tree stay zeros.
     """
 
-    def __init__(self, D: Array, mark: Callable[[], None] = lambda: None) -> None:
-        self._mark = mark
-        self._tiles = [range(start, min(start + _TILE, D.shape[0])) for start in range(0, D.shape[0], _TILE)]
+    def __init__(self, D: Array) -> None:
         self.L = L = np.array(D, dtype=object)
         self.w: list[Any] = [None] * D.shape[0]
-        for at, rows in reversed(list(enumerate(self._tiles))):
-            mark()
-            for k in reversed(rows):
-                self.w[k] = 1.0 / L[k, k]
-                scaled = {i: L[k, i] * self.w[k] for i in rows if i < k}
-                for i in scaled:
-                    for j in range(rows.start, i + 1):
-                        L[i, j] = L[i, j] - scaled[i] * L[k, j]
-                for i in scaled:
-                    L[k, i] = scaled[i]
-            raw = L.copy()
-            for columns in self._tiles[:at]:
-                mark()
-                for k in reversed(rows):
-                    for upper in range(rows.start, k):
-                        for i in columns:
-                            raw[upper, i] = raw[upper, i] - L[k, upper] * raw[k, i]
-                    for i in columns:
-                        L[k, i] = raw[k, i] * self.w[k]
-            for a, first in enumerate(self._tiles[:at]):
-                for second in self._tiles[: a + 1]:
-                    mark()
-                    for i in first:
-                        for j in second:
-                            if j <= i:
-                                for k in rows:
-                                    L[i, j] = L[i, j] - L[k, i] * raw[k, j]
+        for k in reversed(range(D.shape[0])):
+            self.w[k] = 1.0 / L[k, k]
+            scaled = [L[k, i] * self.w[k] for i in range(k)]
+            for i in range(k):
+                for j in range(i + 1):
+                    L[i, j] = L[i, j] - scaled[i] * L[k, j]
+            L[k, :k] = scaled
 
     def solve(self, x: Array) -> Array:
         """Return D^-1 x."""
         L, y = self.L, np.array(x, dtype=object)
-        for at, rows in reversed(list(enumerate(self._tiles))):
-            for columns in reversed(self._tiles[: at + 1]):
-                self._mark()
-                for k in reversed(rows):
-                    for i in columns:
-                        if i < k:
-                            y[i] = y[i] - L[k, i] * y[k]
-        for at, rows in enumerate(self._tiles):
-            self._mark()
-            for k in rows:
-                y[k] = y[k] * self.w[k]
-            for columns in self._tiles[: at + 1]:
-                self._mark()
-                for k in rows:
-                    for i in columns:
-                        if i < k:
-                            y[k] = y[k] - L[k, i] * y[i]
+        for k in reversed(range(len(y))):
+            for i in range(k):
+                y[i] = y[i] - L[k, i] * y[k]
+        for k in range(len(y)):
+            y[k] = y[k] * self.w[k]
+            for i in range(k):
+                y[k] = y[k] - L[k, i] * y[i]
         return _plain(y)
 
 

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from catena.errors import TraceError
+from catena.graph.elimination import Elimination, Entry
 
 #: What each operation counts as. Negations are free where they meet a sum or a product, so they count apart.
 kinds: dict[str, str] = {
@@ -52,7 +53,8 @@ class Port(NamedTuple):
 class Graph:
     """Operations in the order they are computed.
 
-    `nodes[i]` is `("const", value)`, `("input", k)` with k counting through all inputs, or `(op, operand, ...)` with operands below i.
+    `nodes[i]` is `("const", value)`, `("input", k)` with k counting through all inputs, or `(op, operand, ...)` with operands below i. An
+    operation is a name, or an `Elimination`, whose solution is read by nodes `(Entry(k), i)`.
     `results[j]` holds the node of every entry of output j. A region begins at every index in `marks`.
     """
 
@@ -86,28 +88,36 @@ class Graph:
     @staticmethod
     def _count(nodes: Sequence[tuple]) -> dict[str, int]:
         counts = Counter(kinds[node[0]] for node in nodes if node[0] in kinds)
+        for op, *_ in nodes:
+            if isinstance(op, Elimination):
+                counts.update(op.operations)
         return {kind: counts[kind] for kind in sorted(counts)}
 
     def check(self) -> Graph:
         """Return the graph itself, or raise where it is not well formed."""
         entries = sum(port.size for port in self.inputs)
-        truth: list[bool] = []  # which nodes are conditions
+        truth: list[bool | None] = []  # which nodes are conditions, None for solutions
         for i, (op, *operands) in enumerate(self.nodes):
             if op == "const":
                 good = len(operands) == 1 and isinstance(operands[0], float)
             elif op == "input":
                 good = len(operands) == 1 and 0 <= operands[0] < entries
+            elif isinstance(op, Elimination):
+                good = op.well_formed and len(operands) == op.size and all(0 <= j < i and truth[j] is False for j in operands)
+            elif isinstance(op, Entry):
+                good = len(operands) == 1 and 0 <= operands[0] < i and truth[operands[0]] is None
+                good = good and 0 <= op.unknown < len(self.nodes[operands[0]][0].parent)
             else:
                 good = len(operands) == _ARITY.get(op, -1) and all(0 <= j < i for j in operands)
                 wanted = (True, False, False) if op == "select" else (op in _LOGIC,) * len(operands)
                 good = good and all(truth[j] is want for j, want in zip(operands, wanted, strict=True))
             if not good:
                 raise TraceError(f"graph '{self.name}': node {i} {(op, *operands)} is not well formed")
-            truth.append(op in _LOGIC or op in _COMPARISONS)
+            truth.append(None if isinstance(op, Elimination) else op in _LOGIC or op in _COMPARISONS)
         if len(self.outputs) != len(self.results):
             raise TraceError(f"graph '{self.name}': {len(self.outputs)} outputs have {len(self.results)} results")
         for port, result in zip(self.outputs, self.results, strict=True):
-            if len(result) != port.size or not all(0 <= j < len(self.nodes) and not truth[j] for j in result):
+            if len(result) != port.size or not all(0 <= j < len(self.nodes) and truth[j] is False for j in result):
                 raise TraceError(f"graph '{self.name}': output '{port.name}' does not fit its shape {port.shape}")
         if not all(0 <= mark <= len(self.nodes) for mark in self.marks):
             raise TraceError(f"graph '{self.name}': the marks {self.marks} are not within its {len(self.nodes)} nodes")
@@ -154,6 +164,10 @@ class Graph:
                     values.append(operands[0])
                 elif op == "input":
                     values.append(columns[operands[0]])
+                elif isinstance(op, Elimination):
+                    values.append(op.solution([values[j] for j in operands]))
+                elif isinstance(op, Entry):
+                    values.append(values[operands[0]][..., op.unknown])
                 else:
                     values.append(_NUMPY[op](*[values[j] for j in operands]))
         outputs = []

@@ -9,8 +9,10 @@ Values that leave a block live in numbered slots; the first slots are the inputs
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import NamedTuple
 
+from catena.graph.elimination import Elimination, Entry
 from catena.graph.graph import Graph
 
 
@@ -26,13 +28,21 @@ class Block(NamedTuple):
     results: tuple[int, ...]
 
 
+#: The block that a call with an elimination runs, whatever the system: it reads the rows, and writes to the slots that it works in.
+ELIMINATE = Block(0, 0, (("eliminate",),), ())
+
+#: The block that puts a number into a slot.
+_NUMBER = Block(0, 1, (), (0,))
+
+
 class Call(NamedTuple):
-    """One run of a block: the slots it reads, its numbers, the slots it writes."""
+    """One run of a block: the slots it reads, its numbers, the slots it writes, and the elimination it does, if that is what it is for."""
 
     block: int
     reads: tuple[int, ...]
     numbers: tuple[float, ...]
     writes: tuple[int, ...]
+    elimination: Elimination | None = None
 
 
 class Program(NamedTuple):
@@ -45,12 +55,18 @@ class Program(NamedTuple):
 
 
 def partition(graph: Graph, merge: bool = False) -> Program:
-    """Return the program of a graph: a call per region, or a single block with its numbers in place if `merge`."""
+    """Return the program of a graph: a call per region, or a single block with its numbers in place if `merge`.
+
+    An elimination is a call of its own, between what comes before it and what comes after it.
+    """
     nodes = graph.nodes
-    regions = [range(len(nodes))] if merge else graph.regions
+    eliminations = {i for i, node in enumerate(nodes) if isinstance(node[0], Elimination)}
+    marks = () if merge else graph.marks
+    cuts = sorted({0, len(nodes), *marks, *eliminations, *[i + 1 for i in eliminations]})
+    regions = [range(a, b) for a, b in pairwise(cuts)]
     region_of = [r for r, region in enumerate(regions) for _ in region]
     results = [i for result in graph.results for i in result]
-    last = len(regions) - 1
+    last = max((r for r, region in enumerate(regions) if region.start not in eliminations), default=0)
 
     # who needs a node outside its own region: it gets a slot
     exported = [False] * len(nodes)
@@ -71,16 +87,31 @@ def partition(graph: Graph, merge: bool = False) -> Program:
     blocks: dict[Block, int] = {}
     calls: list[Call] = []
     for r, region in enumerate(regions):
+        if region.start in eliminations:
+            elimination, *operands = nodes[region.start]
+            for j in dict.fromkeys(operands):
+                if nodes[j][0] == "const" and j not in slot:  # it reads slots, whatever is in them
+                    calls.append(Call(blocks.setdefault(_NUMBER, len(blocks)), (), (nodes[j][1],), (slots,)))
+                    slot[j] = slots
+                    slots += 1
+            rows, room = tuple(slot[j] for j in operands), range(slots, slots + elimination.room)
+            calls.append(Call(blocks.setdefault(ELIMINATE, len(blocks)), rows, (1.0,), tuple(room), elimination))
+            slot[region.start] = slots
+            slots += elimination.room
+            continue
+        for i in region:
+            if isinstance(nodes[i][0], Entry):
+                slot[i] = slot[nodes[i][1]] + nodes[nodes[i][1]][0].starts[nodes[i][0].unknown]
         reads: dict[int, int] = {}
         numbers: dict[int, int] = {}
-        own = [i for i in region if nodes[i][0] not in ("const", "input")]
+        own = [i for i in region if nodes[i][0] not in ("const", "input") and not isinstance(nodes[i][0], Entry)]
         # numbers that are results themselves are written by the last block
         constants = [i for i in dict.fromkeys(results) if nodes[i][0] == "const"] if r == last else []
         for i in own:
             for j in nodes[i][1:]:
                 if nodes[j][0] == "const":
                     numbers.setdefault(j, len(numbers))
-                elif nodes[j][0] == "input" or region_of[j] != r:
+                elif nodes[j][0] == "input" or isinstance(nodes[j][0], Entry) or region_of[j] != r:
                     reads.setdefault(j, len(reads))
         for i in constants:
             numbers.setdefault(i, len(numbers))

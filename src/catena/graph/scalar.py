@@ -11,11 +11,13 @@ keeps the sign of the number, so that two bodies that differ only in their const
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any, NoReturn
 
 import numpy as np
 
 from catena.errors import TraceError
+from catena.graph.elimination import Elimination, Entry, preorder
 from catena.graph.graph import Graph, Port
 
 _NUMBERS = (int, float, np.floating, np.integer)
@@ -54,6 +56,26 @@ class Trace:
         if not self.marks or self.marks[-1] != len(self.nodes):
             self.marks.append(len(self.nodes))
 
+    def solve(self, A: Any, x: Any, parent: Sequence[int]) -> Any:
+        """Return A^-1 x of a symmetric positive definite matrix with the zeros of a tree, as one operation in a region of its own.
+
+        `parent[k]` < k is the parent of unknown k, -1 at a root. Only the entries A[k, j] at k and its ancestors j are read.
+        """
+        order = preorder(parent)
+        at = {k: i for i, k in enumerate(order)} | {-1: -1}
+        paths: dict[int, list[int]] = {-1: []}
+        operands: list[int] = []
+        for k in order:
+            paths[k] = [*paths[parent[k]], k]
+            operands += [self.index(x[k]), *[self.index(A[k, j]) for j in paths[k]]]
+        solution = np.empty(len(order), dtype=object)
+        if order:
+            self.mark()
+            system = self.node(Elimination(tuple(at[parent[k]] for k in order)), *operands).index
+            solution[order] = [self.node(Entry(i), system) for i in range(len(order))]
+            self.mark()
+        return solution
+
     def graph(self, **outputs: Any) -> Graph:
         """Return the graph of the named results, without what they do not need."""
         ports, results = [], []
@@ -72,7 +94,7 @@ class Trace:
             return x.index
         return self.node("const", _number(x)).index
 
-    def node(self, op: str, *operands: Any) -> Scalar:
+    def node(self, op: Any, *operands: Any) -> Scalar:
         """Return the Scalar of a node, the same one if the node exists."""
         key = (op, *operands)
         scalar = self._known.get(key)

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from catena.errors import ModelError
+from catena.graph import Elimination
 from catena.model.motions import Motion
-from catena.spatial import Array, Placement, Rigid
+from catena.spatial import Array, Factor, Placement, Rigid
+
+#: Systems whose solution takes up to this many operations are traced entry by entry. Measured on forward dynamics in batches of 2048, the
+#: loop over rows takes 1.20 of the time on a chain of 5 bodies, 1.05 on one of 12 (926 operations), 0.97 on 14, 0.88 on 20, 0.78 on 24.
+ENTRY_BY_ENTRY = 1000
 
 
 def _no_mark() -> None:
@@ -71,6 +76,7 @@ class Tree:
     forces: tuple[PlacedForce, ...]
     frames: dict[str, tuple[int, Rigid]]  # of every body the user named: moving body and the user's frame in it
     mark: Callable[[], None] = _no_mark
+    solver: Callable[[Array, Array, Sequence[int]], Array] | None = None  # how a trace solves a system with the zeros of a tree
 
     @property
     def n(self) -> int:
@@ -98,9 +104,28 @@ class Tree:
             yield k
             k = self.parent[k]
 
-    def marked(self, mark: Callable[[], None]) -> Tree:
-        """Return the tree with loops that call `mark` at each turn."""
-        return replace(self, mark=mark)
+    def marked(self, mark: Callable[[], None], solver: Callable[[Array, Array, Sequence[int]], Array] | None = None) -> Tree:
+        """Return the tree with loops that call `mark` at each turn, and systems that are solved by `solver(A, x, parents)`."""
+        return replace(self, mark=mark, solver=solver)
+
+    @property
+    def v_parent(self) -> tuple[int, ...]:
+        """For every velocity coordinate the one before it on the way to the ground, -1 where there is none."""
+        last = [-1] * (self.n + 1)  # the coordinate nearest to each body, inboard of it; last the ground's
+        parents: list[int] = []
+        for k in range(self.n):
+            last[k] = last[self.parent[k]]
+            for i in range(self.nv)[self.v_slices[k]]:
+                parents.append(last[k])
+                last[k] = i
+        return tuple(parents)
+
+    def solve(self, A: Array, x: Array) -> Array:
+        """Return A^-1 x of a symmetric positive definite matrix, nv x nv, with zeros between the branches of this tree."""
+        parents = self.v_parent
+        if self.solver is None or sum(Elimination(parents).operations.values()) <= ENTRY_BY_ENTRY:
+            return Factor(A).solve(x)
+        return self.solver(A, x, parents)
 
     def columns(self, count: int) -> list[list[Any]]:
         """Return lists with a place for every body and, last, for the ground."""

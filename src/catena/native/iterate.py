@@ -103,7 +103,7 @@ def reused(program: Program, inputs: int) -> Program:
     for slot, k in last.items():
         if slot >= inputs:
             ends[k].append(slot)
-    taken: list[bool] = []
+    taken = bytearray()
     calls = []
     for k, call in enumerate(program.calls):
         reads = tuple(place[slot] for slot in call.reads)
@@ -117,15 +117,13 @@ def reused(program: Program, inputs: int) -> Program:
     return program._replace(calls=tuple(calls), slots=inputs + len(taken), outputs=tuple(place[slot] for slot in program.outputs))
 
 
-def _gap(taken: list[bool], size: int) -> int:
-    """Return where the first so many places in a row are free; the list grows if need be."""
-    run = 0
-    for i, full in enumerate(taken):
-        run = 0 if full else run + 1
-        if run == size:
-            return i + 1 - size
-    taken += [False] * (size - run)
-    return len(taken) - size
+def _gap(taken: bytearray, size: int) -> int:
+    """Return where the first so many places in a row are free; their list grows if need be."""
+    first = taken.find(bytes(size))
+    if first < 0:
+        first = len(taken.rstrip(b"\0"))
+        taken += bytes(first + size - len(taken))
+    return first
 
 
 class Iteration:

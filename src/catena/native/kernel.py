@@ -10,7 +10,7 @@ from functools import cached_property
 from typing import Any, NoReturn
 
 from catena.errors import ArgumentError
-from catena.graph import Graph, Port, partition
+from catena.graph import ELIMINATE, Graph, Port, partition
 from catena.native import arguments, lower, machine, passes, tables, ufunc
 from catena.native.loop import loop
 
@@ -59,10 +59,11 @@ class Kernel:
         self.inputs: tuple[Port, ...] = graph.inputs
         self.outputs: tuple[Port, ...] = graph.outputs
         self.lanes = host.lanes
-        self.merged = len(graph.nodes) <= MERGE
-        program = partition(graph if self.merged else cut(graph), merge=self.merged)
-        if self.merged:
+        small = len(graph.nodes) <= MERGE
+        program = partition(graph if small else cut(graph), merge=small)
+        if small:
             program = passes.lift(program)
+        self.merged = small and ELIMINATE not in program.blocks
         program, angles = passes.hoist(program, sum(port.size for port in graph.inputs))
         self.program = program
         self.blocks, self.calls = len(program.blocks), len(program.calls)

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from catena.graph import Block, Program
+from catena.graph import ELIMINATE, Block, Program
+from catena.native.eliminate import eliminate
 from catena.native.functions import FLAGS, LIBRARY, lanewise, sincos
 from catena.native.layout import ALIGN, Data
 
@@ -201,7 +202,10 @@ def write(program: Program, driver: str, *, lanes: int, merged: bool) -> str:
     text += [sincos(lanes, Data.TRIGONOMETRY), lanewise(lanes, 1), lanewise(lanes, 2)]
     for i, block in enumerate(program.blocks):
         call = program.calls[0] if merged else None
-        text.append(_write_block(f"block{i}", block, lanes, call and call.reads, call and call.writes[0]))
+        if block == ELIMINATE:
+            text.append(eliminate(f"block{i}", lanes))
+        else:
+            text.append(_write_block(f"block{i}", block, lanes, call and call.reads, call and call.writes[0]))
     text.append(driver)
     # 1: what a call reads, which is nothing that it writes; 2: what never changes; 3: a branch that is hardly ever taken
     text.append('\n!0 = distinct !{!0}\n!1 = !{!4}\n!2 = !{}\n!3 = !{!"branch_weights", i32 1, i32 1000000}\n!4 = distinct !{!4, !0}\n')

@@ -12,8 +12,8 @@ def lift(program: Program) -> Program:
     """Return a program whose numbers in place have become numbers of its calls.
 
     >>> merged = Program((Block(1, 0, (("const", 2.0), ("mul", 0, 1)), (2,)),), (Call(0, (0,), (), (1,)),), 2, (1,))
-    >>> lift(merged).calls
-    (Call(block=0, reads=(0,), numbers=(2.0,), writes=(1,)),)
+    >>> lift(merged).calls[0].numbers
+    (2.0,)
     """
     blocks, numbers = [], []
     for block in program.blocks:
@@ -56,7 +56,7 @@ def hoist(program: Program, inputs: int) -> tuple[Program, tuple[Angle, ...]]:
         here = forms[call.block]
         forms[call.block] = {local: form for local, form in here.items() if call.reads[form[0]] < inputs}
     rebuilt = [_without(block, form) for block, form in zip(program.blocks, forms, strict=True)]
-    place = {old: new for new, old in enumerate(i for i, (block, _, _) in enumerate(rebuilt) if block.results)}
+    place = {old: new for new, old in enumerate(i for i, (block, _, _) in enumerate(rebuilt) if block.results or not forms[i])}
 
     angles: dict[Angle, int] = {}
     turned = []
@@ -70,6 +70,8 @@ def hoist(program: Program, inputs: int) -> tuple[Program, tuple[Angle, ...]]:
     calls = []
     for call, pair in zip(program.calls, turned, strict=True):
         _, reads, sources = rebuilt[call.block]
+        if not forms[call.block]:  # nothing is taken from it; an elimination has reads and writes that its block does not count
+            reads, sources = [(i, None) for i in range(len(call.reads))], [None] * len(call.writes)
         writes = []
         for old, source in zip(call.writes, sources, strict=True):
             if source is None:
@@ -80,7 +82,7 @@ def hoist(program: Program, inputs: int) -> tuple[Program, tuple[Angle, ...]]:
                 slot[old] = pair[source[0]] + source[1]
         if writes:
             places = tuple(slot[call.reads[local]] if shift is None else pair[local] + shift for local, shift in reads)
-            calls.append(Call(place[call.block], places, call.numbers, tuple(writes)))
+            calls.append(call._replace(block=place[call.block], reads=places, writes=tuple(writes)))
     blocks = tuple(rebuilt[i][0] for i in place)
     return Program(blocks, tuple(calls), slots, tuple(slot[i] for i in program.outputs)), tuple(angles)
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from catena.errors import CompileError
 from catena.graph import Graph, Program
+from catena.native.eliminate import structure
 from catena.native.functions import LIBRARY, NUMBERS
 from catena.native.layout import ALIGN, Data
 from catena.native.machine import Host
@@ -38,8 +39,11 @@ def tables(
     if scratch >= 2**32:
         raise CompileError(f"kernel '{graph.name}' needs {scratch >> 30} GiB of scratch memory, and can have 4; split the mechanism")
     # a call writes to slots that follow each other, so the first of them says it all
-    rows = [(*call.reads, call.writes[0]) for call in program.calls]
-    places = np.array([*chain.from_iterable(rows), 0], dtype=np.uint32) * np.uint32(size)
+    rows = [[slot * size for slot in (*call.reads, call.writes[0])] for call in program.calls]
+    for row, call in zip(rows, program.calls, strict=True):
+        if call.elimination is not None:
+            row[:0] = structure(call.elimination, size)
+    places = np.array([*chain.from_iterable(rows), 0], dtype=np.uint32)
     numbers = np.array([*chain.from_iterable(call.numbers for call in program.calls), 0.0])
     calls = np.zeros((len(rows) + 1, 3), dtype=np.uint64)
     calls[:-1, 0] = [addresses[call.block] for call in program.calls]

@@ -113,7 +113,7 @@ def _compiled(m: Model, integrator: Integrator, method: str, controls: Controls)
     started = time.perf_counter()
     system = System(m, integrator, method, controls, False, ())
     trace, bodies = Trace("rollout"), []
-    tree = m.tree().marked(lambda: bodies.append(len(trace.nodes)))
+    tree = m.tree().marked(lambda: bodies.append(len(trace.nodes)), trace.solve)
     state = Layout({"done": 1, "row": 1, "table": 1, "count": 1, "q": m.nq, "v": m.nv})
     constants = Layout(dict.fromkeys(("anchor", "step", "every", "steps", "since"), 1))
     layouts = (state, system.input.row, constants)

@@ -240,7 +240,7 @@ class System:
 
     def _trace(self, name: str) -> tuple[Trace, Tree]:
         trace = Trace(name)
-        return trace, self.model.tree().marked(trace.mark)
+        return trace, self.model.tree().marked(trace.mark, trace.solve)
 
     def _kernel(self, name: str, inputs: tuple[str, ...], function: Callable[..., dict[str, Any]]) -> Kernel:
         trace, tree = self._trace(name)

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from catena.formulations.inverse.newton_euler import bias_force
 from catena.formulations.mass.composite_body import mass_matrix
-from catena.spatial import Factor
 
 
 def forward_dynamics(tree, q, v, tau, wrenches=None):
@@ -24,4 +23,4 @@ def forward_dynamics(tree, q, v, tau, wrenches=None):
     """
     mass = mass_matrix(tree, q)
     C = bias_force(tree, q, v, wrenches)
-    return Factor(mass, tree.mark).solve(tau - C)
+    return tree.solve(mass, tau - C)
