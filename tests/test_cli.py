@@ -1,5 +1,6 @@
 """The command `catena` says what the library says, in plain text and in JSON, and fails with one line."""
 
+import dataclasses
 import json
 import os
 import re
@@ -12,8 +13,10 @@ import pytest
 from typer.testing import CliRunner
 
 import catena as ct
-from catena import cli
+from catena import cli, comparison
 from catena.examples import EXAMPLES
+from catena.formulations import METHODS
+from catena.references import REFERENCES
 from catena.simulation import settings
 from catena.spatial import rotation
 
@@ -427,6 +430,171 @@ def test_missing_package_is_named_before_the_run(package, tmp_path, monkeypatch)
     assert re.fullmatch(rf'error: .* needs {package}, which is not installed; pip install "catena\[\w+\]"\n', errors)
 
 
+# --- compare
+
+
+@pytest.fixture(scope="module")
+def measured():
+    """A comparison and a growth, measured once: times differ from run to run."""
+    return comparison.compare(EXAMPLES["arm"](), states=20, seconds=0.0), comparison.growth([2, 3, 4], seconds=0.0)
+
+
+@pytest.fixture
+def fixed(measured, monkeypatch):
+    """Let the command find what was measured already, and record what it asked for."""
+    asked = []
+    for name, value in zip(("compare", "growth"), measured, strict=True):
+        monkeypatch.setattr(comparison, name, lambda *given, name=name, value=value, **options: asked.append((name, *given)) or value)
+    return asked
+
+
+def number(text):
+    return float(text.replace(",", "").rstrip("*"))
+
+
+@pytest.mark.parametrize("columns", [None, 200])
+def test_compare_in_text_has_the_figures_of_json(columns, fixed, measured):
+    found, _ = measured
+    code, output, errors = run("compare", "arm", columns=columns)
+    assert (code, errors) == (0, "")
+    facts = json.loads(run("compare", "arm", "--json")[1])
+    assert [row["method"] for row in facts["rows"]] == [row.method for row in found.rows]
+    assert (facts["model"], facts["bodies"], facts["freedom"], facts["growth"], facts["files"]) == ("arm", 7, 7, None, {})
+    text = " ".join(output.split())
+    for problem, reference in comparison.REFERENCE.items():
+        rows = {}
+        for line in section(output, problem.replace("_", " ").capitalize() + ", 20 random states"):
+            shown = re.fullmatch(r"(\S+) +(O\(\S+\)) +(\S+) +(\S+) +(\S+) +(\S+) +(\S+)", line)
+            if shown:
+                rows[shown[1]] = shown.groups()[1:]
+        listed = [row for row in facts["rows"] if row["problem"] == problem]
+        assert len(rows) == len(listed)
+        for row in listed:
+            name = row["method"] if columns else row["method"].replace("block-diagonal", "")
+            order, differs, operations, single, batch, build = rows[name]
+            assert order == row["order"]
+            if row["method"] == reference:
+                assert differs == "reference"
+            else:
+                assert float(differs) == pytest.approx(row["disagreement"], rel=0.06)
+            for text_of, value in ((operations, row["operations"]), (single, row["single_us"]), (batch, row["batch_us"])):
+                assert number(text_of) == pytest.approx(value, rel=6e-3)
+            assert number(build) == pytest.approx(row["build_seconds"], abs=6e-3)
+            assert build.endswith("*") == row["cached"]
+            if row["iterations"] is not None:
+                told = f"{row['method']}, on 8 states: {row['iterations']:.1f} iterations on average, residual up to {row['residual']:.1e}"
+                assert told in text
+    for choice in facts["automatic"]:
+        assert f"auto takes {choice['method']}: {choice['why']}" in text
+    assert "armstrong does not fit: all joints must be spherical, and that of 'shoulder1' is not" in text
+    assert "\x1b" not in output
+    assert max(len(line.rstrip()) for line in output.splitlines()) <= (columns or 80)
+
+
+def test_compare_measures_what_the_library_measures(tmp_path):
+    EXAMPLES["double-pendulum"]().save(tmp_path / "m.toml")
+    code, output, errors = run("compare", str(tmp_path / "m.toml"), "--states", "5", "--seed", "3", "--json")
+    assert (code, errors) == (0, "")
+    facts = json.loads(output)
+    expected = comparison.compare(EXAMPLES["double-pendulum"](), states=5, seed=3, seconds=0.0)
+    assert facts["seed"] == 3
+    for row, again in zip(facts["rows"], expected.rows, strict=True):
+        for key in ("problem", "method", "order", "states", "disagreement", "operations", "iterations", "residual"):
+            assert row[key] == getattr(again, key), key
+
+
+def test_compare_notes_what_did_not_converge(measured, monkeypatch):
+    found, _ = measured
+    rows = tuple(dataclasses.replace(row, note="2 of 8 states stayed" if row.iterations else "", residual=np.nan) for row in found.rows)
+    monkeypatch.setattr(comparison, "compare", lambda *_, **__: dataclasses.replace(found, rows=rows))
+    assert "; 2 of 8 states stayed" in " ".join(run("compare", "arm")[1].split())
+    facts = json.loads(run("compare", "arm", "--json")[1], parse_constant=lambda name: pytest.fail(f"{name} is no JSON"))
+    assert {row["residual"] for row in facts["rows"]} == {None}
+
+
+def test_compare_draws_and_tells_the_growth(fixed, measured, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    _, grown = measured
+    code, output, errors = run("compare", "arm", "--plot", "growth.png", "--seed", "4")
+    assert (code, errors) == (0, "")
+    assert_is_picture(tmp_path / "growth.png")
+    assert ("growth", comparison.sizes(128), 4) in fixed
+    facts = json.loads(run("compare", "arm", "--plot", "growth.png", "--json")[1])
+    assert facts["files"] == {"plot": "growth.png"}
+    rows = {row.split()[0]: row.split()[1:] for row in section(output, "Growth of forward dynamics, chains of 2 to 4 bodies")[1:]}
+    for line, given in zip(facts["growth"]["lines"], grown.lines, strict=True):
+        assert line == json.loads(json.dumps(dataclasses.asdict(given)))
+        time, operations, *exact = rows[line["method"].replace("block-diagonal", "")]
+        assert (time, operations) == (f"n^{line['time_exponent']:.2f}", f"n^{line['operations_exponent']:.2f}")
+        coefficients = facts["growth"]["polynomials"].get(line["method"])
+        assert " ".join(exact) == ("" if coefficients is None else cli.compare.polynomial_text(tuple(coefficients)))
+    crossings = section(output, "Cheaper from how many bodies on")[1:]
+    assert len(crossings) == 3
+    assert len(facts["growth"]["crossings"]) == 6
+    for row, one in zip(crossings, grown.crossings, strict=False):
+        assert row.split()[:2] == [one.cheaper, one.than]
+        assert cli.compare.crossing_text(one) in row
+    assert output.rstrip().endswith("--plot  growth.png")
+
+
+def test_compare_measures_growth_without_a_picture(fixed, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    code, output, _ = run("compare", "arm", "--most", "24")
+    assert code == 0
+    assert ("growth", comparison.sizes(24), 0) in fixed
+    assert "Growth of forward dynamics" in output
+    assert list(tmp_path.iterdir()) == []
+    fixed.clear()
+    assert "Growth" not in run("compare", "arm")[1]
+    assert [name for name, *_ in fixed] == ["compare"]
+
+
+@pytest.mark.parametrize(
+    ("bodies", "between", "text"),
+    [(6.42, (6, 8), "6.4 (6 to 8)"), (None, (None, 2), "from 2, the least"), (None, (128, None), "not up to 128")],
+)
+def test_crossing_in_words(bodies, between, text):
+    assert cli.compare.crossing_text(comparison.Crossing("operations", "a", "b", bodies, between)) == text
+
+
+def test_compare_shows_on_a_terminal_what_it_does(measured, monkeypatch):
+    def slow(*_, report, **__):
+        report("building the [bold]kernels")
+        return measured[0]
+
+    monkeypatch.setattr(comparison, "compare", slow)
+    result = CliRunner().invoke(cli.app, ["compare", "arm", "--json"], env={**PLAIN, "FORCE_COLOR": "1", "COLUMNS": "120"})
+    assert "building the [bold]kernels" in result.stderr
+    assert json.loads(result.stdout)["model"] == "arm"
+
+
+def test_compare_without_matplotlib_is_refused_before_measuring(monkeypatch):
+    monkeypatch.setattr(cli.simulate.importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setattr(comparison, "compare", lambda *_, **__: pytest.fail("the measuring began"))
+    code, output, errors = run("compare", "arm", "--plot", "a.png")
+    assert (code, output) == (1, "")
+    assert errors == 'error: --plot a.png: this needs matplotlib, which is not installed; pip install "catena[plot]"\n'
+
+
+# --- cite
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_cite_prints_the_reference_of_a_method(method):
+    assert run("cite", method) == (0, REFERENCES[METHODS[method].reference] + "\n", "")
+
+
+def test_cite_prints_every_reference_once():
+    code, output, errors = run("cite")
+    assert (code, errors) == (0, "")
+    keys = list(dict.fromkeys(method.reference for method in METHODS.values()))
+    assert re.findall(r"^@\w+\{(\w+),$", output, re.M) == keys
+    named = [name for line in output.splitlines() if line.startswith("% ") for name in line[2:].split(", ")]
+    assert sorted(named) == sorted(METHODS)
+    for key in keys:
+        assert REFERENCES[key] in output
+
+
 # --- settings
 
 
@@ -498,9 +666,12 @@ def test_version():
 def test_help_has_examples(arguments):
     code, output, _ = run(*arguments)
     assert code == 0
-    for line in ("catena demo", "catena info humanoid", "catena info arm.toml --json", "catena simulate pendulum"):
+    for line in (
+        "catena demo", "catena info humanoid", "catena info arm.toml --json", "catena simulate pendulum", "catena compare arm",
+        "catena cite articulated-body",
+    ):  # fmt: skip
         assert line in output
-    for command in ("demo", "info", "simulate"):
+    for command in ("demo", "info", "simulate", "compare", "cite"):
         code, output, _ = run(command, "--help")
         assert code == 0
         assert "Example" in output
@@ -537,6 +708,13 @@ ERRORS = [
     (["simulate", "pendulum", "--plot", "run.gif"], "error: --plot run.gif: the file must end in .png or .svg or .pdf; "),
     (["simulate", "pendulum", "--save", "run.csv"], "error: --save run.csv: the file must end in .npz or .nc; "),
     (["simulate", "pendulum", "--csv", "none/run.csv"], "error: --csv none/run.csv: there is no folder 'none'; make it first"),
+    (["compare", "amr"], "error: 'amr' is neither a built-in example nor a file; examples are arm, pendulum, "),
+    (["compare", "empty.toml"], "error: model 'model' has no moving body"),
+    (["compare", "arm", "--plot", "growth.gif"], "error: --plot growth.gif: the file must end in .png or .svg or .pdf; "),
+    (["compare", "arm", "--plot", "growth"], "error: --plot growth: the file must end in .png or .svg or .pdf; "),
+    (["compare", "arm", "--plot", "none/growth.png"], "error: --plot none/growth.png: there is no folder 'none'; make it first"),
+    (["cite", "auto"], "error: 'auto' is no method but a choice among them; catena compare MODEL tells which it takes: give that name"),
+    (["cite", "magic"], "error: 'magic' is no method of catena; choose from newton-euler, "),
 ]
 
 
@@ -565,7 +743,10 @@ def test_debug_shows_the_traceback(arguments, folder):
     assert b"Traceback" in done.stderr
 
 
-@pytest.mark.parametrize("arguments", [["dmeo"], ["info", "--nope"], ["info", "arm", "more"], ["--nope"]])
+@pytest.mark.parametrize("arguments", [
+    ["dmeo"], ["info", "--nope"], ["info", "arm", "more"], ["--nope"], ["compare"], ["compare", "arm", "--states", "0"],
+    ["compare", "arm", "--most", "7"],
+])  # fmt: skip
 def test_wrong_usage_is_exit_code_2(arguments):
     code, output, errors = run(*arguments)
     assert (code, output) == (2, "")

@@ -81,6 +81,7 @@ def by_regions(graph: Graph) -> Kernel:
     """Return the kernel that a large graph would get."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(kernel, "MERGE", -1)
+        patch.setattr(kernel, "MERGE_SMALL", -1)
         return compiled(graph)
 
 

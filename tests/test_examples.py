@@ -38,7 +38,7 @@ def pendulum(text):
 
 
 def batch(text):
-    for method in ct.methods("forward_dynamics"):
+    for method in ("composite-body", "innovations", "articulated-body"):
         assert re.search(rf"^{method} +[\d,]+ operations a state$", text, re.M)
     assert text.endswith("10,000 states, largest relative difference below 1e-12: True\n")
 

@@ -30,12 +30,10 @@ def _no_disk(monkeypatch):
 
 def by_regions(graph: Graph) -> Kernel:
     """Return the kernel that a large graph would get."""
-    saved = kernel.MERGE
-    kernel.MERGE = -1
-    try:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(kernel, "MERGE", -1)
+        patch.setattr(kernel, "MERGE_SMALL", -1)
         return compile_graph(graph)
-    finally:
-        kernel.MERGE = saved
 
 
 def chain(length: int, seed: int = 0) -> Graph:

@@ -3,11 +3,13 @@
 import os
 import subprocess
 import sys
+from itertools import pairwise
 
 import numpy as np
 import pytest
 
 import catena as ct
+from catena.comparison import Comparison, Growth, Line, Row
 from catena.errors import MissingPackageError, TrajectoryFileError
 from catena.examples import EXAMPLES, chain
 from catena.simulation.trajectory import Occurrence, Trajectory
@@ -204,3 +206,82 @@ def test_strange_runs_are_drawn(tmp_path):
     for run in (still, broken):
         figure = run.plot(tmp_path / "run.svg")
         assert len(figure.axes[0].get_legend().get_texts()) == 1
+
+
+# --- growth
+
+
+def made_up_growth():
+    """Return a growth with a line of each order, two of them close to each other."""
+    n = (8, 16, 32, 64)
+    orders = {"cubic": 3.0, "square": 2.0, "square/again": 2.0, "$line_": 1.0}
+    lines = tuple(
+        Line(name, f"O(n^{power:.0f})", n, tuple(1e-3 * x**power for x in n), tuple(9.0 * x**power for x in n), power, power + 0.25)
+        for name, power in orders.items()
+    )
+    return Growth("chain", (), lines, (), {})
+
+
+def made_up_comparison():
+    rows = [("forward_dynamics", "cubic"), ("forward_dynamics", "unknown"), ("mass_matrix", "square")]
+    return Comparison("a _{model$", 3, 12, 0, tuple(Row(*names, "O(n)", 1, 0.0, 700.0, 5.0, 0.5, 0.1, False) for names in rows), (), ())
+
+
+def test_growth_is_drawn_line_by_line_under_name_and_exponent():
+    growth = made_up_growth()
+    time, operations = plots.plot_growth(growth).axes
+    for axes, quantity, more in ((time, "batch_us", 0.0), (operations, "operations", 0.25)):
+        assert (axes.get_xscale(), axes.get_yscale()) == ("log", "log")
+        assert axes.get_xlabel() == "number of bodies n"
+        drawn = axes.get_lines()
+        assert len({line.get_color() for line in drawn}) == len(drawn) == 4
+        for line, given in zip(drawn, growth.lines, strict=True):
+            np.testing.assert_array_equal(line.get_xydata(), np.stack([given.bodies, getattr(given, quantity)], axis=1))
+        texts = [text.get_text() for text in axes.texts]
+        assert [text.splitlines()[-1] for text in texts] == [
+            f"$n^{{{line.time_exponent + more:.2f}}}$, O(n{mark})" for line, mark in zip(growth.lines, ("³", "²", "²", "^1"), strict=True)
+        ]
+        assert [text.get_color() for text in axes.texts] == [line.get_color() for line in drawn]
+    assert [axes.get_ylabel() for axes in (time, operations)] == ["time per state [µs]", "operations per state"]
+
+
+def test_names_of_lines_do_not_overlap():
+    figure = plots.plot_growth(made_up_growth())
+    figure.draw_without_rendering()
+    for axes in figure.axes:
+        boxes = sorted((text.get_window_extent() for text in axes.texts), key=lambda box: box.y0)
+        for lower, upper in pairwise(boxes):
+            assert lower.y1 <= upper.y0 + 1.0  # pixels
+
+
+def test_model_beside_the_growth_is_marked_where_it_was_measured(tmp_path):
+    file = tmp_path / "growth.png"
+    beside = made_up_comparison()
+    time, operations = plots.plot_growth(made_up_growth(), file, beside=beside).axes
+    for axes, value in ((time, 0.5), (operations, 700.0)):
+        marks = [line.get_xydata().tolist() for line in axes.get_lines() if line.get_marker() == "D"]
+        assert marks == [[[12.0, value]], []]  # what has no line of its own is left out; the last is for the legend
+        assert [text.get_text() for text in axes.get_legend().get_texts()] == [r"a _{model\$, 12 degrees of freedom"]
+    from matplotlib.image import imread
+
+    picture = imread(file)
+    assert picture.std() > 0.05
+    assert os.listdir(tmp_path) == [file.name]
+
+
+def test_growth_that_cannot_be_drawn(monkeypatch):
+    with pytest.raises(TrajectoryFileError, match=r"is written as \.png, \.svg or \.pdf, not as '\.gif'"):
+        plots.plot_growth(made_up_growth(), "growth.gif")
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    with pytest.raises(MissingPackageError, match="plots need matplotlib"):
+        plots.plot_growth(made_up_growth())
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_heights_are_moved_apart_and_no_further(seed):
+    heights = np.random.default_rng(seed).uniform(0.0, 4.0, size=6)
+    placed = plots._apart(heights, 0.5)
+    assert (np.argsort(placed) == np.argsort(heights)).all()
+    assert np.diff(np.sort(placed)).min() >= 0.5 - 1e-9
+    np.testing.assert_allclose(plots._apart(placed, 0.5), placed, atol=1e-9)
+    assert placed.mean() == pytest.approx(heights.mean())

@@ -25,13 +25,18 @@ ALLOWED: dict[str, set[str]] = {
     "formulations": {"spatial", "numpy"},
     "graph": {"numpy", "errors"},
     "native": {"graph", "errors", "numpy", "llvmlite", "platformdirs"},
-    "kernels": {"model", "formulations", "graph", "native", "errors", "references", "numpy"},
+    "registry": {"model", "formulations", "graph", "native", "errors", "references"},
+    "iterative": {"formulations", "native", "errors", "numpy", "scipy"},
+    "kernels": {"model", "formulations", "graph", "native", "registry", "iterative", "errors", "references", "numpy"},
+    "spatial_operators": {"model", "formulations", "graph", "native", "errors", "references", "numpy", "scipy"},
     "examples": {"model", "numpy"},
+    "comparison": {"model", "formulations", "native", "registry", "iterative", "kernels", "examples", "errors", "numpy"},
     # view: `Trajectory.plot` calls it, inside the method; matplotlib: the type of what it returns
-    "simulation": {"model", "formulations", "graph", "native", "kernels", "spatial", "errors", "atomic", "view"}
+    "simulation": {"model", "formulations", "graph", "native", "registry", "kernels", "spatial", "errors", "atomic", "view"}
     | {"numpy", "scipy", "rich", "xarray", "matplotlib", "cloudpickle"},
-    "view": {"model", "simulation", "errors", "atomic", "numpy", "matplotlib"},
-    "catena": {"errors", "model", "graph", "kernels", "native", "simulation"},  # the package itself: what `import catena` offers
+    "view": {"model", "simulation", "comparison", "errors", "atomic", "numpy", "matplotlib"},
+    # the package itself: what `import catena` offers
+    "catena": {"errors", "model", "graph", "registry", "kernels", "native", "simulation", "spatial_operators"},
 }
 
 #: Rooms that may import everything, and that nothing may import.

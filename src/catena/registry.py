@@ -9,7 +9,6 @@ from catena.errors import MethodError
 from catena.formulations import AUTO, METHODS
 from catena.graph import Trace
 from catena.model import Model, Tree
-from catena.native.kernel import MERGE
 from catena.references import REFERENCES
 
 #: Methods that go through the mass matrix or its factors can be the cheapest up to this mean depth of a coordinate, the number of
@@ -81,10 +80,9 @@ def automatic(problem: str, m: Model) -> tuple[str, str]:
     if depth > DEPTH:
         return usual, f"the fastest where coordinates have a mean depth above {DEPTH:g}, and here it is {depth:.1f}"
     counts = {name: _operations(tree, METHODS[name].solves[problem]) for name in (usual, *others)}
-    merged = {name: count for name, (count, nodes) in counts.items() if name == usual or nodes <= MERGE}
-    best = min(merged, key=lambda name: merged[name])
-    rest = ", ".join(f"{name} {counts[name][0]:,}" for name in counts if name != best)
-    return best, f"{merged[best]:,} operations; {rest}"
+    best = min(counts, key=lambda name: counts[name])
+    rest = ", ".join(f"{name} {counts[name]:,}" for name in counts if name != best)
+    return best, f"{counts[best]:,} operations; {rest}"
 
 
 def _mean_depth(tree: Tree) -> float:
@@ -97,9 +95,9 @@ def _mean_depth(tree: Tree) -> float:
     return entries / max(1, tree.nv)
 
 
-def _operations(tree: Tree, function: Callable[..., Any]) -> tuple[int, int]:
-    """Return how many operations, and how many nodes of the graph, a function of (tree, q, v, tau) takes."""
+def _operations(tree: Tree, function: Callable[..., Any]) -> int:
+    """Return how many operations a function of (tree, q, v, tau) takes."""
     trace = Trace("count")
     q, v, tau = trace.input("q", (tree.nq,)), trace.input("v", (tree.nv,)), trace.input("tau", (tree.nv,))
     graph = trace.graph(result=function(tree.marked(trace.mark, trace.solve), q, v, tau))
-    return sum(graph.operations.values()), len(graph.nodes)
+    return sum(graph.operations.values())

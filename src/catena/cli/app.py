@@ -77,6 +77,8 @@ def main(
       catena info arm.toml --json the same for programs
       catena simulate pendulum    let a mechanism move for 10 s
       catena simulate arm.toml --until 5 --set wrist=30deg --plot arm.png --save arm.nc
+      catena compare arm          what all methods give and cost, side by side
+      catena cite articulated-body where a method comes from, as BibTeX
     """
     if ctx.invoked_subcommand is None:
         typer.echo(ctx.get_help())

@@ -68,7 +68,7 @@ def simulate(
     q0 = settings.position(m, set_ or (), None if random is None else m.random(random))
     v0 = settings.velocity(m, set_velocity or ())
     outputs = {"plot": plot, "save": save, "csv": csv}
-    _check_outputs(outputs)
+    check_outputs(outputs)
     trouble: SimulationError | None = None
     try:
         run = ct.simulate(
@@ -96,7 +96,7 @@ def simulate(
         raise typer.Exit(130)
 
 
-def _check_outputs(outputs: dict[str, Path | None]) -> None:
+def check_outputs(outputs: dict[str, Path | None]) -> None:
     """Refuse, before a run that may take long, what could not be written after it."""
     endings = {"plot": (".png", ".svg", ".pdf"), "save": (".npz", ".nc"), "csv": (".csv",)}
     for name, path in outputs.items():

@@ -32,9 +32,13 @@ class Method:
 
     solves: dict[str, Callable[..., Any]]
     reference: str
-    cost: str
+    cost: str | dict[str, str]  # of all problems, or by problem
     lacks: Callable[[Any], str] | None = None
     iterates: tuple[Callable[..., Any], ...] = ()
+
+    def order(self, problem: str) -> str:
+        """Return how the cost of a problem grows with the number of bodies."""
+        return self.cost if isinstance(self.cost, str) else self.cost[problem]
 
     @property
     def general(self) -> bool:
@@ -56,7 +60,9 @@ METHODS: dict[str, Method] = {
     "direct": Method({"mass_matrix": direct.mass_matrix}, "J91", "O(n^2)"),
     "symmetric": Method({"mass_matrix": symmetric.mass_matrix}, "J91", "O(n^2)"),
     "composite-body": Method(
-        {"mass_matrix": composite_mass.mass_matrix, "forward_dynamics": composite_body.forward_dynamics}, "J91", "O(n^2), O(n^3)"
+        {"mass_matrix": composite_mass.mass_matrix, "forward_dynamics": composite_body.forward_dynamics},
+        "J91",
+        {"mass_matrix": "O(n^2)", "forward_dynamics": "O(n^3)"},
     ),
     "conjugate-gradient": Method(
         {"forward_dynamics": conjugate_gradient.forward_dynamics}, "J91", "O(n^2)", iterates=(conjugate_gradient.product,)

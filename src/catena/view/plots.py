@@ -1,4 +1,4 @@
-"""Figures of trajectories: coordinates, energies and drift over time, with matplotlib.
+"""Figures with matplotlib: of trajectories, coordinates, energies and drift over time; and of the growth of cost.
 
 Figures are made without pyplot, so that they need no display and leave no state behind.
 """
@@ -21,9 +21,14 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+    from catena.comparison import Comparison, Growth
+
 #: Colours that people with any colour vision can tell apart (Okabe and Ito), without the yellow, which is faint on white.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000")
 STYLES = ("-", "--", ":", "-.")
+
+#: The same for lines whose names are written in their colour: dark ones first.
+LINES = tuple(COLOURS[i] for i in (0, 1, 2, 3, 6, 5, 4))
 
 #: Lines in one panel: up to FEW as they are, up to MANY in panels of PART, beyond that as one bundle.
 FEW, PART, MANY = 12, 9, 48
@@ -49,17 +54,13 @@ class Panel(NamedTuple):
 
 def plot(run: Trajectory, path: str | os.PathLike[str] | None = None, what: str | Sequence[str] = ("q", "v", "energy", "drift")) -> Figure:
     """Return a figure of a run; with a path, also write it to a .png, .svg or .pdf file."""
-    try:
-        from matplotlib.figure import Figure
-    except ImportError:
-        raise MissingPackageError('plots need matplotlib, which is not installed; pip install "catena[view]"') from None
     ending = None if path is None else _format(path)
     panels = [panel for quantity in _wanted(run, what) for panel in _panels(run, quantity)]
 
     columns = 1 if len(panels) <= 4 else 2
     rows = -(-len(panels) // columns)
     height = 2.4 if len(panels) > 1 else 3.6
-    figure = Figure(figsize=(8.0 if columns == 1 else 14.0, height * rows + 0.6), layout="constrained")
+    figure = _figure(8.0 if columns == 1 else 14.0, height * rows + 0.6)
     figure.suptitle(_headline(run), fontsize="medium")
     grid = figure.add_gridspec(rows, columns)
     first = None
@@ -82,9 +83,22 @@ def plot(run: Trajectory, path: str | os.PathLike[str] | None = None, what: str 
         first.set_xlim(run.t[0], run.t[-1])
     figure.align_ylabels()
     if path is not None:
-        with replacing(path, TrajectoryFileError) as stream:
-            figure.savefig(stream, format=ending, dpi=150)
+        _save(figure, path, ending)
     return figure
+
+
+def _figure(width: float, height: float) -> Figure:
+    """Return an empty figure of a size [in]."""
+    try:
+        from matplotlib.figure import Figure
+    except ImportError:
+        raise MissingPackageError('plots need matplotlib, which is not installed; pip install "catena[view]"') from None
+    return Figure(figsize=(width, height), layout="constrained")
+
+
+def _save(figure: Figure, path: Any, ending: str | None) -> None:
+    with replacing(path, TrajectoryFileError) as stream:
+        figure.savefig(stream, format=ending, dpi=150)
 
 
 def _format(path: Any) -> str:
@@ -247,3 +261,86 @@ def _label(name: str) -> str:
     """Return a name as matplotlib shows it as it stands: no mathematics, no hidden entries."""
     name = name.replace("$", r"\$").replace("\n", " ")
     return f" {name}" if name.startswith("_") else name
+
+
+def plot_growth(growth: Growth, path: str | os.PathLike[str] | None = None, beside: Comparison | None = None) -> Figure:
+    """Return a figure of the cost of forward dynamics over the number of bodies; with a path, also write it to a .png, .svg or .pdf file.
+
+    The lines carry the names of the methods, the measured exponents, and how the cost grows in the end. `beside` adds what was measured on
+    a model, at its number of degrees of freedom.
+    """
+    ending = None if path is None else _format(path)
+    figure = _figure(13.0, 5.0)
+    figure.suptitle(f"Forward dynamics: cost for one state of a {growth.family} of n bodies", fontsize="medium")
+    colours = {line.method: LINES[i % len(LINES)] for i, line in enumerate(growth.lines)}
+    panels = (
+        ("Time in a batch of states, on one core", "time per state [µs]", "batch_us", "time_exponent"),
+        ("Operations", "operations per state", "operations", "operations_exponent"),
+    )
+    for i, (title, label, quantity, power) in enumerate(panels):
+        axes = figure.add_subplot(1, 2, i + 1)
+        axes.set_xscale("log", base=2)
+        axes.set_yscale("log")
+        for line in growth.lines:
+            look = {"color": colours[line.method], "linewidth": 1.6, "marker": "o", "markersize": 3.5}
+            axes.plot(line.bodies, getattr(line, quantity), **look, label=_label(line.method))
+        if beside is not None:
+            _draw_beside(axes, beside, quantity, colours)
+        _name_ends(axes, growth, quantity, power, colours)
+        axes.set_xticks([2**k for k in range(1, 20) if 2**k <= growth.lines[0].bodies[-1]])
+        axes.xaxis.set_major_formatter("{x:.0f}")
+        axes.set_title(title, loc="left", fontsize="small", fontweight="bold")
+        axes.set_xlabel("number of bodies n", fontsize="small")
+        axes.set_ylabel(label, fontsize="small")
+        axes.tick_params(labelsize="small")
+        axes.grid(alpha=0.3, linewidth=0.6)
+        axes.spines[["top", "right"]].set_visible(False)
+    if path is not None:
+        _save(figure, path, ending)
+    return figure
+
+
+def _draw_beside(axes: Axes, beside: Comparison, quantity: str, colours: dict[str, str]) -> None:
+    """Draw what was measured on a model: a mark for each method that has a line."""
+    look = {"marker": "D", "markersize": 6.5, "linestyle": "", "markeredgecolor": "black", "markeredgewidth": 0.8, "zorder": 5}
+    for row in beside.rows:
+        if row.problem == "forward_dynamics" and row.method in colours:
+            axes.plot(beside.freedom, getattr(row, quantity), color=colours[row.method], **look)
+    (mark,) = axes.plot([], [], color="white", **look)
+    axes.legend([mark], [f"{_label(beside.model)}, {beside.freedom} degrees of freedom"], loc="upper left", fontsize="small", frameon=False)
+
+
+def _name_ends(axes: Axes, growth: Growth, quantity: str, power: str, colours: dict[str, str]) -> None:
+    """Write the name and the exponent of each line beside its end."""
+    low, high = np.log(axes.get_ylim())
+    axes.set_ylim(axes.get_ylim())  # holds it, so that the names stay where they are put
+    ends = np.log([getattr(line, quantity)[-1] for line in growth.lines])
+    for line, end, height in zip(growth.lines, ends, _apart(ends, (high - low) / 9), strict=True):
+        order = line.order.replace("^2", "²").replace("^3", "³")
+        text = f"{_label(line.method).replace('/', '/' + chr(10))}\n$n^{{{getattr(line, power):.2f}}}$, {order}"
+        look = {"color": colours[line.method], "fontsize": "small", "va": "center", "linespacing": 1.1}
+        link = {"arrowstyle": "-", "color": colours[line.method], "linewidth": 0.6, "shrinkA": 2.0, "relpos": (0.0, 0.5)}
+        point, place = (line.bodies[-1], np.exp(end)), (1.05, (height - low) / (high - low))
+        axes.annotate(text, point, place, textcoords="axes fraction", arrowprops=link, annotation_clip=False, **look)
+
+
+def _apart(heights: np.ndarray, gap: float) -> np.ndarray:
+    """Return heights near the given ones, none nearer than a gap to another.
+
+    >>> _apart(np.array([0.0, 0.1, 5.0]), 1.0).tolist()
+    [-0.45, 0.55, 5.0]
+    """
+    groups = [([i], float(heights[i])) for i in np.argsort(heights)]  # members, centre
+    at = 0
+    while at + 1 < len(groups):
+        (lower, a), (upper, b) = groups[at], groups[at + 1]
+        if b - a >= gap * (len(lower) + len(upper)) / 2 - 1e-12:
+            at += 1
+            continue
+        members = lower + upper
+        groups[at : at + 2] = [(members, float(np.mean(heights[members])))]
+        at = max(0, at - 1)
+    placed = np.empty(len(heights))
+    for members, centre in groups:
+        placed[members] = centre + gap * (np.arange(len(members)) - (len(members) - 1) / 2)
+    return placed

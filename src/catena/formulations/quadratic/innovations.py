@@ -28,7 +28,8 @@ def forward_dynamics(tree, q, v, tau, wrenches=None):
     """
     X, S = placements(tree, q)
     _, D, G = articulated_inertias(tree, X, S)
-    e = [(tau - bias_force(tree, q, v, wrenches))[at] for at in tree.v_slices]
+    right = tau - bias_force(tree, q, v, wrenches)
+    e = [right[at] for at in tree.v_slices]
     L = {}
     vdot = tree.vector()
 

@@ -1,0 +1,177 @@
+"""`catena compare`: all methods that apply to a model, side by side."""
+
+from __future__ import annotations
+
+import json as json_module
+import math
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+from catena import comparison
+from catena.cli.app import Debug, app
+from catena.cli.info import find
+from catena.cli.printing import new_console, new_table, print_rows, print_title
+from catena.cli.simulate import check_outputs
+from catena.comparison import Comparison, Crossing, Growth, Row
+
+#: Columns of a terminal from which on the longest name of a method goes on one line.
+WIDE = 92
+
+
+@app.command()
+def compare(
+    model: Annotated[str, typer.Argument(metavar="FILE|EXAMPLE", help="A model file (.toml) or a built-in example.")],
+    states: Annotated[int | None, typer.Option(min=1, help="Random states to compare results on; without it up to 1000.")] = None,
+    seed: Annotated[int, typer.Option(min=0, help="The seed of the random states.")] = 0,
+    plot: Annotated[Path | None, typer.Option(help="Draw how the cost grows with the number of bodies: .png, .svg or .pdf.")] = None,
+    most: Annotated[
+        int | None, typer.Option(metavar="BODIES", min=8, help="Measure that growth on chains up to this length; 128 with --plot.")
+    ] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    debug: Debug = False,
+) -> None:
+    """Compare the methods that solve the dynamics of a model: what they give, and what they cost.
+
+    Results are held against those of one method, relative to the largest entry of each state. Times are those of one core.
+
+    With --plot or --most, also measure how forward dynamics grows with the number of bodies, on chains of links.
+
+    \b
+    Examples:
+      catena compare arm
+      catena compare humanoid --states 5000 --json
+      catena compare arm --plot growth.png
+    """
+    m, _ = find(model)
+    check_outputs({"plot": plot})
+    with _progress() as report:
+        found = comparison.compare(m, states, seed, report=report)
+        grown = None
+        if plot is not None or most is not None:
+            grown = comparison.growth(comparison.sizes(most or 128), seed, report=report)
+    if plot is not None and grown is not None:
+        from catena.view import plots
+
+        plots.plot_growth(grown, plot, beside=found)
+    files = {} if plot is None else {"plot": str(plot)}
+    if json:
+        facts = {**asdict(found), "growth": grown and asdict(grown), "files": files}
+        typer.echo(json_module.dumps(_plain(facts), indent=2))
+        return
+    console = new_console()
+    _print_comparison(console, found)
+    if grown is not None:
+        print_growth(console, grown)
+    if files:
+        console.print()
+        print_rows(console, {f"--{name}": path for name, path in files.items()})
+
+
+@contextmanager
+def _progress() -> Iterator[Callable[[str], None]]:
+    """Yield a function that shows what is being done, on terminals only."""
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        yield lambda text: None
+        return
+    columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn())
+    with Progress(*columns, console=console, transient=True) as bar:
+        task = bar.add_task("")
+        yield lambda text: bar.update(task, description=text)
+
+
+def _plain(facts: Any) -> Any:
+    """Return facts in values that JSON can hold."""
+    if isinstance(facts, dict):
+        return {key: _plain(value) for key, value in facts.items()}
+    if isinstance(facts, (tuple, list)):
+        return [_plain(value) for value in facts]
+    return None if isinstance(facts, float) and not math.isfinite(facts) else facts
+
+
+def _print_comparison(console: Console, found: Comparison) -> None:
+    """Print a table for each problem, with the choice of `auto` and what else there is to say."""
+    bodies, degrees = "body" if found.bodies == 1 else "bodies", "degree" if found.freedom == 1 else "degrees"
+    print_title(console, f"{found.model}: {found.bodies:,} {bodies}, {found.freedom:,} {degrees} of freedom")
+    for choice in found.automatic:
+        rows = [row for row in found.rows if row.problem == choice.problem]
+        reference = comparison.REFERENCE[choice.problem]
+        title = choice.problem.replace("_", " ").capitalize()
+        print_title(console, f"\n{title}, {max(row.states for row in rows):,} random states")
+        table = new_table("method", "order", ">differs", ">operations", ">one state\n[us]", ">in a batch\n[us]", ">build\n[s]")
+        for row in rows:
+            differs = "reference" if row.method == reference else f"{row.disagreement:.1e}"
+            build = f"{row.build_seconds:.2f}{'*' if row.cached else ' '}"
+            costs = (_number(row.operations), _number(row.single_us), _number(row.batch_us))
+            table.add_row(_name(console, row.method), row.order, differs, *costs, build)
+        console.print(table)
+        console.print(f"auto takes {choice.method}: {choice.why}")
+        for row in rows:
+            if row.iterations is not None:
+                console.print(_iteration(row))
+        for lack in found.lacking:
+            if lack.problem == choice.problem:
+                console.print(f"{lack.method} does not fit: {lack.lacks}")
+    if any(row.cached for row in found.rows):
+        console.print("\n* with code from the cache")
+
+
+def _iteration(row: Row) -> str:
+    note = f"; {row.note}" if row.note else ""
+    return f"{row.method}, on {row.states} states: {row.iterations:.1f} iterations on average, residual up to {row.residual:.1e}{note}"
+
+
+def print_growth(console: Console, grown: Growth) -> None:
+    """Print how the costs grow, and where one method becomes cheaper than another."""
+    sizes = grown.lines[0].bodies
+    print_title(console, f"\nGrowth of forward dynamics, chains of {sizes[0]} to {sizes[-1]} bodies, in a batch")
+    counted = ", ".join(map(str, comparison.COUNTED[:2]))
+    table = new_table("method", ">time", ">operations", f"operations of n bodies, n = {counted}, ...")
+    for line in grown.lines:
+        exact = polynomial_text(grown.polynomials[line.method]) if line.method in grown.polynomials else ""
+        table.add_row(_name(console, line.method), f"n^{line.time_exponent:.2f}", f"n^{line.operations_exponent:.2f}", exact)
+    console.print(table)
+    print_title(console, "\nCheaper from how many bodies on, and between which sizes that is")
+    table = new_table("method", "than", "by time", "by operations")
+    for by_time in (crossing for crossing in grown.crossings if crossing.quantity == "batch_us"):
+        pair = (by_time.cheaper, by_time.than)
+        (by_operations,) = (c for c in grown.crossings if c.quantity == "operations" and (c.cheaper, c.than) == pair)
+        table.add_row(*pair, crossing_text(by_time), crossing_text(by_operations))
+    console.print(table)
+
+
+def crossing_text(crossing: Crossing) -> str:
+    """Return in words from how many bodies on a method is cheaper."""
+    below, above = crossing.between
+    if above is None:
+        return f"not up to {below}"
+    return f"from {above}, the least" if crossing.bodies is None else f"{crossing.bodies:.1f} ({below} to {above})"
+
+
+def polynomial_text(coefficients: tuple[float, ...]) -> str:
+    """Return a polynomial in n, the highest power first.
+
+    >>> polynomial_text((-442.0, 199.0 + 1 / 6, 9.5, 1 / 3))
+    '0.333 n^3 + 9.5 n^2 + 199 n - 442'
+    """
+    powers = ["", " n", *(f" n^{k}" for k in range(2, len(coefficients)))]
+    terms = [(c, f"{abs(c):.3g}{power}") for c, power in zip(coefficients, powers, strict=False) if c]
+    text = " ".join(f"{'-' if c < 0 else '+'} {term}" for c, term in reversed(terms))
+    return text.removeprefix("+ ")
+
+
+def _name(console: Console, method: str) -> str:
+    """Return the name of a method, on two lines where there is little room."""
+    return method if console.width >= WIDE else method.replace("/", "/\n  ")
+
+
+def _number(x: float) -> str:
+    """Return a number as people read it: whole from 100 on, with three digits below."""
+    return f"{x:,.0f}" if x >= 100 else f"{x:.3g}"

@@ -1,0 +1,259 @@
+"""The methods that fit a model, side by side: what they give, and what they cost.
+
+Times are the shortest of several runs in which the methods take turns; operations are those of the compiled graphs. A method that iterates
+is solved state by state in Python: it is measured on a handful of states, and its operations are those of an iteration times their mean
+number.
+"""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from catena import registry
+from catena.errors import ArgumentError, ConvergenceWarning
+from catena.formulations import METHODS
+from catena.iterative import IterativeKernel
+from catena.kernels import forward_dynamics, inverse_dynamics, mass_matrix
+from catena.model import Model
+from catena.native import Kernel
+
+#: The problems that are compared, and the method that the others are held against.
+REFERENCE = {"forward_dynamics": "articulated-body", "inverse_dynamics": "newton-euler", "mass_matrix": "composite-body"}
+
+#: States of a batch, at most and at least, and about the time that a run over it may take [s]: short runs meet less noise, and fewer states
+#: would leave vector lanes empty.
+BATCH, FEWEST, LONGEST = 4096, 32, 0.005
+
+#: States on which a method that iterates is measured.
+HANDFUL = 8
+
+_DOORS: dict[str, Callable[[Model, str], Any]] = {
+    "forward_dynamics": forward_dynamics,
+    "inverse_dynamics": inverse_dynamics,
+    "mass_matrix": mass_matrix,
+}
+Report = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Row:
+    """A method on a problem of a model.
+
+    `disagreement` is the largest difference from the reference method over `states` random states, relative to the largest entry of each
+    state's result; `order` is how the cost grows. Times are in microseconds for a state, in a call of its own and in a batch;
+    `build_seconds` is the time to trace and compile, or to find the code in the cache. Methods that iterate have the mean number of
+    `iterations` and the largest `residual`; `note` tells of states that did not converge.
+    """
+
+    problem: str
+    method: str
+    order: str
+    states: int
+    disagreement: float
+    operations: float
+    single_us: float
+    batch_us: float
+    build_seconds: float
+    cached: bool
+    iterations: float | None = None
+    residual: float | None = None
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The method that `method="auto"` takes for a problem, and why."""
+
+    problem: str
+    method: str
+    why: str
+
+
+@dataclass(frozen=True)
+class Lack:
+    """A method that does not fit a model, and what the model lacks."""
+
+    problem: str
+    method: str
+    lacks: str
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """The methods on the problems of a model."""
+
+    model: str
+    bodies: int
+    freedom: int
+    seed: int
+    rows: tuple[Row, ...]
+    automatic: tuple[Choice, ...]
+    lacking: tuple[Lack, ...]
+
+    def row(self, problem: str, method: str) -> Row:
+        """Return the row of a method."""
+        return next(row for row in self.rows if (row.problem, row.method) == (problem, method))
+
+
+def compare(
+    m: Model,
+    states: int | None = None,
+    seed: int = 0,
+    problems: Sequence[str] = tuple(REFERENCE),
+    seconds: float = 0.1,
+    report: Report = lambda text: None,
+) -> Comparison:
+    """Return what every method that fits a model gives and costs.
+
+    `states` is the number of random states on which results are compared, fewer for large models unless told; `seconds` is the time taken
+    to time a method, and `report` is called with what is being done.
+
+    >>> from catena.examples import pendulum
+    >>> found = compare(pendulum(), states=10, problems=["inverse_dynamics"], seconds=0.0)
+    >>> [(row.method, row.order, row.operations, row.disagreement < 1e-12) for row in found.rows]
+    [('newton-euler', 'O(n)', 5, True), ('composite-inverse', 'O(n)', 5, True)]
+    """
+    for problem in problems:
+        if problem not in REFERENCE:
+            raise ArgumentError(f"compare: '{problem}' is not compared; choose from {', '.join(REFERENCE)}")
+    tree = m.tree()
+    count = min(1000, max(HANDFUL, 200_000 // m.nv**2)) if states is None else states
+    if count < 1:
+        raise ArgumentError(f"compare: {count} states are too few; give at least 1")
+    sample = _sample(m, count, seed)
+    return Comparison(
+        m.name,
+        len(m.links),
+        m.nv,
+        seed,
+        tuple(row for problem in problems for row in _rows(m, problem, sample, seconds, report)),
+        tuple(Choice(problem, *registry.automatic(problem, m)) for problem in problems),
+        tuple(
+            Lack(problem, name, METHODS[name].misses(tree))
+            for problem in problems
+            for name in registry.methods(problem)
+            if METHODS[name].misses(tree)
+        ),
+    )
+
+
+def disagreement(expected: np.ndarray, found: np.ndarray) -> float:
+    """Return the largest difference between two batches of arrays, relative to the largest expected entry of each state.
+
+    >>> disagreement(np.array([[1.0, 2.0], [3.0, 4.0]]), np.array([[1.0, 2.0], [3.0, 4.5]]))
+    0.125
+    """
+    expected, found = (x.reshape(len(x), -1) for x in (expected, found))
+    difference, size = np.abs(found - expected).max(axis=1), np.abs(expected).max(axis=1)
+    return float(np.divide(difference, size, out=difference.copy(), where=size > 0.0).max())
+
+
+def _sample(m: Model, count: int, seed: int) -> dict[str, np.ndarray]:
+    """Return random inputs of kernels by their names."""
+    rng = np.random.default_rng(seed)
+    q, t = m.random(rng, size=count), rng.uniform(0.0, 10.0, size=count)
+    v, last = rng.normal(size=(2, count, m.nv))
+    return {"t": t, "q": q, "v": v, "tau": last, "vdot": last}
+
+
+def _rows(m: Model, problem: str, sample: dict[str, np.ndarray], seconds: float, report: Report) -> Iterator[Row]:
+    """Yield the rows of the methods that solve a problem of a model."""
+    kernels: dict[str, Kernel | IterativeKernel] = {}
+    build: dict[str, float] = {}
+    for name in registry.fitting(problem, m):
+        report(f"{problem} of '{m.name}', {m.nv} degrees of freedom: building {name}")
+        started = time.perf_counter()
+        kernels[name] = _DOORS[problem](m, name)
+        build[name] = time.perf_counter() - started
+    reference = kernels[REFERENCE[problem]]
+    arguments = [sample[port.name] for port in reference.inputs]
+    expected = reference(*arguments)
+
+    report(f"{problem} of '{m.name}', {m.nv} degrees of freedom: measuring")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)  # told in the notes
+        results = {name: kernel(*(x[: _most(kernel)] for x in arguments)) for name, kernel in kernels.items()}
+        iterated = {name: (kernel.iterations, kernel.residual) for name, kernel in kernels.items() if isinstance(kernel, IterativeKernel)}
+        single, batch = _times(kernels, arguments, seconds)
+    for name, kernel in kernels.items():
+        count, residual, note = None, None, ""
+        operations: float = sum(kernel.operations.values())
+        if isinstance(kernel, IterativeKernel):
+            iterations, residuals = iterated[name]
+            count, residual = float(iterations.mean()), float(residuals.max())
+            operations *= count
+            open_ = np.count_nonzero(~(residuals <= kernel.tolerance))
+            note = f"{open_} of {residuals.size} states did not reach the tolerance {kernel.tolerance:g}" if open_ else ""
+        found = results[name]
+        parts: tuple[Kernel, ...] = kernel._parts if isinstance(kernel, IterativeKernel) else (kernel,)
+        cached = all(part.cached for part in parts)
+        yield Row(
+            problem, name, METHODS[name].order(problem), len(found), disagreement(expected[: len(found)], found), operations,
+            1e6 * single[name], 1e6 * batch[name], build[name], cached, count, residual, note,
+        )  # fmt: skip
+
+
+def _most(kernel: Kernel | IterativeKernel) -> int | None:
+    """Return on how many states a kernel is tried at most."""
+    return HANDFUL if isinstance(kernel, IterativeKernel) else None
+
+
+def _times(
+    kernels: dict[str, Kernel | IterativeKernel], arguments: list[np.ndarray], seconds: float
+) -> tuple[dict[str, float], dict[str, float]]:
+    """Return the seconds that each kernel takes for a state, in a call of its own and in a batch."""
+    single, batch = {}, {}
+    one = [x[0] for x in arguments]
+    for iterates in (False, True):  # those that iterate take much longer, and would keep the others waiting
+        chosen = {name: kernel for name, kernel in kernels.items() if isinstance(kernel, IterativeKernel) == iterates}
+        states = {name: _batch(kernel, arguments) for name, kernel in chosen.items()}
+        calls = {name: 1 if iterates else max(1, min(1000, int(1e-3 / _fastest({"": _call(k, one)})[""]))) for name, k in chosen.items()}
+        alone = _fastest({name: _call(kernel, one, calls[name]) for name, kernel in chosen.items()}, seconds / 2)
+        together = _fastest({name: _call(kernel, states[name]) for name, kernel in chosen.items()}, seconds)
+        single |= {name: alone[name] / calls[name] for name in chosen}
+        batch |= {name: together[name] / len(states[name][0]) for name in chosen}
+    return single, batch
+
+
+def _batch(kernel: Kernel | IterativeKernel, arguments: list[np.ndarray]) -> list[np.ndarray]:
+    """Return as many states as a kernel does in a time that is short."""
+    if isinstance(kernel, IterativeKernel):
+        return [x[:HANDFUL] for x in arguments]
+    few = [_repeated(x, FEWEST) for x in arguments]
+    seconds = _fastest({"": _call(kernel, few)})[""]
+    return [_repeated(x, max(FEWEST, min(BATCH, int(LONGEST / seconds * FEWEST)))) for x in arguments]
+
+
+def _repeated(x: np.ndarray, count: int) -> np.ndarray:
+    """Return states one after the other, again and again."""
+    return np.resize(x, (count, *x.shape[1:]))
+
+
+def _call(kernel: Kernel | IterativeKernel, arguments: list[np.ndarray], times: int = 1) -> Callable[[], None]:
+    """Return a function that calls a kernel, into the array of an earlier result."""
+    out = kernel(*arguments)
+
+    def run() -> None:
+        for _ in range(times):
+            kernel(*arguments, out=out)
+
+    return run
+
+
+def _fastest(runs: dict[str, Callable[[], None]], seconds: float = 0.0, least: int = 2) -> dict[str, float]:
+    """Return the shortest time of each run [s]; they take turns for `seconds` each, so that all meet the same noise."""
+    best = dict.fromkeys(runs, float("inf"))
+    started, rounds = time.perf_counter(), 0
+    while rounds < least or time.perf_counter() - started < seconds * len(runs):
+        for name, run in runs.items():
+            begin = time.perf_counter()
+            run()
+            best[name] = min(best[name], time.perf_counter() - begin)
+        rounds += 1
+    return best

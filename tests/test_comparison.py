@@ -1,0 +1,219 @@
+"""Comparisons equal what the kernels and the registry say; growth equals the laws that it is read from."""
+
+from dataclasses import FrozenInstanceError
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+import catena as ct
+from catena import iterative, registry
+from catena.comparison import (
+    REFERENCE,
+    compare,
+    counted_polynomial,
+    crossing,
+    disagreement,
+    exponent,
+    growth,
+    polynomial,
+    sizes,
+)
+from catena.examples import EXAMPLES, chain
+from catena.formulations import METHODS
+
+
+def balls(count=3):
+    """A chain of spherical joints."""
+    m = ct.Model("balls")
+    for i in range(count):
+        m.add(f"b{i}", ct.box(0.5, 0.1, 0.2, mass=1.0), ct.Spherical(), parent=f"b{i - 1}" if i else "ground", at=(0.5 * bool(i), 0.0, 0.1))
+    return m
+
+
+MODELS = {**{name: EXAMPLES[name] for name in ("arm", "cart-pole", "top")}, "balls": balls}
+
+
+@pytest.fixture(scope="module")
+def found():
+    """The comparisons of some models, by name."""
+    return {name: compare(make(), states=40, seconds=0.0) for name, make in MODELS.items()}
+
+
+# --- comparison
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_rows_and_lacks_are_all_methods_of_the_registry(name, found):
+    m = MODELS[name]()
+    for problem in REFERENCE:
+        rows = [row.method for row in found[name].rows if row.problem == problem]
+        lacking = {lack.method: lack.lacks for lack in found[name].lacking if lack.problem == problem}
+        assert tuple(rows) == registry.fitting(problem, m)
+        assert {*rows, *lacking} == set(registry.methods(problem))
+        assert lacking == {method: METHODS[method].misses(m.tree()) for method in lacking}
+    assert (found[name].model, found[name].bodies, found[name].freedom) == (m.name, len(m.links), m.nv)
+
+
+def test_armstrong_fits_spherical_joints_and_no_hinges(found):
+    assert found["balls"].row("forward_dynamics", "armstrong").disagreement < 1e-12
+    assert [(lack.problem, lack.method) for lack in found["arm"].lacking] == [("forward_dynamics", "armstrong")]
+    assert found["arm"].lacking[0].lacks == "all joints must be spherical, and that of 'shoulder1' is not"
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_all_methods_agree_with_the_reference(name, found):
+    for row in found[name].rows:
+        assert row.disagreement < (1e-7 if METHODS[row.method].iterates else 1e-10), row
+        if row.method == REFERENCE[row.problem]:
+            assert row.disagreement == 0.0
+    others = [row for row in found["arm"].rows if row.method != REFERENCE[row.problem]]
+    assert all(row.disagreement > 0.0 for row in others)  # compared with another, not with itself
+
+
+@pytest.mark.parametrize("name", ["arm", "balls"])
+def test_operations_are_those_of_the_kernels(name, found):
+    m = MODELS[name]()
+    for row in found[name].rows:
+        once = sum(getattr(ct, row.problem)(m, row.method).operations.values())
+        if METHODS[row.method].iterates:
+            assert row.operations == pytest.approx(once * row.iterations)
+            assert 1.0 <= row.iterations <= 10 * m.nv
+            assert row.residual <= iterative.TOLERANCE
+            assert row.states == 8
+        else:
+            assert (row.operations, row.iterations, row.residual) == (once, None, None)
+            assert row.states == 40
+        assert row.note == ""
+        assert min(row.single_us, row.batch_us, row.build_seconds) > 0.0
+
+
+def test_choice_of_auto_is_that_of_the_registry(found):
+    for name, make in MODELS.items():
+        assert [(c.problem, c.method, c.why) for c in found[name].automatic] == [(p, *registry.automatic(p, make())) for p in REFERENCE]
+
+
+@pytest.mark.parametrize(("problem", "method"), [(problem, method) for problem in REFERENCE for method in registry.methods(problem)])
+def test_order_is_one_power(problem, method):
+    assert METHODS[method].order(problem) in ("O(n)", "O(n^2)", "O(n^3)")
+
+
+def test_same_seed_gives_the_same_states(found):
+    again, other = (compare(MODELS["arm"](), states=40, seed=seed, problems=["forward_dynamics"], seconds=0.0) for seed in (0, 1))
+    for row in again.rows:
+        assert row.disagreement == found["arm"].row("forward_dynamics", row.method).disagreement
+    assert any(row.disagreement != found["arm"].row("forward_dynamics", row.method).disagreement for row in other.rows)
+
+
+def test_forces_that_depend_on_time_are_compared():
+    m = EXAMPLES["double-pendulum"]()
+    m.add_force("push", lambda t, q, v: np.array([0.0, 0.0, np.sin(3.0 * t)]), body="lower")
+    assert m.time_dependent
+    rows = compare(m, states=20, seconds=0.0).rows
+    assert all(row.disagreement < 1e-8 for row in rows)
+    assert len(rows) == sum(len(registry.fitting(problem, m)) for problem in REFERENCE)
+
+
+def test_forces_in_python_are_refused():
+    m = EXAMPLES["double-pendulum"]()
+    m.add_force("push", ct.python(lambda t, q, v: np.zeros(3)), body="lower")
+    with pytest.raises(ct.ModelError, match=r"force 'push' is marked ct\.python"):
+        compare(m, states=2, seconds=0.0)
+
+
+def test_states_that_do_not_converge_are_noted_and_no_warning(monkeypatch):
+    monkeypatch.setattr(iterative, "TOLERANCE", 1e-30)
+    rows = compare(EXAMPLES["double-pendulum"](), states=3, problems=["forward_dynamics"], seconds=0.0).rows
+    notes = {row.method: row.note for row in rows}
+    assert notes["conjugate-gradient"] == "3 of 3 states did not reach the tolerance 1e-30"
+    assert notes["articulated-body"] == ""
+
+
+def test_comparisons_do_not_change(found):
+    with pytest.raises(FrozenInstanceError):
+        found["arm"].rows[0].operations = 0
+
+
+def test_disagreement_is_relative_to_each_state():
+    expected = np.array([[100.0, 1.0], [1.0, -2.0], [0.0, 0.0]])
+    assert disagreement(expected, expected) == 0.0
+    assert disagreement(expected, expected + [[1.0, 0.0], [0.0, 0.5], [0.0, 0.0]]) == 0.25
+    assert disagreement(expected, expected + [[0.0, 0.0], [0.0, 0.0], [0.0, 3.0]]) == 3.0  # nothing to be relative to
+    assert np.isnan(disagreement(expected, expected * np.nan))
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [({"problems": ["energy"]}, "'energy' is not compared; choose from forward_dynamics, "), ({"states": 0}, "0 states are too few")],
+)
+def test_comparisons_that_cannot_be(options, message):
+    with pytest.raises(ct.ArgumentError, match=message):
+        compare(EXAMPLES["pendulum"](), **options)
+
+
+# --- growth
+
+
+def test_exponent_of_a_power_law_is_its_power():
+    n = [8, 16, 32, 64, 128]
+    for power in (1.0, 2.0, 2.5, 3.0):
+        assert exponent(n, [0.37 * x**power for x in n]) == pytest.approx(power, rel=1e-13)
+    assert exponent(n, [5.0, 700.0, 32.0**2, 64.0**2, 128.0**2]) == pytest.approx(2.0, rel=1e-13)  # the lower half does not count
+    with pytest.raises(ct.ArgumentError, match="give at least 3"):
+        exponent([8, 16], [1.0, 2.0])
+
+
+def test_crossing_of_power_laws_is_where_they_meet():
+    n = [2, 3, 4, 6, 8, 12, 16]
+    linear, cubic = [100.0 * x for x in n], [4.0 * x**3 for x in n]
+    assert crossing(n, linear, cubic) == (pytest.approx(5.0), (4, 6))
+    assert crossing(n, cubic, linear) == (None, (16, None))  # cheaper at the smallest sizes, not in the end
+    assert crossing(n, [0.5 * x for x in linear[:3]], linear[:3]) == (None, (None, 2))
+    wavy = [0.1, 9.0, 0.1, 9.0, 0.1, 0.1, 0.1]
+    assert crossing(n, wavy, [1.0] * 7)[1] == (6, 8)  # the last time counts
+
+
+def test_polynomial_through_its_own_values_is_itself():
+    n = [9, 12, 15, 18, 21, 24]
+    cubic = (Fraction(-442), Fraction(1195, 6), Fraction(19, 2), Fraction(1, 3))
+    assert polynomial(n, [sum(c * x**k for k, c in enumerate(cubic)) for x in n]) == cubic
+    assert polynomial(n, [7] * 6) == (7,)
+    with pytest.raises(ct.ArgumentError, match="no polynomial of degree 4 or less"):
+        polynomial(n, [2**x for x in n])
+
+
+@pytest.mark.parametrize(("method", "degree"), [("articulated-body", 1), ("innovations", 2), ("composite-body", 3)])
+def test_counted_polynomial_has_the_degree_of_the_method_and_tells_the_counts(method, degree):
+    coefficients = counted_polynomial(method)
+    assert len(coefficients) == degree + 1
+    assert coefficients[-1] > 0
+    n = 48  # longer than any chain that was counted
+    counted = sum(ct.forward_dynamics(chain(n), method).operations.values())
+    assert sum(c * n**k for k, c in enumerate(coefficients)) == counted
+
+
+def test_growth_is_read_from_its_comparisons():
+    said = []
+    found = growth([2, 3, 4, 6], seconds=0.0, report=said.append)
+    assert [line.method for line in found.lines] == list(registry.fitting("forward_dynamics", chain(2)))
+    for line in found.lines:
+        rows = [one.row("forward_dynamics", line.method) for one in found.comparisons]
+        assert line.bodies == (2, 3, 4, 6) == tuple(one.bodies for one in found.comparisons)
+        assert (line.batch_us, line.operations) == (tuple(row.batch_us for row in rows), tuple(row.operations for row in rows))
+        assert line.time_exponent == exponent(line.bodies[1:], line.batch_us[1:])
+        assert line.operations_exponent == exponent(line.bodies[1:], line.operations[1:])
+        assert line.order == METHODS[line.method].order("forward_dynamics")
+    lines = {line.method: line for line in found.lines}
+    for one in found.crossings:
+        costs = (getattr(lines[name], one.quantity) for name in (one.cheaper, one.than))
+        assert (one.bodies, one.between) == crossing((2, 3, 4, 6), *costs)
+    assert {one.quantity for one in found.crossings} == {"batch_us", "operations"}
+    assert set(found.polynomials) == {"composite-body", "innovations", "articulated-body"}
+    assert "forward_dynamics of 'chain', 6 degrees of freedom: building innovations" in said
+
+
+def test_sizes_end_where_they_are_told():
+    assert sizes(8) == (2, 3, 4, 6, 8)
+    assert sizes(512) == (2, 3, 4, 6, 8, 12, 16, 24, 32, 64, 128, 256, 512)
+    with pytest.raises(ct.ArgumentError, match="give at least 8"):
+        sizes(7)
