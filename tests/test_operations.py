@@ -84,8 +84,8 @@ def test_blocks_of_a_chain_do_not_grow(problem: str, method: str, blocks: int) -
 
 
 def test_blocks_of_the_mass_matrix_do_not_grow() -> None:
-    counts = {len(partition(graph("mass_matrix", "composite-body", n)).blocks) for n in (7, 12, 20)}
-    assert counts == {15}
+    counts = {n: len(partition(graph("mass_matrix", "composite-body", n)).blocks) for n in (18, 24, 36)}
+    assert len(set(counts.values())) == 1, counts
 
 
 def test_zeros_between_branches_cost_nothing() -> None:

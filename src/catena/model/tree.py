@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,6 +17,10 @@ from catena.spatial import Array, Factor, Placement, Rigid
 #: Systems whose solution takes up to this many operations are traced entry by entry. Measured on forward dynamics in batches of 2048, the
 #: loop over rows takes 1.20 of the time on a chain of 5 bodies, 1.05 on one of 12 (926 operations), 0.97 on 14, 0.88 on 20, 0.78 on 24.
 ENTRY_BY_ENTRY = 1000
+
+#: Turns of the loop over a path that make a region. Measured on chains of 32 to 128 bodies, against one turn: 1.1 to 1.3 times as fast for
+#: the mass matrix, 1.3 to 2 times for its triangular factors.
+STRIDE = 6
 
 
 def _no_mark() -> None:
@@ -98,11 +103,21 @@ class Tree:
         self.mark()
 
     def path(self, k: int) -> Iterator[int]:
-        """Yield k, its parent, and so on to the last body before the ground. Each turn is a region of the trace."""
+        """Yield k, its parent, and so on to the last body before the ground. A few turns are a region of the trace."""
+        self.mark()
         while k >= 0:
-            self.mark()
             yield k
             k = self.parent[k]
+            if k >= 0 and self.depth[k] % STRIDE == STRIDE - 1:  # at the same bodies on all paths, so that they share regions
+                self.mark()
+
+    @cached_property
+    def depth(self) -> tuple[int, ...]:
+        """Number of bodies between each body and the ground."""
+        depth: list[int] = []
+        for parent in self.parent:
+            depth.append(0 if parent < 0 else depth[parent] + 1)
+        return tuple(depth)
 
     def marked(self, mark: Callable[[], None], solver: Callable[[Array, Array, Sequence[int]], Array] | None = None) -> Tree:
         """Return the tree with loops that call `mark` at each turn, and systems that are solved by `solver(A, x, parents)`."""
