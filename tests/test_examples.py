@@ -145,9 +145,9 @@ def test_picture_of_the_readme_is_what_its_script_draws(name, tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["drawn.png"]
     assert kept.stat().st_size < 200_000
     before, now = image(kept), image(tmp_path / "drawn.png")
-    assert before.shape == now.shape
+    assert np.abs(np.subtract(before.shape, now.shape)).max() <= 2  # versions of matplotlib round margins differently
     # fonts differ from machine to machine, curves do not: compare what is left of both in squares of 10 x 10
-    height, width = (10 * (n // 10) for n in before.shape[:2])
+    height, width = (10 * (min(n) // 10) for n in zip(before.shape[:2], now.shape[:2], strict=True))
     coarse = [x[:height, :width, :3].reshape(height // 10, 10, width // 10, 10, 3).mean(axis=(1, 3)) for x in (before, now)]
     assert np.abs(coarse[0] - coarse[1]).mean() < 0.03
 
