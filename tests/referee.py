@@ -18,6 +18,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.optimize import least_squares
 
 import catena as ct
 from catena.model import Joint
@@ -118,6 +119,23 @@ def joint_bias(joint: Joint, q: np.ndarray, v: np.ndarray) -> np.ndarray:
     if isinstance(joint, (ct.Spherical, ct.Free, ct.Fixed)):
         return np.zeros(6)
     return derivative(lambda t: joint_matrix(joint, q + t * v) @ v)
+
+
+def coordinates(joint: Joint, R: np.ndarray, p: np.ndarray) -> np.ndarray:
+    """Return the coordinates at which a joint has a pose, by least squares from many starts; those of a spherical joint do not matter."""
+    if isinstance(joint, (ct.Fixed, ct.Spherical)):
+        return joint.neutral()
+
+    def left(s: np.ndarray) -> np.ndarray:
+        turned, moved = joint_pose(joint, s)
+        return np.concatenate([(turned - R).ravel(), moved - p])
+
+    rng = np.random.default_rng(0)
+    for start in (np.zeros(joint.nq), *rng.normal(scale=6.0, size=(300, joint.nq))):
+        found = least_squares(left, start, xtol=1e-15, ftol=1e-15, gtol=1e-15)
+        if np.abs(found.fun).max() < 1e-7:
+            return found.x
+    raise AssertionError("the joint frames are not where the joint allows")
 
 
 def rotation_vector(R: np.ndarray) -> np.ndarray:
@@ -288,6 +306,81 @@ class Referee:
         wrenches, joint_force = self.loads(t, q, v, at)
         solution = np.linalg.solve(system, np.concatenate([f + wrenches, gamma, tau + joint_force + self.passive(q, v)]))
         return solution[2 * n :], solution[:n].reshape(-1, 6), solution[n : 2 * n].reshape(-1, 6)
+
+    def forward_with_loops(self, q: np.ndarray, v: np.ndarray, tau: np.ndarray, t: float = 0.0) -> np.ndarray:
+        """Return vdot of a mechanism with loops: closing joints have wrenches and rates of their own, like the others; by least squares."""
+        at = self.motion(q, v)
+        K, S, gamma = self.kinematics(q, v, at)
+        M, f = self.inertias(at)
+        closing = [self.closing(loop, at) for loop in self.m.loops]
+        Kc, gc = np.vstack([np.zeros((0, 6 * self.n)), *(c[0] for c in closing)]), np.concatenate([np.zeros(0), *(c[2] for c in closing)])
+        Sc = np.zeros((len(gc), sum(c[1].shape[1] for c in closing)))
+        row = column = 0
+        for rows, own, _ in closing:
+            Sc[row : row + len(rows), column : column + own.shape[1]] = own
+            row, column = row + len(rows), column + own.shape[1]
+        C = np.array([[dict(c.coefficients).get(name, 0.0) for name in self._plain_names()] for c in self.m.couplings]).reshape(-1, self.nv)
+        n, nv, w, s, c = 6 * self.n, self.nv, *Sc.shape, len(C)
+        zero = np.zeros
+        system = np.block([
+            [M, -K.T, zero((n, nv)), -Kc.T, zero((n, s)), zero((n, c))],
+            [K, zero((n, n)), -S, zero((n, w)), zero((n, s)), zero((n, c))],
+            [zero((nv, n)), S.T, np.diag(self.armature), zero((nv, w)), zero((nv, s)), -C.T],
+            [Kc, zero((w, n)), zero((w, nv)), zero((w, w)), -Sc, zero((w, c))],
+            [zero((s, n)), zero((s, n)), zero((s, nv)), Sc.T, zero((s, s)), zero((s, c))],
+            [zero((c, n)), zero((c, n)), C, zero((c, w)), zero((c, s)), zero((c, c))],
+        ])  # fmt: skip
+        wrenches, joint_force = self.loads(t, q, v, at)
+        right = np.concatenate([f + wrenches, gamma, tau + joint_force + self.passive(q, v), gc, np.zeros(s + c)])
+        solution = np.linalg.lstsq(system, right, rcond=1e-12)[0]
+        assert relative(system @ solution, right, scale=np.abs(right).max()) < 1e-8
+        return solution[2 * n : 2 * n + nv]
+
+    def _plain_names(self) -> list[str]:
+        """Return a name for every velocity coordinate: that of its position, where the two go together."""
+        names, at = [], 0
+        for link in self.links:
+            own = self.m.q_names[at : at + link.joint.nq]
+            names += own if link.joint.nq == link.joint.nv else [""] * link.joint.nv
+            at += link.joint.nq
+        return names
+
+    def closing(self, loop: Any, at: Motion) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return K, S and gamma of a closing joint: K A - S rates = gamma about the accelerations A of the bodies."""
+        (a, Ra, pa, va, Ta, da), (b, Rb, pb, vb, Tb, db) = (
+            self._frame(at, *end) for end in ((loop.a, loop.at_a), (loop.b, loop.at_b))
+        )
+        K = np.zeros((6, 6 * self.n + 6))  # the last six columns are the ground's
+        if isinstance(loop.joint, ct.Distance):
+            d, rate = pb - pa, vb - va
+            K[:, 6 * b : 6 * b + 6 or None] += Tb
+            K[:, 6 * a : 6 * a + 6 or None] -= Ta
+            along = np.concatenate([np.zeros(3), d])
+            return (along @ K)[None, :-6], np.zeros((1, 0)), np.array([-rate @ rate - d @ (db - da)])
+        joint = loop.joint
+        s = coordinates(joint, Ra.T @ Rb, Ra.T @ (pb - pa))
+        local = joint_matrix(joint, s)
+        omega_a, omega_b = at.omega[a], at.omega[b]
+        turned = np.kron(np.eye(2), Rb)
+        twist = turned.T @ np.concatenate([omega_b - omega_a, vb - va - np.cross(omega_a, pb - pa)])
+        rates = np.linalg.lstsq(local, twist, rcond=None)[0] if local.size else np.zeros(0)
+        assert np.abs(local @ rates - twist).max() < 1e-7 * (1.0 + np.abs(twist).max()), "the velocity opens the loop"
+        gamma = turned @ joint_bias(joint, s, rates)
+        gamma += np.concatenate([np.cross(omega_b, part) for part in (turned @ twist).reshape(2, 3)])
+        gamma[3:] += np.cross(omega_a, vb - va) - (db - da)
+        shift = np.block([[np.eye(3), np.zeros((3, 3))], [-hat(pb - pa), np.eye(3)]])
+        K[:, 6 * b : 6 * b + 6 or None] += Tb
+        K[:, 6 * a : 6 * a + 6 or None] -= shift @ Ta
+        return K[:, :-6], turned @ local, gamma
+
+    def _frame(self, at: Motion, body: str, pose: Any) -> tuple[int, np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        """Return a frame on a body: the body's index, rotation, origin and its velocity; its acceleration is T (A of the body) + drift."""
+        i = self.index.get(body, self.n)
+        k = i if i < self.n else -1
+        arm, omega = at.R[k] @ pose.p, at.omega[k]
+        T = np.block([[np.eye(3), np.zeros((3, 3))], [-hat(arm), np.eye(3)]])
+        drift = np.cross(omega, np.cross(omega, arm))
+        return i, at.R[k] @ pose.R, at.p[k] + arm, at.v[k] + np.cross(omega, arm), T, drift
 
     def jacobian(self, q: np.ndarray) -> np.ndarray:
         """Return the matrix from v to the twists of all bodies, (n, 6, nv)."""

@@ -164,7 +164,7 @@ def test_model_is_named_like_its_entry_and_described(name):
     assert (make.__doc__ or "").startswith("Return ")
 
 
-@pytest.mark.parametrize("name", EXAMPLES)
+@pytest.mark.parametrize("name", [name for name, make in EXAMPLES.items() if not make().has_loops])
 def test_inverse_dynamics_undoes_forward_dynamics(name):
     m = EXAMPLES[name]()
     rng = np.random.default_rng(1)

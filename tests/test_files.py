@@ -1,6 +1,7 @@
 """A model and its file say the same; a file that cannot be read says where and why."""
 
 import contextlib
+import copy
 import os
 import stat
 import warnings
@@ -17,6 +18,7 @@ from catena.examples import EXAMPLES, gallery
 from catena.model import files, toml_writer
 from catena.model.bodies import Geometry
 from catena.model.joints import JOINTS
+from catena.model.toml_reader import CLOSING_RECORDS
 
 GOOD = """\
 # two links
@@ -47,21 +49,37 @@ def assert_same(a, b):
     assert (a.name, a.gravity, a.friction_speed) == (b.name, b.gravity, b.friction_speed)
     assert [(link.name, link.parent) for link in a.links] == [(link.name, link.parent) for link in b.links]
     assert a.springs == b.springs
+    assert a.couplings == b.couplings
+    for ours, theirs in ((a.loops, b.loops), (a.connections, b.connections)):
+        assert [(x.name, x.a, x.b) for x in ours] == [(x.name, x.a, x.b) for x in theirs]
+        for one, two in zip(ours, theirs, strict=True):
+            assert_same_pose(one.at_a, two.at_a)
+            assert_same_pose(one.at_b, two.at_b)
+            assert_same_joint(one.joint, two.joint)
     for one, two in zip(a.links, b.links, strict=True):
-        np.testing.assert_array_equal(one.at.p, two.at.p)
-        np.testing.assert_allclose(one.at.R, two.at.R, rtol=0, atol=2e-15)
+        assert_same_pose(one.at, two.at)
+        assert_same_pose(one.outer, two.outer)
         assert (one.body.mass, one.body.com) == (two.body.mass, two.body.com)
         np.testing.assert_array_equal(one.body.inertia, two.body.inertia)
         assert [(g.kind, g.size, g.center) for g in one.body.geometry] == [(g.kind, g.size, g.center) for g in two.body.geometry]
         for g, h in zip(one.body.geometry, two.body.geometry, strict=True):
             np.testing.assert_allclose(g.axis, h.axis, rtol=0, atol=1e-15)
-        assert type(one.joint) is type(two.joint)
-        for f in fields(one.joint):
-            x, y = getattr(one.joint, f.name), getattr(two.joint, f.name)
-            if f.name.startswith("axis") or (f.name == "rest" and x):
-                np.testing.assert_allclose(x, y, rtol=0, atol=1e-15 * (1.0 + np.abs(x).max()))
-            else:
-                assert x == y, f.name
+        assert_same_joint(one.joint, two.joint)
+
+
+def assert_same_pose(one, two):
+    np.testing.assert_array_equal(one.p, two.p)
+    np.testing.assert_allclose(one.R, two.R, rtol=0, atol=2e-15)
+
+
+def assert_same_joint(one, two):
+    assert type(one) is type(two)
+    for f in fields(one):
+        x, y = getattr(one, f.name), getattr(two, f.name)
+        if f.name.startswith("axis") or (f.name == "rest" and x):
+            np.testing.assert_allclose(x, y, rtol=0, atol=1e-15 * (1.0 + np.abs(x).max()))
+        else:
+            assert x == y, f.name
 
 
 def round_trip(m, folder):
@@ -141,6 +159,17 @@ def _joints(draw):
 
 
 @st.composite
+def _plain_joints(draw):
+    """Joints without options, which may close loops; a distance among them."""
+    kind = draw(st.sampled_from(list(CLOSING_RECORDS)))
+    if kind == "distance":
+        return ct.Distance(draw(_positive))
+    own = {"axis1": "x", "axis2": "y"} if kind == "universal" else {}
+    own |= {} if kind in ("universal", "spherical", "fixed") else {"axis": draw(_axes)}
+    return JOINTS[kind](**own, **({"pitch": draw(_numbers)} if kind == "helical" else {}))
+
+
+@st.composite
 def _bodies(draw):
     mass = draw(_positive)
     shape = draw(st.sampled_from(["rod", "box", "cylinder", "sphere", "point", "body"]))
@@ -179,6 +208,28 @@ def _models(draw):
         a, b = draw(st.permutations(["ground", *m.body_names]))[:2]
         damping, length = draw(st.just(0.0) | _positive), draw(st.just(0.0) | _positive)
         m.add_spring(name, a, b, draw(_vectors), draw(_vectors), stiffness=draw(_positive), damping=damping, length=length)
+    return draw(_looped(m)) if draw(st.booleans()) else m
+
+
+@st.composite
+def _looped(draw, m):
+    """A model with loose bodies, connections, loops and couplings on top; what is refused, such as a loop of welded bodies, is left out."""
+    for i in range(draw(st.integers(0, 3))):
+        m.add(f"loose {i}", draw(_bodies()))
+        hanging = draw(_plain_joints().filter(lambda joint: not isinstance(joint, ct.Distance)))
+        other = draw(st.sampled_from(["ground", *(link.name for link in m.added[:-1])]))
+        m.connect(other, f"loose {i}", hanging, draw(_poses), draw(_poses), name=draw(st.none() | st.just(f"connection.{i}")))
+    for i in range(draw(st.integers(0, 3)) if m.added else 0):
+        a, b = draw(st.permutations(["ground", *m.body_names]))[:2]
+        trial = copy.deepcopy(m)
+        with contextlib.suppress(ct.ModelError):
+            trial.close(f"loop {i}", draw(_plain_joints()), a, b, draw(_poses), draw(_poses))
+            assert trial.loops  # which refuses those of welded bodies
+            m = trial
+    plain = [name for link in m.links if link.joint.nq == link.joint.nv for name in m.q_names if name.split(".")[0] == link.name]
+    for i in range(draw(st.integers(0, 2)) if plain else 0):
+        names = draw(st.lists(st.sampled_from(plain), min_size=1, max_size=3, unique=True))
+        m.couple(f"gears {i}", {name: draw(_positive) for name in names}, draw(_numbers))
     return m
 
 
@@ -378,6 +429,130 @@ def test_error_of_a_spring_or_limit_names_file_place_and_remedy(old, new, messag
     assert str(caught.value).removeprefix(str(tmp_path / "model.toml")).startswith(message)
 
 
+LOOPED = f"""{GOOD}
+[[body]]
+name = "arch"
+mass = 1
+com = [0.1, 0, 0]
+
+[[body]]
+name = "brace"
+mass = 1
+
+[[connection]]
+a = "arch"
+b = "lower"
+at_a = {{ xyz = [0, 0, 0.3], rpy = [0, 0, 1] }}
+joint = {{ type = "planar" }}
+
+[[connection]]
+name = "weld"
+a = "brace"
+b = "ground"
+joint = {{ type = "cylindrical", axis = "x", damping = 0.2 }}
+
+[[connection]]
+a = "arch"
+b = "ground"
+joint = {{ type = "distance", length = 0.7 }}
+
+[[loop]]
+name = "pin"
+a = "upper"
+b = "ground"
+at_b = [0.4, 0, 0]
+joint = {{ type = "helical", axis = "y", pitch = 0.1 }}
+
+[[coupling]]
+name = "gears"
+coefficients = {{ upper = 1.5, "lower.angle1" = -2 }}
+offset = 0.25
+"""
+
+LOOP_ERRORS = [
+    # loops
+    ('name = "pin"\n', "", ":48: loop[0]: key 'name' is missing; add it"),
+    ('name = "pin"', 'name = "weld"', ":49: loop[0].name of 'weld': loop 'weld': a connection has this name already"),
+    ('a = "upper"', 'a = "uper"', ":50: loop[0].a of 'pin': no body is named 'uper'; did you mean 'upper'?"),
+    ('a = "upper"', 'a = "ground"', ":48: loop[0] of 'pin': loop 'pin': both ends are on 'ground'"),
+    ("at_b = [0.4, 0, 0]", "at_b = [0.4, 0]", ":52: loop[0].at_b of 'pin': pose xyz [0.4, 0] has shape (2,)"),
+    ("at_b = [0.4, 0, 0]", "at_c = [0.4, 0]", ":52: loop[0].at_c of 'pin': unknown key; did you mean 'at_b'?"),
+    ('"helical", axis = "y", pitch = 0.1', '"free"', ":53: loop[0].joint.type of 'pin': 'free' is no closing joint; choose from "),
+    ('"helical", axis = "y", pitch = 0.1', '"custom"', ":53: loop[0].joint.type of 'pin': a custom joint is made of Python code"),
+    ("pitch = 0.1", "ptich = 0.1", ":53: loop[0].joint.ptich of 'pin': unknown key; did you mean 'pitch'?"),
+    ("pitch = 0.1", "damping = 0.1", ":53: loop[0].joint.damping of 'pin': loop 'pin': damping 0.1 acts along a coordinate"),
+    # couplings
+    ("upper = 1.5", "uper = 1.5", ":57: coupling[0].coefficients.uper of 'gears': no coordinate is named 'uper'; did you mean 'upper'?"),
+    ("upper = 1.5", "upper = 0", ":57: coupling[0].coefficients.upper of 'gears': coupling 'gears': coefficient of 'upper' is 0"),
+    ("upper = 1.5", "upper = nan", ":57: coupling[0].coefficients.upper of 'gears': coupling 'gears': coefficient of 'upper' nan is not"),
+    ("upper = 1.5", 'upper = "1.5"', ":57: coupling[0].coefficients.upper of 'gears': '1.5' is not a number; give a number"),
+    ("upper = 1.5", "upper = true", ":57: coupling[0].coefficients.upper of 'gears': True is not a number"),
+    ('"lower.angle1"', "lower.angle1", ":57: coupling[0].coefficients.lower of 'gears': {'angle1': -2} is not a number; write a name that"),
+    ('{ upper = 1.5, "lower.angle1" = -2 }', "{}", ":57: coupling[0].coefficients of 'gears': coupling 'gears': coefficients {}"),
+    ('{ upper = 1.5, "lower.angle1" = -2 }', "3", ":57: coupling[0].coefficients of 'gears': 3 is not a table; give a table"),
+    ("offset = 0.25", "offset = inf", ":58: coupling[0].offset of 'gears': coupling 'gears': offset inf is not finite"),
+    ('name = "gears"', 'name = "pin"', ":56: coupling[0].name of 'pin': coupling 'pin': a loop has this name already"),
+    # connections
+    ('name = "weld"', "name = 3", ":38: connection[1].name: 3 is not a string"),
+    ('name = "weld"', 'name = "arch-lower"', ":38: connection[1].name of 'arch-lower': connection 'arch-lower': a connection has"),
+    ("length = 0.7", "length = 0", ":46: connection[2].joint.length: distance length 0 holds two points together"),
+    ('type = "planar"', 'type = "plane"', ":35: connection[0].joint.type: 'plane' is no joint; did you mean 'planar'?"),
+    ('b = "lower"', 'b = "lowr"', ":33: connection[0].b: no body is named 'lowr'; did you mean 'lower'?"),
+    ('joint = { type = "planar" }\n', "", ":31: connection[0]: key 'joint' is missing; add it"),
+    ('b = "lower"', 'b = "ground"', ":43: connection[2]: connection 'arch-ground': a connection has this name already"),
+    ('type = "planar"', 'type = "distance", length = 1', ":22: body[2] of 'arch': body 'arch': no joint leads from there to the ground"),
+    ('type = "planar"', 'type = "planar", damping = 1', ":31: connection[0]: connection 'arch-lower': 'arch' hangs on 'lower'"),
+    ('name = "brace"', 'name = "brase"', ":27: body[3] of 'brase': key 'joint' is missing; add it, or connect the body"),
+    ('name = "brace"', 'name = "brace"\nat = [1, 0, 0]', ":29: body[3].at of 'brace': body 'brace': parent 'ground' and at "),
+]  # fmt: skip
+
+
+def test_loops_couplings_and_connections_are_read(tmp_path):
+    m = read(LOOPED, tmp_path)
+    n = read(GOOD, tmp_path)
+    n.add("arch", ct.Body(1.0, (0.1, 0, 0)))
+    n.add("brace", ct.Body(1.0))
+    n.connect("arch", "lower", ct.Planar("z"), at_a=ct.Pose((0, 0, 0.3), rpy=(0, 0, 1)))
+    n.connect("brace", "ground", ct.Cylindrical("x", damping=0.2), name="weld")
+    n.connect("arch", "ground", ct.Distance(0.7))
+    n.close("pin", ct.Helical("y", pitch=0.1), "upper", "ground", at_b=(0.4, 0, 0))
+    n.couple("gears", {"upper": 1.5, "lower.angle1": -2.0}, offset=0.25)
+    assert_same(m, n)
+    assert_same(m, round_trip(m, tmp_path))
+    assert [loop.name for loop in m.loops] == ["pin", "arch-ground"]
+    assert 'coefficients = { upper = 1.5, "lower.angle1" = -2.0 }' in toml_writer.text(m)
+    assert 'joint = { type = "distance", length = 0.7 }' in toml_writer.text(m)
+
+
+@pytest.mark.parametrize(("old", "new", "message"), LOOP_ERRORS)
+def test_error_of_a_loop_names_file_place_and_remedy(old, new, message, tmp_path):
+    assert LOOPED.count(old) == 1
+    with pytest.raises(ct.ModelFileError) as caught:
+        read(LOOPED.replace(old, new), tmp_path)
+    text = str(caught.value).removeprefix(str(tmp_path / "model.toml"))
+    assert text.startswith(message)
+    assert "; " in text  # the remedy
+
+
+def test_model_that_is_not_connected_cannot_be_saved(tmp_path):
+    m = ct.Model()
+    m.add("a", ct.Body(1.0))
+    with pytest.raises(ct.ModelFileError, match=r"model\.toml: body 'a': no joint leads from there to the ground; connect"):
+        m.save(tmp_path / "model.toml")
+
+
+@pytest.mark.parametrize("kind", ["loop", "connection"])
+def test_custom_joint_that_closes_a_loop_cannot_be_saved(kind, tmp_path):
+    m = EXAMPLES["double-pendulum"]()
+    custom = ct.Custom(lambda q: (np.eye(3), np.array([q[0], 0.0, 0.0])))
+    if kind == "loop":
+        m.close("cam", custom, "ground", m.body_names[-1])
+    else:
+        m.connect("ground", m.body_names[-1], custom, name="cam")
+    with pytest.raises(ct.ModelFileError, match=rf"{kind} 'cam': a custom joint is made of Python code"):
+        m.save(tmp_path / "model.toml")
+
+
 @pytest.mark.parametrize(("old", "new", "message"), ERRORS)
 def test_error_names_file_place_and_remedy(old, new, message, tmp_path):
     assert GOOD.count(old) == 1
@@ -468,10 +643,11 @@ def test_integer_of_thousands_of_digits(tmp_path):
 @given(st.data())
 def test_damaged_file_gives_a_model_or_an_error_of_catena(tmp_path_factory, data):
     """Cut, doubled or overwritten text never ends in an exception of Python's own."""
-    start = data.draw(st.integers(0, len(GOOD)))
-    stop = data.draw(st.integers(start, min(len(GOOD), start + 30)))
+    good = data.draw(st.sampled_from([GOOD, LOOPED]))
+    start = data.draw(st.integers(0, len(good)))
+    stop = data.draw(st.integers(start, min(len(good), start + 30)))
     junk = data.draw(st.sampled_from(["", '"', "[", "]", "{", "=", "nan", "-1", "[[body]]\n", "true", "'", "\n", "1979-05-27", "0x10"]))
-    text = GOOD[:start] + junk + GOOD[stop:]
+    text = good[:start] + junk + good[stop:]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ct.InertiaWarning)
         with contextlib.suppress(ct.ModelFileError):
@@ -557,5 +733,8 @@ def test_files_in_the_documentation_can_be_read(tmp_path):
     assert len(blocks) >= 2
     kinds = {link.joint.kind for block in blocks for link in read(block, tmp_path).links}
     assert kinds == set(JOINTS) - {"custom"}
-    for kind in JOINTS:
+    models = [read(block, tmp_path) for block in blocks]
+    for what in ("loops", "couplings", "connections"):
+        assert any(getattr(m, what) for m in models)
+    for kind in (*JOINTS, "distance"):
         assert f"`{kind}`" in page

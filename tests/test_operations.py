@@ -8,13 +8,20 @@ x and z on the last one, bodies with full inertias, gravity, no passive joint fo
 
 from __future__ import annotations
 
-from functools import cache
+from collections.abc import Callable
+from functools import cache, partial
+from typing import Any
 
+import numpy as np
 import pytest
 from tests import mechanisms
+from tests.referee import relative
 
+import catena as ct
 from catena.formulations import METHODS
+from catena.formulations.linear.reference_points import states
 from catena.graph import Graph, Trace, partition
+from catena.spatial import Factor, gain, minus_product, skew, symmetric
 
 
 @cache
@@ -36,6 +43,9 @@ def arithmetic(problem: str, method: str, bodies: int) -> int:
 #: Operations of each method on a chain of n bodies: for a chain of 7, and for every further body.
 LINEAR = {
     ("forward_dynamics", "articulated-body"): (2286, 418),
+    ("forward_dynamics", "fully-recursive/centroid"): (3365, 609),
+    ("forward_dynamics", "fully-recursive/joint"): (3097, 561),
+    ("forward_dynamics", "fully-recursive/origin"): (3097, 552),
     ("inverse_dynamics", "newton-euler"): (1296, 229),
 }
 
@@ -75,7 +85,7 @@ def test_operations_do_not_depend_on_the_numbers_of_the_mechanism(seed: int) -> 
     assert other.operations == graph("forward_dynamics", "articulated-body", 5).operations
 
 
-@pytest.mark.parametrize(("problem", "method", "blocks"), [(*key, count) for key, count in zip(LINEAR, (13, 11), strict=True)])
+@pytest.mark.parametrize(("problem", "method", "blocks"), [(*key, count) for key, count in zip(LINEAR, (13, 13, 15, 13, 11), strict=True)])
 def test_blocks_of_a_chain_do_not_grow(problem: str, method: str, blocks: int) -> None:
     programs = {n: partition(graph(problem, method, n)) for n in (7, 13, 30)}
     assert {n: len(program.blocks) for n, program in programs.items()} == dict.fromkeys(programs, blocks)
@@ -100,3 +110,82 @@ def test_zeros_between_branches_cost_nothing() -> None:
         traced = trace.graph(r=METHODS["composite-body"].solves["mass_matrix"](m.tree().marked(trace.mark), trace.input("q", (m.nv,))))
         counts.append(traced.operations["add"] + traced.operations["mul"])
     assert counts[1] == 2 * counts[0]
+
+
+# what the reference point of [KY03] saves, in multiplications for a further body: the paper says 36 + 6 n for a joint of n coordinates
+
+#: Multiplications for a further body of a chain: at the centroid, the joint and the origin.
+MULTIPLICATIONS = {
+    "revolute": (316, 295, 292),
+    "cylindrical": (408, 387, 384),
+    "universal": (516, 486, 492),
+    "spherical": (640, 544, 616),
+    "free": (1103, 1007, 1079),
+}
+
+
+def repeated(kind: str, bodies: int) -> ct.Model:
+    """A chain of one kind of joint; of revolute joints it is the Denavit-Hartenberg chain."""
+    return mechanisms.denavit_hartenberg(bodies) if kind == "revolute" else mechanisms.chain(1, bodies, (kind,))
+
+
+def multiplications(function: Callable[..., Any], kind: str) -> int:
+    """Multiplications of a function of (tree, q, v, tau) for a further body."""
+    counts = []
+    for bodies in (8, 9):
+        tree, trace = repeated(kind, bodies).tree(), Trace("multiplications")
+        arguments = [trace.input(name, (size,)) for name, size in (("q", tree.nq), ("v", tree.nv), ("tau", tree.nv))]
+        counts.append(trace.graph(r=function(tree.marked(trace.mark), *arguments)).operations["mul"])
+    return counts[1] - counts[0]
+
+
+def as_printed(tree: Any, q: Any, v: Any, tau: Any, reference: str) -> Any:
+    """Forward dynamics by (28)-(30) as they stand: B1 a matrix, M and M_21 shifted before the joint is eliminated."""
+    _, state = states(tree, q, v, reference)
+    shifts = [skew([factor.d for factor in one.B1.factors]) for one in state]
+    B1 = [np.block([[np.eye(3), np.zeros((3, 3))], [-r, np.eye(3)]]) for r in shifts]
+    M, Q = [one.M for one in state], [one.Q for one in state]
+    M22, Q2, K, Y_rate = tree.columns(4)
+    vdot = tree.vector()
+    for k in tree.inward():
+        p, at, B2 = tree.parent[k], tree.v_slices[k], state[k].B2
+        free = Q[k] - M[k] @ state[k].D
+        U = M[k] @ B2
+        Q1, Q2[k] = B1[k].T @ free, tau[at] + B2.T @ free
+        M11, M21, joint = symmetric(B1[k].T @ (M[k] @ B1[k])), U.T @ B1[k], B2.T @ U + np.diag(tree.armature[at])
+        M22[k] = Factor(joint)
+        K[k] = gain(M21.T, joint, M22[k])
+        M[p] = M[p] + minus_product(M11, K[k], M21.T)
+        Q[p] = Q[p] + Q1 - K[k] @ Q2[k]
+    Y_rate[-1] = np.zeros(6)
+    for k in tree.outward():
+        at, inboard = tree.v_slices[k], Y_rate[tree.parent[k]]
+        vdot[at] = M22[k].solve(Q2[k]) - K[k].T @ inboard
+        Y_rate[k] = B1[k] @ inboard + state[k].B2 @ vdot[at] + state[k].D
+    return vdot
+
+
+@pytest.mark.parametrize("kind", MULTIPLICATIONS)
+def test_multiplications_at_the_reference_points_are_pinned(kind: str) -> None:
+    methods = [METHODS[f"fully-recursive/{reference}"] for reference in ("centroid", "joint", "origin")]
+    counts = tuple(multiplications(method.solves["forward_dynamics"], kind) for method in methods)
+    assert counts == MULTIPLICATIONS[kind]
+    assert counts[0] - counts[2] == 30 + 6 + 6 + 6 - 24  # M, Q, Ydot and D at the centroid, less the mass matrix and force of (36)
+
+
+@pytest.mark.parametrize("kind", MULTIPLICATIONS)
+def test_origin_saves_33_and_6_for_every_coordinate_where_the_recursion_is_as_printed(kind: str) -> None:
+    """The paper's 36 + 6 n, with M_11 for 39 instead of 48, and 6 more for D of the centroid."""
+    n = repeated(kind, 1).nv
+    at_centroid, at_origin = (multiplications(partial(as_printed, reference=reference), kind) for reference in ("centroid", "origin"))
+    assert at_centroid - at_origin == 36 + 6 * n - (48 - 39) + 6
+    assert at_origin == MULTIPLICATIONS[kind][2]
+
+
+@pytest.mark.parametrize("reference", ["centroid", "joint", "origin"])
+def test_recursion_as_printed_equals_the_method(reference: str) -> None:
+    for seed in range(5):
+        m = mechanisms.tree(seed, 6, options=True)
+        arguments = mechanisms.state(m, seed)
+        expected = METHODS[f"fully-recursive/{reference}"].solves["forward_dynamics"](m.tree(), *arguments)
+        assert relative(as_printed(m.tree(), *arguments, reference), expected) < 1e-11

@@ -21,18 +21,24 @@ ALLOWED: dict[str, set[str]] = {
     "dual": {"numpy"},
     "references": set(),
     # graph: whether a user's function can be traced
-    "model": {"spatial", "dual", "graph", "errors", "atomic", "numpy", "msgspec", "tomli"},
+    # assembly, mobility: `Model.assemble` and others call them, inside the method
+    "model": {"spatial", "dual", "graph", "errors", "atomic", "assembly", "mobility", "numpy", "msgspec", "tomli"},
     "formulations": {"spatial", "numpy"},
     "graph": {"numpy", "errors"},
     "native": {"graph", "errors", "numpy", "llvmlite", "platformdirs"},
     "registry": {"model", "formulations", "graph", "native", "errors", "references"},
     "iterative": {"formulations", "native", "errors", "numpy", "scipy"},
-    "kernels": {"model", "formulations", "graph", "native", "registry", "iterative", "errors", "references", "numpy"},
+    "assembly": {"model", "formulations", "errors", "numpy"},
+    "mobility": {"model", "formulations", "assembly", "numpy", "scipy"},
+    "constrained": {"model", "formulations", "native", "assembly", "mobility", "errors", "numpy"},
+    "kernels": {"model", "formulations", "graph", "native", "assembly", "registry", "iterative", "constrained", "errors", "references"}
+    | {"numpy"},
     "spatial_operators": {"model", "formulations", "graph", "native", "errors", "references", "numpy", "scipy"},
     "examples": {"model", "numpy"},
     "comparison": {"model", "formulations", "native", "registry", "iterative", "kernels", "examples", "errors", "numpy"},
     # view: `Trajectory.plot` calls it, inside the method; matplotlib: the type of what it returns
-    "simulation": {"model", "formulations", "graph", "native", "registry", "kernels", "spatial", "errors", "atomic", "view"}
+    "simulation": {"model", "formulations", "graph", "native", "assembly", "mobility", "registry", "kernels", "spatial", "errors"}
+    | {"atomic", "view"}
     | {"numpy", "scipy", "rich", "xarray", "matplotlib", "cloudpickle"},
     "view": {"model", "simulation", "comparison", "errors", "atomic", "numpy", "matplotlib"},
     # the package itself: what `import catena` offers

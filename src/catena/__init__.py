@@ -24,6 +24,7 @@ from catena.kernels import (
     forward_dynamics,
     inverse_dynamics,
     jacobian,
+    loop_error,
     mass_matrix,
     momenta,
     poses,
@@ -32,6 +33,7 @@ from catena.model import (
     Body,
     Custom,
     Cylindrical,
+    Distance,
     Fixed,
     Free,
     Geometry,
@@ -62,10 +64,10 @@ except _PackageNotFoundError:  # running from a source tree that was not install
     __version__ = "0+unknown"
 
 __all__ = [
-    "ArgumentError", "Body", "CatenaError", "CompileError", "ConvergenceWarning", "Custom", "Cylindrical", "Event", "Fixed", "Free",
-    "Geometry", "Helical", "InertiaWarning", "Kernel", "MethodError", "MissingPackageError", "Model", "ModelError", "ModelFileError",
-    "Occurrence", "Operators", "Planar", "Pose", "Prismatic", "Revolute", "Rollout", "SimulationError", "Spherical", "TraceError",
-    "Trajectory", "TrajectoryFileError", "Universal", "atan2", "bias_force", "box", "cylinder", "energy", "ensemble", "forward_dynamics",
-    "inverse_dynamics", "jacobian", "load", "mass_matrix", "maximum", "methods", "minimum", "momenta", "operators", "point_mass", "poses",
-    "python", "rod", "rollout", "simulate", "sphere", "where",
+    "ArgumentError", "Body", "CatenaError", "CompileError", "ConvergenceWarning", "Custom", "Cylindrical", "Distance", "Event", "Fixed",
+    "Free", "Geometry", "Helical", "InertiaWarning", "Kernel", "MethodError", "MissingPackageError", "Model", "ModelError",
+    "ModelFileError", "Occurrence", "Operators", "Planar", "Pose", "Prismatic", "Revolute", "Rollout", "SimulationError", "Spherical",
+    "TraceError", "Trajectory", "TrajectoryFileError", "Universal", "atan2", "bias_force", "box", "cylinder", "energy", "ensemble",
+    "forward_dynamics", "inverse_dynamics", "jacobian", "load", "loop_error", "mass_matrix", "maximum", "methods", "minimum", "momenta", "operators",
+    "point_mass", "poses", "python", "rod", "rollout", "simulate", "sphere", "where",
 ]  # fmt: skip

@@ -50,5 +50,9 @@ class InertiaWarning(UserWarning):
     """An inertia that no real body can have, accepted as it stands."""
 
 
+class SingularWarning(UserWarning):
+    """A state at which a mechanism with loops loses rank, so that its accelerations are not unique."""
+
+
 class ConvergenceWarning(UserWarning):
     """An iteration that ended before it reached its tolerance; the result is the best it has."""

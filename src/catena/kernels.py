@@ -13,15 +13,19 @@ from typing import Any
 
 import numpy as np
 
+from catena.assembly import loop_owners, loop_units
+from catena.constrained import DEPENDENT, OPEN, OPENING, ConstrainedKernel
 from catena.errors import ModelError
 from catena.formulations import METHODS
 from catena.formulations.applied_forces import applied_forces
+from catena.formulations.constraints import apart, constraint_jacobian
 from catena.formulations.frames import jacobian as _jacobian
 from catena.formulations.frames import poses as _poses
 from catena.formulations.inverse import newton_euler
 from catena.formulations.joint_forces import energy as _energy
 from catena.formulations.joint_forces import passive_force
 from catena.graph import Trace
+from catena.graph.functions import maximum, minimum, where
 from catena.graph.stages import split
 from catena.iterative import IterativeKernel
 from catena.model import Model, Tree
@@ -29,6 +33,13 @@ from catena.model.values import array
 from catena.native import Kernel, compile_graph
 from catena.references import REFERENCES
 from catena.registry import solution
+
+#: States whose loops are open by more than this, relative to the mechanism's size or in radians, are refused; and velocities that open them
+#: at such a rate, relative to the speed of the joints.
+LOOSE = 1e-6
+
+#: Constraints that are less independent than this of those chosen before them are exchanged for others: the square of a sine.
+WEAK = 1e-10
 
 
 def _kernel(
@@ -62,9 +73,15 @@ def _check_model(m: Model, name: str) -> None:
         raise ModelError(f"{name}: {m!r} is not a model; give a ct.Model")
 
 
+def _check_tree(m: Model, name: str) -> None:
+    if m.has_loops:
+        raise ModelError(f"{name}: model '{m.name}' has loops, which hold joint forces of their own; use ct.forward_dynamics")
+
+
 def _dynamics_kernel(
-    m: Model, name: str, inputs: tuple[str, ...], output: str, function: Callable[..., Any], method: str, references: tuple[str, ...]
-) -> Kernel:
+    m: Model, name: str, inputs: tuple[str, ...], outputs: str | tuple[str, ...], function: Callable[..., Any], method: str,
+    references: tuple[str, ...],
+) -> Kernel:  # fmt: skip
     """Return the kernel of `function(tree, *inputs, force, wrenches)`, with what acts in the joints and on the bodies."""
     _check_model(m, name)
     for force in m.python_forces:
@@ -79,10 +96,12 @@ def _dynamics_kernel(
         force, wrenches = applied_forces(tree, t, q, v)
         return function(tree, q, v, *rest, passive_force(tree, q, v) + force, wrenches)
 
-    return _kernel(m, name, ("t", *inputs) if timed else inputs, (output,), acting, method, references)
+    return _kernel(
+        m, name, ("t", *inputs) if timed else inputs, (outputs,) if isinstance(outputs, str) else outputs, acting, method, references
+    )
 
 
-def forward_dynamics(m: Model, method: str = "auto") -> Kernel | IterativeKernel:
+def forward_dynamics(m: Model, method: str = "auto") -> Kernel | IterativeKernel | ConstrainedKernel:
     """Return the kernel (q, v, tau) -> vdot: the accelerations of the mechanism under joint forces tau.
 
     Gravity, the joints' own springs, dampers, friction and stops, and the model's springs and forces act in addition to tau. Where a
@@ -97,6 +116,8 @@ def forward_dynamics(m: Model, method: str = "auto") -> Kernel | IterativeKernel
     name, described, solve, references = solution("forward_dynamics", method, m)
     if METHODS[name].iterates:
         return _iterative(m, name, references)
+    if m.has_loops:
+        return _constrained(m, name, described, references)
 
     def function(tree: Tree, q: Any, v: Any, tau: Any, force: Any, wrenches: Any) -> Any:
         return solve(tree, q, v, tau + force, wrenches)
@@ -112,6 +133,35 @@ def _iterative(m: Model, method: str, references: tuple[str, ...]) -> IterativeK
 
     kernel = _dynamics_kernel(m, "forward_dynamics", ("q", "v", "tau"), "vdot", right, method, references)
     return IterativeKernel(kernel, *(staged(m, part.__name__, part) for part in METHODS[method].iterates))
+
+
+def _constrained(m: Model, method: str, described: str, references: tuple[str, ...]) -> ConstrainedKernel:
+    """Return forward dynamics of a mechanism with loops."""
+    closes = METHODS[method].closes
+    assert closes is not None
+    scale = np.array(loop_units(m))
+
+    def make(chosen: tuple[int, ...]) -> Kernel:
+        def function(tree: Tree, q: Any, v: Any, tau: Any, force: Any, wrenches: Any) -> Any:
+            solved = closes.forward_dynamics(tree, q, v, tau + force, wrenches, chosen=chosen)
+            return solved.vdot, _flags(solved, scale, v)
+
+        return _dynamics_kernel(m, "forward_dynamics", ("q", "v", "tau"), ("vdot", "flags"), function, described, references)
+
+    return ConstrainedKernel(m, make)
+
+
+def _flags(solved: Any, scale: np.ndarray, v: Any) -> Any:
+    """Return the flags of a state, added up."""
+    speed = sum(abs(x) for x in v)
+    gap, rate, weak = 0.0, 0.0, 1.0
+    for value, change, unit in zip(solved.values, solved.rates, scale, strict=True):
+        gap = maximum(gap, abs(value) * (1.0 / unit))
+        rate = maximum(rate, abs(change) * (1.0 / unit))
+    for pivot in solved.pivots:
+        weak = minimum(weak, pivot)
+    opening = where(rate > LOOSE * speed + 1e-12, float(OPENING), 0.0)
+    return where(gap > LOOSE, float(OPEN), 0.0) + opening + where(weak < WEAK, float(DEPENDENT), 0.0)
 
 
 def staged(m: Model, name: str, function: Callable[..., Any]) -> tuple[Kernel, Kernel]:
@@ -133,6 +183,7 @@ def inverse_dynamics(m: Model, method: str = "auto") -> Kernel:
     array([-9.81])
     """
     _check_model(m, "inverse_dynamics")
+    _check_tree(m, "inverse_dynamics")
     _, name, solve, references = solution("inverse_dynamics", method, m)
 
     def function(tree: Tree, q: Any, v: Any, vdot: Any, force: Any, wrenches: Any) -> Any:
@@ -210,6 +261,35 @@ def poses(m: Model) -> Kernel:
     """
     names = m.body_names if isinstance(m, Model) else ()
     return _kernel(m, "poses", ("q",), ("poses",), lambda tree, q: _poses(tree, q, names))
+
+
+def loop_error(m: Model) -> Kernel:
+    """Return the kernel q -> how far each loop and coupling is from being closed, in the order of `m.loops`, then `m.couplings`.
+
+    The largest of what is between the two ends of the closing joint: lengths [m], and differences of directions, which are angles [rad]
+    where they are small.
+
+    >>> m = ct.Model("gears")
+    >>> m.add("small", ct.cylinder(0.05, 0.1, mass=1.0), ct.Revolute("z"))
+    >>> m.add("large", ct.cylinder(0.05, 0.2, mass=4.0), ct.Revolute("z"), at=(0.3, 0, 0))
+    >>> m.couple("mesh", {"small": 1.0, "large": 2.0})
+    >>> ct.loop_error(m)([[0.5, -0.25], [0.5, 0.0]])
+    array([[0. ],
+           [0.5]])
+    """
+    _check_model(m, "loop_error")
+    if not m.has_loops:
+        raise ModelError(f"loop_error: model '{m.name}' has no loops; close one by m.close, or couple coordinates by m.couple")
+    owners = loop_owners(m)
+
+    def function(tree: Tree, q: Any) -> Any:
+        values, _ = constraint_jacobian(tree, q, apart)
+        errors: list[Any] = [0.0] * (max(i for i, _ in owners) + 1)
+        for value, (i, unit) in zip(values, owners, strict=True):
+            errors[i] = maximum(errors[i], abs(value) * (1.0 / unit))
+        return np.array(errors, dtype=object)
+
+    return _kernel(m, "loop_error", ("q",), ("error",), function)
 
 
 def jacobian(m: Model, body: str, point: Any = (0.0, 0.0, 0.0)) -> Kernel:

@@ -17,6 +17,13 @@ from catena.references import REFERENCES
 DEPTH = 4.0
 
 
+#: What `method="auto"` takes for forward dynamics with loops.
+LOOPS = "fully-recursive/joint"
+
+#: Among which methods of forward dynamics it chooses for trees; those in the world's axes lose digits far from the origin, or are slower.
+CANDIDATES = ("articulated-body", "composite-body", "innovations", "armstrong")
+
+
 class Solution(NamedTuple):
     """How a problem is solved: the method, in which words it was chosen, its function, and its references."""
 
@@ -40,8 +47,15 @@ def methods(problem: str | None = None) -> tuple[str, ...]:
 
 def fitting(problem: str, m: Model) -> tuple[str, ...]:
     """Return the names of the methods that solve a problem of this model."""
-    tree = m.tree()
-    return tuple(name for name in methods(problem) if not METHODS[name].misses(tree))
+    return tuple(name for name in methods(problem) if not lack(problem, name, m))
+
+
+def lack(problem: str, name: str, m: Model) -> str:
+    """Return what a model lacks for a method of a problem, or nothing."""
+    method = METHODS[name]
+    if problem == "forward_dynamics" and m.has_loops and method.closes is None:
+        return "the method is for trees, and the model has loops"
+    return method.misses(m.tree())
 
 
 def solution(problem: str, method: str, m: Model, *, traced: bool = False) -> Solution:
@@ -65,12 +79,14 @@ def _misfit(problem: str, name: str, m: Model, traced: bool) -> str:
         return f"solves {', '.join(method.solves)}"
     if traced and method.iterates:
         return "iterates until it converges, and cannot be part of a compiled run"
-    lack = method.misses(m.tree())
-    return f"does not fit model '{m.name}': {lack}" if lack else ""
+    missing = lack(problem, name, m)
+    return f"does not fit model '{m.name}': {missing}" if missing else ""
 
 
 def automatic(problem: str, m: Model) -> tuple[str, str]:
     """Return the method of least cost for a problem of this model, and why it is."""
+    if problem == "forward_dynamics" and m.has_loops:
+        return LOOPS, "close to the fewest operations of the methods that close loops, and as exact far from the origin"
     usual = AUTO[problem]
     others = [name for name in fitting(problem, m) if name != usual and not METHODS[name].iterates]
     if problem != "forward_dynamics":
@@ -79,7 +95,7 @@ def automatic(problem: str, m: Model) -> tuple[str, str]:
     depth = _mean_depth(tree)
     if depth > DEPTH:
         return usual, f"the fastest where coordinates have a mean depth above {DEPTH:g}, and here it is {depth:.1f}"
-    counts = {name: _operations(tree, METHODS[name].solves[problem]) for name in (usual, *others)}
+    counts = {name: _operations(tree, METHODS[name].solves[problem]) for name in CANDIDATES if name == usual or name in others}
     best = min(counts, key=lambda name: counts[name])
     rest = ", ".join(f"{name} {counts[name]:,}" for name in counts if name != best)
     return best, f"{counts[best]:,} operations; {rest}"

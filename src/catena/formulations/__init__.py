@@ -11,15 +11,22 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from catena.formulations import cubic, inverse, linear, mass, quadratic  # noqa: F401  the classes, in the order of the paper
 from catena.formulations.cubic import composite_body
 from catena.formulations.inverse import composite_inverse, newton_euler
-from catena.formulations.linear import armstrong, articulated_body
+from catena.formulations.linear import armstrong, articulated_body, cut_joints, fully_recursive
 from catena.formulations.mass import composite_body as composite_mass
 from catena.formulations.mass import direct, symmetric
 from catena.formulations.quadratic import conjugate_gradient, innovations
+
+
+class Closes(NamedTuple):
+    """How a method closes loops, with the constraints whose numbers are `chosen`: forward dynamics, and the projection of states."""
+
+    forward_dynamics: Callable[..., Any]
+    project: Callable[..., Any]
 
 
 @dataclass(frozen=True)
@@ -27,7 +34,8 @@ class Method:
     """A method: what it solves, by which functions, after which reference, at which cost.
 
     `lacks` returns what a tree lacks for the method, or nothing. A method that `iterates` branches on values and cannot be traced, but for
-    the parts that are named here: the product with a matrix, and its preconditioner, as functions of tree, q and a vector.
+    the parts that are named here: the product with a matrix, and its preconditioner, as functions of tree, q and a vector. A method that
+    `closes` loops says how.
     """
 
     solves: dict[str, Callable[..., Any]]
@@ -35,6 +43,7 @@ class Method:
     cost: str | dict[str, str]  # of all problems, or by problem
     lacks: Callable[[Any], str] | None = None
     iterates: tuple[Callable[..., Any], ...] = ()
+    closes: Closes | None = None
 
     def order(self, problem: str) -> str:
         """Return how the cost of a problem grows with the number of bodies."""
@@ -48,6 +57,12 @@ class Method:
     def misses(self, tree: Any) -> str:
         """Return what a tree lacks for the method, or nothing."""
         return "" if self.lacks is None else self.lacks(tree)
+
+
+def _fully_recursive(reference: str) -> Method:
+    functions = (fully_recursive.forward_dynamics, cut_joints.forward_dynamics, cut_joints.project)
+    solve, close, project = (partial(function, reference=reference) for function in functions)
+    return Method({"forward_dynamics": solve}, "KY03", "O(n)", closes=Closes(close, project))
 
 
 METHODS: dict[str, Method] = {
@@ -76,6 +91,9 @@ METHODS: dict[str, Method] = {
     "innovations": Method({"forward_dynamics": innovations.forward_dynamics}, "J91", "O(n^2)"),
     "articulated-body": Method({"forward_dynamics": articulated_body.forward_dynamics}, "J91", "O(n)"),
     "armstrong": Method({"forward_dynamics": armstrong.forward_dynamics}, "J91", "O(n)", lacks=armstrong.requirement),
+    "fully-recursive/centroid": _fully_recursive("centroid"),
+    "fully-recursive/joint": _fully_recursive("joint"),
+    "fully-recursive/origin": _fully_recursive("origin"),
 }
 
 #: What `method="auto"` takes.

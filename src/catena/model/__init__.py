@@ -15,11 +15,13 @@ from catena.model.joints import (
     Spherical,
     Universal,
 )
+from catena.model.loops import Closure, Coupling, Distance
 from catena.model.model import Model
 from catena.model.pose import Pose
 from catena.model.tree import Tree
 
 __all__ = [
-    "Applied", "Body", "Custom", "Cylindrical", "Fixed", "Free", "Geometry", "Helical", "Joint", "Model", "Planar", "Pose", "Prismatic",
-    "Revolute", "Spherical", "Spring", "Tree", "Universal", "box", "cylinder", "point_mass", "python", "rod", "sphere",
+    "Applied", "Body", "Closure", "Coupling", "Custom", "Cylindrical", "Distance", "Fixed", "Free", "Geometry", "Helical", "Joint", "Model",
+    "Planar", "Pose", "Prismatic", "Revolute", "Spherical", "Spring", "Tree", "Universal", "box", "cylinder", "point_mass", "python", "rod",
+    "sphere",
 ]  # fmt: skip

@@ -92,6 +92,15 @@ class Joint:
         """Number of velocity coordinates: the degrees of freedom."""
         return len(self.v_labels)
 
+    def options(self) -> dict[str, Any]:
+        """Return the options that were given: those that differ from their defaults, as one number where all entries are alike."""
+        given = {}
+        for option in fields(Joint):
+            value = getattr(self, option.name)
+            if value != option.default and not (isinstance(value, tuple) and all(entry == option.default for entry in value)):
+                given[option.name] = value[0] if isinstance(value, tuple) and len(set(value)) == 1 else value
+        return given
+
     def _per_rate(self, name: str, value: Any) -> tuple[float, ...]:
         what = f"{self.kind} {name}"
         if self.nv == 0 and np.any(np.asarray(value) != Joint.__dataclass_fields__[name].default):

@@ -3,39 +3,28 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from functools import partial
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from catena.errors import ModelError
-from catena.model import canonical, values
+from catena.model import loops, values
 from catena.model.bodies import Body
+from catena.model.building import build, placed_coupling
+from catena.model.connections import Connection, Hung, Link, Loose, check_apart, coordinate_name, hang
 from catena.model.forces import Applied, Spring
-from catena.model.joints import Fixed, Joint
-from catena.model.motions import DenseMotion
+from catena.model.joints import Joint
+from catena.model.loops import Closure, Coupling, Distance
 from catena.model.pose import Pose
-from catena.model.tree import PlacedForce, PlacedSpring, Tree, check_determined
-from catena.spatial import Rigid, skew
+from catena.model.tree import Tree, check_determined
 
-_IDENTITY = Rigid(np.eye(3), np.zeros(3))
-
-
-@dataclass(frozen=True)
-class Link:
-    """A body with its joint and its place, as added."""
-
-    name: str
-    body: Body
-    joint: Joint
-    parent: str
-    at: Pose
+if TYPE_CHECKING:
+    from catena.mobility import Mobility
 
 
 class Model:
-    """A mechanism: bodies hung on the ground or on each other by joints.
+    """A mechanism: bodies hung on the ground or on each other by joints, and loops of them closed by further joints.
 
     `gravity` [m/s^2] is in the ground's axes. `friction_speed` [rad/s or m/s] is the speed over which Coulomb friction is smoothed.
 
@@ -51,10 +40,14 @@ class Model:
         self.name = name
         self._gravity = tuple(values.array("model gravity", gravity, (3,)).tolist())
         self._friction_speed = values.number("model friction_speed", friction_speed, above=0.0)
-        self._links: dict[str, Link] = {}
+        self._added: dict[str, Link | Loose] = {}
         self._coordinates: set[str] = set()
         self._springs: dict[str, Spring] = {}
         self._forces: dict[str, Applied] = {}
+        self._closures: dict[str, Closure] = {}
+        self._couplings: dict[str, Coupling] = {}
+        self._connections: dict[str, Connection] = {}
+        self._hung: Hung | None = None
         self._tree: Tree | None = None
 
     def __getstate__(self) -> dict[str, Any]:
@@ -62,36 +55,162 @@ class Model:
         return {**self.__dict__, "_tree": None}
 
     def __repr__(self) -> str:
-        return f"<Model '{self.name}': {len(self._links)} bodies, nq = {self.nq}, nv = {self.nv}>"
+        count = f"<Model '{self.name}': {len(self._added)} bodies"
+        try:
+            sizes = f"nq = {self.nq}, nv = {self.nv}"
+        except ModelError:
+            return f"{count}, incomplete>"  # bodies that nothing hangs yet
+        numbers = {"loops": len(self.loops), "couplings": len(self.couplings)}
+        return ", ".join([count, sizes, *(f"{what} = {number}" for what, number in numbers.items() if number)]) + ">"
 
-    def add(self, name: str, body: Body, joint: Joint, parent: str = "ground", at: Any = (0.0, 0.0, 0.0)) -> None:
+    def _changed(self) -> None:
+        self._hung = self._tree = None
+
+    def add(self, name: str, body: Body, joint: Joint | None = None, parent: str = "ground", at: Any = (0.0, 0.0, 0.0)) -> None:
         """Add a body, hung by a joint on its parent at a place in the parent's frame.
 
         `at` is a translation (x, y, z) or a `Pose`: the joint frame in the parent's body frame. The body's own frame coincides with it
         at the joint's neutral position.
+
+        Without a joint the body is loose, and has to be hung by `connect`.
+
+        >>> m = ct.Model("double pendulum")
+        >>> m.add("upper", ct.rod(1.0, mass=2.0), ct.Revolute("y"))
+        >>> m.add("lower", ct.rod(1.0, mass=2.0), ct.Revolute("y"), parent="upper", at=(1, 0, 0))
+        >>> m.body_names
+        ('upper', 'lower')
         """
         if not isinstance(name, str) or not name.strip():
             raise ModelError(f"body name {name!r} is not a name; give a non-empty string")
         if name == "ground":
             raise ModelError("body 'ground': the ground is there already; give the body another name")
-        if name in self._links:
+        if name in self._added:
             raise ModelError(f"body '{name}' is there already; give each body its own name")
         if not isinstance(body, Body):
             raise ModelError(f"body '{name}': {body!r} is not a body; give ct.Body(mass, com, inertia) or a shape such as ct.rod")
-        if not isinstance(joint, Joint) or type(joint) is Joint:
+        if isinstance(joint, Distance):
+            raise ModelError(
+                f"body '{name}': {joint!r} closes a loop and hangs no body; give the body another joint, such as ct.Free(), "
+                f"and hold it by m.close(name, {joint!r}, '{parent}', '{name}')"
+            )
+        if joint is not None and (not isinstance(joint, Joint) or type(joint) is Joint):
             raise ModelError(f"body '{name}': {joint!r} is not a joint; give one such as ct.Revolute('z') or ct.Fixed()")
         self._known(parent, f"body '{name}' names parent")
         try:
             place = Pose.of(at)
         except ModelError as error:
             raise ModelError(f"body '{name}': {error}") from None
-        own = {_coordinate(name, label) for label in (*joint.q_labels, *joint.v_labels)}
+        if joint is None:
+            if parent != "ground" or not np.array_equal(place.matrix(), np.eye(4)):
+                raise ModelError(
+                    f"body '{name}': parent '{parent}' and at {at!r} are given, but no joint; "
+                    "give one such as ct.Revolute('z') or ct.Fixed()"
+                )
+            self._added[name] = Loose(name, body)
+            self._changed()
+            return
+        if isinstance(self._added.get(parent), Loose):
+            raise ModelError(
+                f"body '{name}': its parent '{parent}' is loose, and may come to hang on '{name}'; give '{parent}' its joint, "
+                f"or add '{name}' without one as well and say m.connect('{parent}', '{name}', joint)"
+            )
+        own = {coordinate_name(name, label) for label in (*joint.q_labels, *joint.v_labels)}
         if own & self._coordinates:
             taken = min(own & self._coordinates)
             raise ModelError(f"body '{name}': another body has a coordinate named '{taken}' already; give the body another name")
         self._coordinates |= own
-        self._links[name] = Link(name, body, joint, parent, place)
-        self._tree = None
+        self._added[name] = Link(name, body, joint, parent, place)
+        self._changed()
+
+    def connect(
+        self,
+        a: str,
+        b: str,
+        joint: Joint | Distance,
+        at_a: Any = (0.0, 0.0, 0.0),
+        at_b: Any = (0.0, 0.0, 0.0),
+        name: str | None = None,
+    ) -> None:
+        """Connect two bodies by a joint, without saying which hangs on which, nor which joints close loops.
+
+        `at_a` and `at_b` are translations or Poses: the joint frame in the frame of each body. b moves against a as a child against its
+        parent. `name` is "a-b" if not given.
+
+        When the model is used, a spanning tree is chosen: the ground, the bodies that were added with a joint, and from there the loose
+        bodies. The joints with the most constraints hang bodies, of equal ones the earlier; the rest become `loops`. Bodies that were
+        added with a joint keep their order; the loose ones follow breadth first, in the order in which they were added. Coordinates bear
+        the name of the body that hangs by them.
+
+        A joint that comes to hang a on b is turned round: the axes of a hinge, slider or screw are reversed, and its coordinates stay
+        what they were; a universal joint of axes (1, 2) becomes one of axes (-2, -1), and its coordinates change places; those of planar,
+        spherical and free joints describe the inverse motion, that of a against b.
+
+        >>> m = ct.Model("four-bar")
+        >>> for name, length in (("crank", 0.3), ("coupler", 1.0), ("rocker", 0.6)):
+        ...     m.add(name, ct.rod(length, mass=5 * length))
+        >>> m.connect("ground", "crank", ct.Revolute("y"))
+        >>> m.connect("crank", "coupler", ct.Revolute("y"), at_a=(0.3, 0, 0))
+        >>> m.connect("coupler", "rocker", ct.Revolute("y"), at_a=(1, 0, 0), at_b=(0.6, 0, 0))
+        >>> m.connect("rocker", "ground", ct.Revolute("y"), at_b=(1, 0, 0))
+        >>> [(link.name, link.parent) for link in m.links], [loop.name for loop in m.loops]
+        ([('crank', 'ground'), ('coupler', 'crank'), ('rocker', 'coupler')], ['rocker-ground'])
+        """
+        name = f"{a}-{b}" if name is None else name
+        self._check_loop("connection", name)
+        self._connections[name] = Connection(name, joint, a, b, *self._ends(f"connection '{name}'", joint, a, b, at_a, at_b))
+        self._changed()
+
+    def close(
+        self, name: str, joint: Joint | Distance, a: str, b: str, at_a: Any = (0.0, 0.0, 0.0), at_b: Any = (0.0, 0.0, 0.0)
+    ) -> None:
+        """Close a loop: a joint between bodies a and b, of which one may be the ground.
+
+        `at_a` and `at_b` are translations or Poses: the joint frame in the frame of each body. b moves against a as a child against its
+        parent. The joint is any but `Free`, or a `Distance`; it adds no coordinates to q and v, and takes no options.
+
+        >>> m = ct.Model("four-bar")
+        >>> m.add("crank", ct.rod(0.3, mass=1.5), ct.Revolute("y"))
+        >>> m.add("coupler", ct.rod(1.0, mass=5.0), ct.Revolute("y"), parent="crank", at=(0.3, 0, 0))
+        >>> m.add("rocker", ct.rod(0.6, mass=3.0), ct.Revolute("y"), at=(1, 0, 0))
+        >>> m.close("pin", ct.Revolute("y"), "coupler", "rocker", at_a=(1, 0, 0), at_b=(0.6, 0, 0))
+        >>> m
+        <Model 'four-bar': 3 bodies, nq = 3, nv = 3, loops = 1>
+        """
+        self._check_loop("loop", name)
+        ends = self._ends(f"loop '{name}'", joint, a, b, at_a, at_b)
+        loops.check_closing(f"loop '{name}'", joint)
+        closure = Closure(name, joint, a, b, *ends)
+        check_apart(closure, {key: link for key, link in self._added.items() if isinstance(link, Link)})
+        self._closures[name] = closure
+        self._changed()
+
+    def _ends(self, what: str, joint: Any, a: str, b: str, at_a: Any, at_b: Any) -> tuple[Pose, Pose]:
+        """Return the joint frames on two bodies, checked like the joint and the bodies."""
+        loops.check_joint(what, joint)
+        for body in (a, b):
+            self._known(body, f"{what} names body")
+        if a == b:
+            raise ModelError(f"{what}: both ends are on '{a}', which cannot move against itself; give two bodies")
+        return loops.closing_pose(what, "at_a", at_a), loops.closing_pose(what, "at_b", at_b)
+
+    def couple(self, name: str, coefficients: Mapping[str, float], offset: float = 0.0) -> None:
+        """Couple coordinates, as gears do: the sum of coefficient times coordinate is the offset.
+
+        The coordinates are named as in `q_names`; their joints are those whose positions are plain numbers, all but `Spherical` and
+        `Free`. With connections, connect all bodies first: the spanning tree says which coordinates there are.
+
+        >>> m = ct.Model("gears", gravity=(0, 0, 0))
+        >>> m.add("pinion", ct.cylinder(0.02, 0.1, mass=1.0), ct.Revolute("z"))
+        >>> m.add("wheel", ct.cylinder(0.02, 0.2, mass=4.0), ct.Revolute("z"), at=(0.3, 0, 0))
+        >>> m.couple("mesh", {"pinion": 0.1, "wheel": 0.2})
+        >>> m.has_loops
+        True
+        """
+        self._check_loop("coupling", name)
+        coupling = loops.coupling(name, coefficients, offset)
+        placed_coupling(coupling, self)
+        self._couplings[name] = coupling
+        self._changed()
 
     def add_spring(
         self,
@@ -124,7 +243,7 @@ class Model:
         if a == b:
             raise ModelError(f"spring '{name}': both ends are on '{a}', which it cannot move; give two bodies")
         self._springs[name] = Spring(name, a, b, at_a, at_b, stiffness, damping, length)
-        self._tree = None
+        self._changed()
 
     def add_force(self, name: str, function: Callable[[Any, Any, Any], Any], body: str | None = None, point: Any = (0.0, 0.0, 0.0)) -> None:
         """Add a force from a function of time, position and velocity: ordinary NumPy code that is traced and compiled with the rest.
@@ -160,14 +279,87 @@ class Model:
         if force.traced:
             force.uses_time(self.nq, self.nv)
         self._forces[name] = force
-        self._tree = None
+        self._changed()
 
     def _check_load(self, kind: str, name: str) -> None:
-        if not isinstance(name, str) or not name.strip():
-            raise ModelError(f"{kind} name {name!r} is not a name; give a non-empty string")
-        for known, there in (("spring", self._springs), ("force", self._forces)):
-            if name in there:
-                raise ModelError(f"{kind} '{name}': a {known} has this name already; give each spring and force its own name")
+        _check_name(kind, name, {"spring": self._springs, "force": self._forces}, "each spring and force")
+
+    def _check_loop(self, kind: str, name: str) -> None:
+        there = {"loop": self._closures, "coupling": self._couplings, "connection": self._connections}
+        _check_name(kind, name, there, "each loop, coupling and connection")
+
+    @property
+    def loops(self) -> tuple[Closure, ...]:
+        """The joints that close loops: those of `close` in the order they were added, then those that connections leave."""
+        return self._hanging().closures
+
+    @property
+    def couplings(self) -> tuple[Coupling, ...]:
+        """The linear relations of coordinates, in the order they were added."""
+        return tuple(self._couplings.values())
+
+    @property
+    def connections(self) -> tuple[Connection, ...]:
+        """The connections of bodies, in the order they were made; `links` and `loops` say what became of them."""
+        return tuple(self._connections.values())
+
+    @property
+    def has_loops(self) -> bool:
+        """Whether loops are closed or coordinates coupled, so that the coordinates are not independent."""
+        return bool(self.loops or self.couplings)
+
+    def assemble(self, guess: Any = None, fixed: Mapping[str, float] | None = None, **coordinates: float) -> np.ndarray:
+        """Return positions q that close all loops, near a guess; coordinates given by name keep their value.
+
+        A guess picks the branch where parts can go together in several ways; without one the search begins at the neutral positions.
+        `fixed` takes names that Python does not, such as those of joints with several coordinates.
+
+        >>> m = ct.Model("slider-crank")
+        >>> m.add("crank", ct.rod(0.3, mass=1.0), ct.Revolute("y"))
+        >>> m.add("rod", ct.rod(0.5, mass=1.0), ct.Revolute("y"), parent="crank", at=(0.3, 0, 0))
+        >>> m.add("piston", ct.point_mass(1.0), ct.Prismatic("x"))
+        >>> m.close("pin", ct.Revolute("y"), "rod", "piston", at_a=(0.5, 0, 0))
+        >>> m.assemble(crank=np.pi / 2).round(3)
+        array([ 1.571, -2.214,  0.4  ])
+        """
+        from catena.assembly import assemble
+
+        return assemble(self, guess, {**(fixed or {}), **coordinates})
+
+    def project_velocity(self, q: Any, v: Any = None, fixed: Mapping[str, float] | None = None, **rates: float) -> np.ndarray:
+        """Return velocities that keep all loops closed at q, the nearest to v by kinetic energy; rates given by name are kept.
+
+        >>> m = ct.Model("gears")
+        >>> m.add("small", ct.cylinder(0.05, 0.1, mass=1.0), ct.Revolute("z"))
+        >>> m.add("large", ct.cylinder(0.05, 0.2, mass=4.0), ct.Revolute("z"), at=(0.3, 0, 0))
+        >>> m.couple("mesh", {"small": 1.0, "large": 2.0})
+        >>> m.project_velocity([0.0, 0.0], large=1.0)
+        array([-2.,  1.])
+        """
+        from catena.assembly import project_velocity
+
+        return project_velocity(self, q, np.zeros(self.nv) if v is None else v, {**(fixed or {}), **rates})
+
+    def mobility(self, q: Any = None) -> Mobility:
+        """Return what the loops leave the mechanism: degrees of freedom, redundant constraints, independent coordinates.
+
+        At q, or at a configuration of its own choice that is not a special one.
+
+        >>> m = ct.Model("gears")
+        >>> m.add("small", ct.cylinder(0.05, 0.1, mass=1.0), ct.Revolute("z"))
+        >>> m.add("large", ct.cylinder(0.05, 0.2, mass=4.0), ct.Revolute("z"), at=(0.3, 0, 0))
+        >>> m.couple("mesh", {"small": 1.0, "large": 2.0})
+        >>> m.mobility().freedom
+        1
+        """
+        from catena.mobility import mobility
+
+        return mobility(self, q)
+
+    def _hanging(self) -> Hung:
+        if self._hung is None:
+            self._hung = hang(self._added, self.connections, tuple(self._closures.values()))
+        return self._hung
 
     @property
     def springs(self) -> tuple[Spring, ...]:
@@ -190,8 +382,8 @@ class Model:
         return any(force.uses_time(self.nq, self.nv) for force in self.forces if force.traced)
 
     def _known(self, name: str, who: str) -> None:
-        if not isinstance(name, str) or (name != "ground" and name not in self._links):
-            names = ", ".join(f"'{known}'" for known in ("ground", *self._links))
+        if not isinstance(name, str) or (name != "ground" and name not in self._added):
+            names = ", ".join(f"'{known}'" for known in ("ground", *self._added))
             raise ModelError(f"{who} {name!r}, which is not in model '{self.name}'; add it first, or choose from {names}")
 
     @property
@@ -206,13 +398,18 @@ class Model:
 
     @property
     def links(self) -> tuple[Link, ...]:
-        """The bodies with their joints and places, in the order they were added."""
-        return tuple(self._links.values())
+        """The bodies with their joints and places, in the order of their coordinates: as they were added, loose ones last."""
+        return self._hanging().links
+
+    @property
+    def added(self) -> tuple[Link | Loose, ...]:
+        """The bodies as they were added, loose ones among them; `links` says how all of them hang."""
+        return tuple(self._added.values())
 
     @property
     def body_names(self) -> tuple[str, ...]:
-        """Names of the bodies, in the order they were added."""
-        return tuple(self._links)
+        """Names of the bodies, in the order of `links`."""
+        return tuple(link.name for link in self.links)
 
     @property
     def nq(self) -> int:
@@ -221,18 +418,18 @@ class Model:
 
     @property
     def nv(self) -> int:
-        """Number of velocity coordinates: the degrees of freedom."""
+        """Number of velocity coordinates: the degrees of freedom, where there are no loops."""
         return sum(link.joint.nv for link in self.links)
 
     @property
     def q_names(self) -> tuple[str, ...]:
         """Names of the position coordinates: the body's name, and the coordinate's where a joint has several."""
-        return tuple(_coordinate(link.name, label) for link in self.links for label in link.joint.q_labels)
+        return tuple(coordinate_name(link.name, label) for link in self.links for label in link.joint.q_labels)
 
     @property
     def v_names(self) -> tuple[str, ...]:
         """Names of the velocity coordinates: the body's name, and the coordinate's where a joint has several."""
-        return tuple(_coordinate(link.name, label) for link in self.links for label in link.joint.v_labels)
+        return tuple(coordinate_name(link.name, label) for link in self.links for label in link.joint.v_labels)
 
     @property
     def q_units(self) -> tuple[str, ...]:
@@ -245,7 +442,7 @@ class Model:
         return tuple(unit for link in self.links for unit in link.joint.v_units)
 
     def neutral(self) -> np.ndarray:
-        """Return the position at which every body frame coincides with its joint frame."""
+        """Return the position at which the two frames of every joint coincide; loops need not be closed there."""
         return np.concatenate([np.zeros(0), *(link.joint.neutral() for link in self.links)])
 
     def random(self, rng: np.random.Generator | int | None = None, size: int | None = None) -> np.ndarray:
@@ -262,7 +459,7 @@ class Model:
         """Return a random position with displacements of the size of the bodies that they move, rather than within 1 m."""
         q = self.random(rng)
         for link, at_q, _ in self._slices():
-            mass, radius = link.body.mass, np.abs(link.at.p).max()
+            mass, radius = link.body.mass, max(np.abs(link.at.p).max(), np.abs(link.outer.p).max())
             if mass > 0.0:
                 radius = max(radius, np.sqrt(np.trace(link.body.matrix()[:3, :3]) / mass))
             q[at_q] *= np.where(np.array(link.joint.q_units) == "m", radius or 1.0, 1.0)
@@ -327,101 +524,19 @@ class Model:
     def tree(self) -> Tree:
         """Return the tree of the model, in canonical frames, checked; built once until the model changes."""
         if self._tree is None:
-            tree = _build(self)
+            tree = build(self)
             check_determined(tree, np.random.default_rng(0), self._random_nearby)
             self._tree = tree
         return self._tree
 
 
-def _coordinate(name: str, label: str) -> str:
-    return f"{name}.{label}" if label else name
-
-
-def _build(model: Model) -> Tree:
-    """Return the tree: weld fixed bodies to their carriers, choose canonical frames, move the inertias into them."""
-    links = [link for link in model.links if not isinstance(link.joint, Fixed)]
-    if not links:
-        raise ModelError(f"model '{model.name}' has no moving body; add one with a joint other than Fixed")
-    index = {link.name: k for k, link in enumerate(links)}
-
-    # where every named body stands in the user's frame of the moving body that carries it
-    carried: dict[str, tuple[int, Rigid]] = {"ground": (-1, _IDENTITY)}
-    inertia = [np.zeros((6, 6)) for _ in range(len(links) + 1)]
-    for link in model.links:
-        if isinstance(link.joint, Fixed):
-            k, pose = carried[link.parent]
-            carried[link.name] = (k, pose @ link.at)
-        else:
-            carried[link.name] = (index[link.name], _IDENTITY)
-        k, pose = carried[link.name]
-        inertia[k] = inertia[k] + pose.inertia(link.body.matrix()).astype(float)
-    parent = [carried[link.parent][0] for link in links]
-    at = [carried[link.parent][1] @ link.at for link in links]
-
-    # canonical frames, in the user's frames: ahead of the first child, or at the centre of mass
-    motions = [link.joint.motion() for link in links]
-    towards: list[Rigid | None] = [None] * (len(links) + 1)
-    for k in reversed(range(len(links))):
-        if not isinstance(motions[k], DenseMotion) or parent[k] < 0:
-            towards[parent[k]] = at[k] @ Rigid(motions[k].inner, np.zeros(3))
-    frames: list[Rigid] = [_IDENTITY] * (len(links) + 1)
-    frames[-1] = towards[-1] or _IDENTITY
-    for k in range(len(links)):
-        motions[k], frames[k] = canonical.outer_frame(motions[k], towards[k], _com(inertia[k]))
-
-    before = []
-    for k in range(len(links)):
-        inner = Rigid(motions[k].inner, np.zeros(3))
-        scale = max(np.abs(at[k].p).max(), np.abs(frames[parent[k]].p).max())
-        placement, motions[k] = canonical.connect(frames[parent[k]].inverse() @ at[k] @ inner, motions[k], scale)
-        before.append(placement)
-
-    places = [(at_q, at_v) for link, at_q, at_v in model._slices() if link.name in index]
-    joints = [link.joint for link in links]
-
-    named = {name: (k, frames[k].inverse() @ pose) for name, (k, pose) in carried.items()}
-
-    def gather(option: str) -> np.ndarray:
-        return np.concatenate([getattr(joint, option) for joint in joints])
-
-    return Tree(
-        names=tuple(index),
-        parent=tuple(parent),
-        before=tuple(before),
-        motion=tuple(motions),
-        M=tuple(_moved(inertia[k], frames[k]) for k in range(len(links))),
-        q_slices=tuple(at_q for at_q, _ in places),
-        v_slices=tuple(at_v for _, at_v in places),
-        nq=model.nq,
-        nv=model.nv,
-        gravity=_dusted(frames[-1].R.T @ np.array(model.gravity), float(np.abs(np.array(model.gravity)).max())),
-        ground=frames[-1],
-        ground_inertia=_moved(inertia[-1], frames[-1]),
-        damping=gather("damping"),
-        stiffness=gather("stiffness"),
-        rest=np.concatenate([joint.neutral() if joint.rest is None else joint.rest for joint in joints]),
-        friction=gather("friction"),
-        friction_speed=model.friction_speed,
-        armature=gather("armature"),
-        lower=gather("lower"),
-        upper=gather("upper"),
-        stop_stiffness=gather("stop_stiffness"),
-        stop_damping=gather("stop_damping"),
-        springs=tuple(_placed_spring(spring, named) for spring in model.springs),
-        forces=tuple(_placed_force(force, model.nv, named) for force in model.forces if force.traced),
-        frames=named,
-    )
-
-
-def _placed_spring(spring: Spring, frames: dict[str, tuple[int, Rigid]]) -> PlacedSpring:
-    (a, in_a), (b, in_b) = frames[spring.a], frames[spring.b]
-    at_a, at_b = in_a.p + in_a.R @ np.array(spring.at_a), in_b.p + in_b.R @ np.array(spring.at_b)
-    return PlacedSpring(a, b, at_a, at_b, spring.stiffness, spring.damping, spring.length)
-
-
-def _placed_force(force: Applied, nv: int, frames: dict[str, tuple[int, Rigid]]) -> PlacedForce:
-    k, frame = (None, _IDENTITY) if force.body is None else frames[force.body]
-    return PlacedForce(force.name, partial(force.value, nv), k, frame.p + frame.R @ np.array(force.point))
+def _check_name(kind: str, name: str, there: Mapping[str, Mapping[str, Any]], each: str) -> None:
+    """Refuse what is no name, and a name that is taken."""
+    if not isinstance(name, str) or not name.strip():
+        raise ModelError(f"{kind} name {name!r} is not a name; give a non-empty string")
+    for known, taken in there.items():
+        if name in taken:
+            raise ModelError(f"{kind} '{name}': a {known} has this name already; give {each} its own name")
 
 
 def _broadcast(a: Any, b: Any) -> tuple[Any, Any]:
@@ -431,24 +546,3 @@ def _broadcast(a: Any, b: Any) -> tuple[Any, Any]:
     except ValueError:
         raise ModelError(f"the shapes {a.shape} and {b.shape} do not broadcast; give leading axes that are equal or 1") from None
     return np.broadcast_to(a, (*batch, a.shape[-1])), np.broadcast_to(b, (*batch, b.shape[-1]))
-
-
-def _dusted(x: np.ndarray, scale: float) -> np.ndarray:
-    """Return x with entries that are only the rounding of numbers as large as the scale set to zero."""
-    return np.where(np.abs(x) <= 1e-14 * scale, 0.0, x)
-
-
-def _com(M: np.ndarray) -> np.ndarray:
-    """Return the centre of mass of an inertia; that of nothing is the origin."""
-    return np.array([M[2, 4], M[0, 5], M[1, 3]]) / M[3, 3] if M[3, 3] > 0.0 else np.zeros(3)
-
-
-def _moved(M: np.ndarray, frame: Rigid) -> np.ndarray:
-    """Return a rigid-body inertia at another frame, and exactly so: symmetric, skew off-diagonal blocks, one mass."""
-    length = float(max(np.abs(_com(M)).max(), np.abs(frame.p).max()))
-    turning = max(float(np.abs(M[:3, :3]).max()), float(M[3, 3]) * length**2)
-    M = frame.inverse().inertia(M).astype(float)
-    mass = float(M[3, 3])
-    h = _dusted(np.array([M[2, 4], M[0, 5], M[1, 3]]), mass * length)
-    J = _dusted(0.5 * (M[:3, :3] + M[:3, :3].T), turning)
-    return np.block([[J, skew(h)], [-skew(h), mass * np.eye(3)]])

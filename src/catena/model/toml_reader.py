@@ -21,6 +21,7 @@ from catena.errors import ModelError, ModelFileError
 from catena.model import values
 from catena.model.bodies import Body, Geometry, box, cylinder, point_mass, rod, sphere
 from catena.model.joints import JOINTS, Custom, Joint
+from catena.model.loops import CLOSING, Distance, check_closing, coefficient
 from catena.model.model import Model
 from catena.model.pose import Pose
 
@@ -38,7 +39,10 @@ class _Record(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
 class _FileRecord(_Record):
     model: Table = msgspec.field(default_factory=dict)
     body: list[Table] = msgspec.field(default_factory=list)
+    connection: list[Table] = msgspec.field(default_factory=list)
     spring: list[Table] = msgspec.field(default_factory=list)
+    loop: list[Table] = msgspec.field(default_factory=list)
+    coupling: list[Table] = msgspec.field(default_factory=list)
 
 
 class _ModelRecord(_Record):
@@ -49,7 +53,7 @@ class _ModelRecord(_Record):
 
 class _BodyRecord(_Record):
     name: str
-    joint: Table
+    joint: Table = msgspec.field(default_factory=dict)
     parent: str = "ground"
     at: Vector | Table = msgspec.field(default_factory=list)
     shape: Table = msgspec.field(default_factory=dict)
@@ -68,6 +72,25 @@ class _SpringRecord(_Record):
     length: float = 0.0
     at_a: Vector = msgspec.field(default_factory=list)
     at_b: Vector = msgspec.field(default_factory=list)
+
+
+class _LoopRecord(_Record):
+    name: str
+    joint: Table
+    a: str
+    b: str
+    at_a: Vector | Table = msgspec.field(default_factory=list)
+    at_b: Vector | Table = msgspec.field(default_factory=list)
+
+
+class _ConnectionRecord(_LoopRecord, kw_only=True):
+    name: str = ""
+
+
+class _CouplingRecord(_Record):
+    name: str
+    coefficients: Table
+    offset: float = 0.0
 
 
 class _PoseRecord(_Record):
@@ -106,10 +129,12 @@ def _record(function: Callable[..., Any]) -> type[msgspec.Struct]:
 
 #: What the table of a joint or of a shape may hold, by its type.
 JOINT_RECORDS = {kind: _record(joint) for kind, joint in JOINTS.items() if joint is not Custom}
+CONNECTION_RECORDS = {**JOINT_RECORDS, "distance": _record(Distance)}
+CLOSING_RECORDS = {kind: record for kind, record in CONNECTION_RECORDS.items() if kind in CLOSING}
 SHAPE_RECORDS = {kind: _record(shape) for kind, shape in SHAPES.items()}
 
 #: The arrays of tables that have names.
-_LISTS = ("body", "spring")
+_LISTS = ("body", "connection", "spring", "loop", "coupling")
 
 _WORDS = {"float": "a number", "int": "a number", "str": "a string", "object": "a table", "array": "an array"}
 
@@ -177,7 +202,7 @@ class Source:
 
     @cached_property
     def _heads(self) -> list[tuple[int, str]]:
-        """The lines at which the tables of bodies and springs begin, and of which of them."""
+        """The lines at which the tables of bodies, springs and the like begin, and of which of them."""
         found = [(i, re.match(r"\s*\[\[\s*(\w+)\s*\]\]", line)) for i, line in enumerate(self.lines)]
         return [(i, head[1]) for i, head in found if head and head[1] in _LISTS]
 
@@ -222,30 +247,83 @@ class Source:
     def model(self) -> Model:
         """Return the model of the file."""
         self.check(self.data, _FileRecord, ())
-        self.data = {"model": {}, "body": [], "spring": [], **self.data}
+        self.data = {"model": {}, **{kind: [] for kind in _LISTS}, **self.data}
         head = self.data["model"]
         self.check(head, _ModelRecord, ("model",))
         model = self.build(("model",), head, Model, **head)
         tables = self.data["body"]
         for i, table in enumerate(tables):
             self.check(table, _BodyRecord, ("body", i))
+            if "joint" not in table and not any(table["name"] in (other.get("a"), other.get("b")) for other in self.data["connection"]):
+                self.fail(("body", i), "key 'joint' is missing; add it, or connect the body in a [[connection]]")
         for i in self._order(tables):
             place: Place = ("body", i)
             table = tables[i]
-            joint = self._joint(table["joint"], (*place, "joint"))
+            joint = self._joint(table["joint"], (*place, "joint"), JOINT_RECORDS) if "joint" in table else None
             body = self._body(table, place)
             at = self._pose(table.get("at", (0.0, 0.0, 0.0)), (*place, "at"))
             self.build(place, table, model.add, table["name"], body, joint, table.get("parent", "ground"), at)
-        for i, table in enumerate(self.data["spring"]):
-            self._add_spring(model, table, ("spring", i))
+        for kind, add in (("connection", self._connect), ("spring", self._add_spring), ("loop", self._close), ("coupling", self._couple)):
+            for i, table in enumerate(self.data[kind]):
+                add(model, table, (kind, i))
+            self._hang(model)
         return model
+
+    def _connect(self, model: Model, table: Table, place: Place) -> None:
+        self.check(table, _ConnectionRecord, place)
+        rest = self._between(model, table, place)
+        joint = self._joint(table["joint"], (*place, "joint"), CONNECTION_RECORDS)
+        at_a, at_b = self._ends(table, place)
+        self.build(place, rest, model.connect, table["a"], table["b"], joint, at_a, at_b, table.get("name"))
 
     def _add_spring(self, model: Model, table: Table, place: Place) -> None:
         self.check(table, _SpringRecord, place)
+        self.build(place, self._between(model, table, place), model.add_spring, **table)
+
+    def _close(self, model: Model, table: Table, place: Place) -> None:
+        self.check(table, _LoopRecord, place)
+        rest = self._between(model, table, place)
+        joint = self._joint(table["joint"], (*place, "joint"), CLOSING_RECORDS)
+        self.build((*place, "joint"), table["joint"], check_closing, f"loop '{table['name']}'", joint)
+        self.build(place, rest, model.close, table["name"], joint, table["a"], table["b"], *self._ends(table, place))
+
+    def _couple(self, model: Model, table: Table, place: Place) -> None:
+        self.check(table, _CouplingRecord, place)
+        for key, value in table["coefficients"].items():
+            at = (*place, "coefficients", key)
+            if isinstance(value, dict):
+                self.fail(at, f"{_short(value)} is not a number; write a name that has a dot in quotes, such as \"arm.angle\" = 1.0")
+            if isinstance(value, bool) or not isinstance(value, (int, float)):
+                self.fail(at, f"{_short(value)} is not a number; give a number")
+            if key not in model.q_names:
+                self.fail(at, f"no coordinate is named {_short(key)}; {_choice(key, model.q_names)}")
+            self.build(at, {}, coefficient, f"coupling '{table['name']}'", key, value)
+        self.build(place, table, model.couple, **table)
+
+    def _between(self, model: Model, table: Table, place: Place) -> Table:
+        """Refuse a table whose a and b are not bodies; return the rest of it."""
+        names = ("ground", *(body.name for body in model.added))
         for end in ("a", "b"):
-            if table[end] not in ("ground", *model.body_names):
-                self.fail((*place, end), f"no body is named {_short(table[end])}; {_choice(table[end], ('ground', *model.body_names))}")
-        self.build(place, {key: table[key] for key in table if key not in ("a", "b")}, model.add_spring, **table)
+            if table[end] not in names:
+                self.fail((*place, end), f"no body is named {_short(table[end])}; {_choice(table[end], names)}")
+        return {key: table[key] for key in table if key not in ("a", "b")}
+
+    def _ends(self, table: Table, place: Place) -> tuple[Pose, Pose]:
+        at_a, at_b = (self._pose(table.get(end, (0.0, 0.0, 0.0)), (*place, end)) for end in ("at_a", "at_b"))
+        return at_a, at_b
+
+    def _hang(self, model: Model) -> None:
+        """Refuse connections and loops that make no mechanism, at the table that the message begins with."""
+        try:
+            model.loops  # noqa: B018
+        except ModelError as error:
+            about = str(error).partition(":")[0]
+            for kind in ("connection", "loop", "body"):
+                for i, table in enumerate(self.data[kind]):
+                    name = table.get("name", f"{table.get('a')}-{table.get('b')}")
+                    if f"'{name}'" in about:
+                        self.fail((kind, i), str(error))
+            self.fail((), str(error))
 
     def _order(self, tables: list[Table]) -> list[int]:
         """Return the bodies in the order of the file, but a parent that stands further down comes right before its first child."""
@@ -272,10 +350,11 @@ class Source:
             order.update(dict.fromkeys(reversed(path)))
         return list(order)
 
-    def _joint(self, table: Table, place: Place) -> Joint:
+    def _joint(self, table: Table, place: Place, records: dict[str, type[msgspec.Struct]]) -> Any:
+        """Return the joint of a table, one of those that the records tell of."""
         if table.get("type") == "custom":
             self.fail((*place, "type"), "a custom joint is made of Python code, which a file cannot hold; build this model in Python")
-        return self._typed("joint", table, place, JOINTS, JOINT_RECORDS)
+        return self._typed("joint" if records is not CLOSING_RECORDS else "closing joint", table, place, {**JOINTS, **CLOSING}, records)
 
     def _typed(self, what: str, table: Table, place: Place, makers: Mapping[str, Any], records: dict[str, type[msgspec.Struct]]) -> Any:
         """Return what the table's type makes of its other keys."""

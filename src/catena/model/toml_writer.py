@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import re
 from dataclasses import fields
 from typing import Any
 
@@ -12,9 +13,11 @@ import numpy as np
 from catena.errors import ModelError
 from catena.model import values
 from catena.model.bodies import Body, Geometry
+from catena.model.connections import Connection, Link, Loose
 from catena.model.forces import Spring
 from catena.model.joints import JOINTS, Joint
-from catena.model.model import Link, Model
+from catena.model.loops import Closure, Coupling, Distance
+from catena.model.model import Model
 from catena.model.pose import Pose
 from catena.model.toml_reader import JOINT_RECORDS, SHAPES, SIZES, Table
 
@@ -25,15 +28,26 @@ def text(model: Model) -> str:
         raise ModelError(f"force '{force.name}' is made of Python code, which a file cannot hold; keep this model in Python")
     head = {"name": model.name, "gravity": model.gravity, "friction_speed": model.friction_speed}
     parts = ["[model]", *_lines(head)]
-    for link in model.links:
-        parts += ["", "[[body]]", *_lines(_link_table(link))]
-    for spring in model.springs:
-        parts += ["", "[[spring]]", *_lines(_spring_table(spring))]
+    closed_by_connections = {connection.name for connection in model.connections}
+    tables: dict[str, list[Table]] = {
+        "body": [_link_table(link) for link in model.added],
+        "connection": [_between_table("connection", connection) for connection in model.connections],
+        "spring": [_spring_table(spring) for spring in model.springs],
+        "loop": [_between_table("loop", closure) for closure in model.loops if closure.name not in closed_by_connections],
+        "coupling": [_coupling_table(coupling) for coupling in model.couplings],
+    }
+    for kind, listed in tables.items():
+        for table in listed:
+            parts += ["", f"[[{kind}]]", *_lines(table)]
     return "\n".join([*parts, ""])
 
 
 def _lines(table: Table) -> list[str]:
-    return [f"{key} = {_value(value)}" for key, value in table.items()]
+    return [f"{_key(key)} = {_value(value)}" for key, value in table.items()]
+
+
+def _key(key: str) -> str:
+    return key if re.fullmatch(r"[A-Za-z0-9_-]+", key) else _value(key)
 
 
 def _value(value: Any) -> str:
@@ -47,11 +61,11 @@ def _value(value: Any) -> str:
     return repr(float(value))
 
 
-def _link_table(link: Link) -> Table:
+def _link_table(link: Link | Loose) -> Table:
     try:
-        table: Table = {"name": link.name, "parent": link.parent}
-        if not np.array_equal(link.at.matrix(), np.eye(4)):
-            table["at"] = _pose_value(link.at)
+        if isinstance(link, Loose):
+            return {"name": link.name, **_body_table(link.body)}
+        table: Table = {"name": link.name, "parent": link.parent, **_pose_entry("at", link.at)}
         table |= _body_table(link.body)
         table["joint"] = _joint_table(link.joint)
         return table
@@ -59,11 +73,33 @@ def _link_table(link: Link) -> Table:
         raise ModelError(f"body '{link.name}': {error}") from None
 
 
+def _between_table(kind: str, between: Connection | Closure) -> Table:
+    """Return a joint between two bodies, in a connection or a loop."""
+    try:
+        joint = between.joint
+        table: Table = {"name": between.name, "a": between.a, "b": between.b}
+        table |= _pose_entry("at_a", between.at_a) | _pose_entry("at_b", between.at_b)
+        table["joint"] = {"type": joint.kind, "length": joint.length} if isinstance(joint, Distance) else _joint_table(joint)
+        return table
+    except ModelError as error:
+        raise ModelError(f"{kind} '{between.name}': {error}") from None
+
+
+def _coupling_table(coupling: Coupling) -> Table:
+    table: Table = {"name": coupling.name, "coefficients": dict(coupling.coefficients)}
+    return table | ({"offset": coupling.offset} if coupling.offset else {})
+
+
 def _spring_table(spring: Spring) -> Table:
     table: Table = {"name": spring.name, "a": spring.a, "b": spring.b}
     table |= {key: value for key, value in (("at_a", spring.at_a), ("at_b", spring.at_b)) if any(value)}
     table["stiffness"] = spring.stiffness
     return table | {key: value for key, value in (("damping", spring.damping), ("length", spring.length)) if value}
+
+
+def _pose_entry(key: str, pose: Pose) -> Table:
+    """Return the entry of a pose, none for that of the identity."""
+    return {} if np.array_equal(pose.matrix(), np.eye(4)) else {key: _pose_value(pose)}
 
 
 def _pose_value(pose: Pose) -> Any:

@@ -48,9 +48,64 @@ class PlacedForce(NamedTuple):
     point: np.ndarray
 
 
+class Basic(NamedTuple):
+    """One basic constraint of [KY03] Table 3, between joint frames on two bodies a and b.
+
+    `u` is fixed in the joint frame on a, `w` in that on b, each in the axes of its frame; p_a and p_b are the origins of the frames.
+
+        kind    rows  the constraint
+        s       3     p_b - p_a = 0: the points coincide
+        d1      1     u . w = value: two directions keep their angle
+        d2      1     u . (p_b - p_a) = 0
+        ss      1     |p_b - p_a|^2 = value^2: the points keep their distance [m]
+        screw   1     w . (cos(s) e2 - sin(s) e1) = 0, with s = z . (p_b - p_a) / value
+
+    In a screw, z is `axis`, fixed in the joint frame on a; e1 = u and e2 = z x u are perpendicular to it, as is w, which agrees with u
+    at zero angle; `value` is the pitch [m/rad]. The row is the sine of the angle of b about z less the angle s that belongs to its
+    displacement. What a kind does not use is zero.
+    """
+
+    kind: str
+    u: np.ndarray
+    w: np.ndarray
+    value: float
+    axis: np.ndarray
+
+    @property
+    def rows(self) -> int:
+        """Number of scalar equations."""
+        return 3 if self.kind == "s" else 1
+
+
+class PlacedClosure(NamedTuple):
+    """A joint that closes a loop: body b's joint frame moves against body a's as a child moves against its parent.
+
+    `at_a` and `at_b` are the joint frames in the canonical frames of the bodies; -1 is the ground. A custom joint has no basic
+    constraints: its `motion` leads from the frame `at_a` to the frame `at_b`.
+    """
+
+    name: str
+    a: int
+    b: int
+    at_a: Rigid
+    at_b: Rigid
+    constraints: tuple[Basic, ...]
+    motion: Motion | None = None
+
+
+class PlacedCoupling(NamedTuple):
+    """A linear relation of coordinates: the sum of coefficient times position is the offset, that of coefficient times velocity zero."""
+
+    name: str
+    coefficients: tuple[tuple[int, float], ...]  # velocity coordinate, coefficient
+    positions: tuple[tuple[int, float], ...]  # position coordinate, coefficient
+    offset: float
+
+
 @dataclass(frozen=True)
 class Tree:
-    """Moving bodies k = 0 … n - 1, parents before children; the ground is -1.
+    """Moving bodies k = 0 … n - 1, parents before children; the ground is -1. With loops it is a spanning tree, and `closures` and
+    `couplings` say what holds besides.
 
     Lists made by `columns` have n + 1 entries, the last for the ground, so that `x[parent]` needs no case of its own.
     """
@@ -80,6 +135,8 @@ class Tree:
     springs: tuple[PlacedSpring, ...]
     forces: tuple[PlacedForce, ...]
     frames: dict[str, tuple[int, Rigid]]  # of every body the user named: moving body and the user's frame in it
+    closures: tuple[PlacedClosure, ...] = ()
+    couplings: tuple[PlacedCoupling, ...] = ()
     mark: Callable[[], None] = _no_mark
     solver: Callable[[Array, Array, Sequence[int]], Array] | None = None  # how a trace solves a system with the zeros of a tree
 

@@ -19,7 +19,7 @@ from catena.simulation.steps import Integrator, Step, converged
 Array = Any
 
 #: Why a trajectory is no longer advanced.
-RUNNING, FINISHED, NOT_FINITE, TOO_SMALL, EVENT, NOT_SOLVED, STOPPED = range(7)
+RUNNING, FINISHED, NOT_FINITE, TOO_SMALL, EVENT, NOT_SOLVED, STOPPED, WEAKENED = range(8)
 
 #: Step sizes below this part of the time (near 0, of 1 s) are lost in rounding.
 _SMALLEST_STEP = 1e-14
@@ -125,6 +125,9 @@ def attempt(problem: Problem, flow_of: Callable[[dict, dict], Any], state: Array
         code = where(small, float(TOO_SMALL), float(RUNNING))
     else:
         (accepted, code), h_next = verdict(problem.integrator, step), x["h"]
+    if step.weak is not None:  # from where the step began, others take over
+        code = where(accepted & step.weak, float(WEAKENED), code)
+        accepted = accepted & ~step.weak
     code = where(accepted & (t1 >= c["until"]), float(FINISHED), code)
 
     new: dict[str, Any] = {

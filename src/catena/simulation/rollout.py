@@ -120,6 +120,8 @@ class Plan:
                 f"rollout: force '{force.name}' is marked ct.python, and machine code cannot call it; use ct.simulate, "
                 "or give a function that can be traced, without the mark"
             )
+        if m.has_loops:
+            raise ArgumentError(f"rollout: model '{m.name}' has loops, and rollouts are of trees; use ct.simulate")
         integrator_of(integrator)
         if step is None or steps is None:
             raise ArgumentError(

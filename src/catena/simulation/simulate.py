@@ -15,9 +15,10 @@ from catena.model.forces import python
 from catena.native import Iteration, Kernel
 from catena.simulation.arguments import check_state, number, positive, recording
 from catena.simulation.checkpoint import Checkpoint
+from catena.simulation.closing import check_closed
 from catena.simulation.events import Event, handle
 from catena.simulation.interrupts import noted_interrupts
-from catena.simulation.iteration import EVENT, FINISHED, NOT_FINITE, NOT_SOLVED, RUNNING, STOPPED, TOO_SMALL, run_in_python
+from catena.simulation.iteration import EVENT, FINISHED, NOT_FINITE, NOT_SOLVED, RUNNING, STOPPED, TOO_SMALL, WEAKENED, run_in_python
 from catena.simulation.progress import progress
 from catena.simulation.steps import integrator as integrator_of
 from catena.simulation.system import Function, Input, System, check_traceable
@@ -130,11 +131,22 @@ class Run:
         if self.adaptive and not self.integrator.adaptive:
             raise ArgumentError(f"integrator '{name}' does not choose its steps; give step=, the step size in seconds")
         self.system = System(m, self.integrator, method, self.input, self.adaptive, [event.function for event in self.events])
+        if m.has_loops:
+            if self.scipy_method:
+                raise ArgumentError(
+                    f"integrator 'scipy:{self.scipy_method}' does not keep the loops of model '{m.name}' closed; use 'dormand-prince'"
+                )
+            check_closed(m, self.q0)
+            self.q0 = m.assemble(guess=self.q0)
+            self.v0 = m.project_velocity(self.q0, self.v0)
+            self.system.close(self.q0, self.start)
         self.iteration: Iteration | None = None
         self._start: Kernel | None = None
         self._step: Kernel | None = None
         self.samples: list[np.ndarray] = []
         self.occurrences: list[Occurrence] = []
+        self.switches = 0  # how often other constraints took over
+        self._closed_at: float | None = None  # when they did
 
     # --- the constants and the state of the loop, by name
 
@@ -239,7 +251,11 @@ class Run:
                     run_in_python(function, state, table, constants, record, iterations)
         else:
             self.iteration = self.system.iteration()
-            advance = self.iteration.run
+
+            def advance(state: Any, table: Any, constants: Any, record: Any, iterations: int) -> None:
+                assert self.iteration is not None
+                self.iteration.run(state, table, constants, record, iterations)
+
         if resume is not None:
             Checkpoint(resume, 0.0).restore(self)
         try:
@@ -263,6 +279,10 @@ class Run:
                     advance(self.state, self.table, self.constants, buffer, iterations)
                     self._collect(buffer)
                     code = int(self.state[0, 0])
+                    if code == WEAKENED:
+                        self._close_otherwise()
+                        code = RUNNING
+                        self.state[0, 0] = code
                     if code == EVENT:
                         code = handle(self)
                         self.state[0, 0] = code
@@ -285,6 +305,23 @@ class Run:
             except KeyboardInterrupt:
                 self._collect(buffer)
                 return "interrupted"
+
+    def _close_otherwise(self) -> None:
+        """Hold the loops by other constraints from here on; the state stays."""
+        before = self.system.closing
+        self.system.close(self.get("q").copy(), self.time)
+        assert before is not None
+        assert self.system.closing is not None
+        if self._closed_at == self.time and before.rows == self.system.closing.rows:
+            raise SimulationError(
+                f"simulate '{self.model.name}': the motion comes to a singular configuration after t = {self.time:.9g} s, where it could "
+                "go on in several ways; the motion up to there is in error.trajectory"
+            )
+        self._closed_at = self.time
+        self._start = self._step = None
+        if self.iteration is not None:
+            self.iteration = self.system.iteration()
+        self.switches += 1
 
     def _attempts(self) -> int:
         return int(self.get("steps")[0] + self.get("rejected")[0])
@@ -352,6 +389,8 @@ class Run:
             "integrator": self.integrator.name, "method": self.system.method, "steps": int(self.get("steps")[0]),
             "rejected": int(self.get("rejected")[0]), "seconds": seconds, "stopped": stopped,
         }  # fmt: skip
+        if self.model.has_loops:
+            info["switches"] = self.switches
         layout = self.system.problem.record.at
         parts = [rows[:, layout[name]] for name in ("t", "q", "v", "a", "tau")]
         if self.times is not None:

@@ -45,8 +45,8 @@ class Flow(Protocol):
         """Return the mass matrix."""
         ...
 
-    def project(self, t: Any, q: Array, v: Array) -> tuple[Array, Array]:
-        """Return the state nearest to (q, v) that meets the constraints."""
+    def project(self, t: Any, q: Array, v: Array) -> tuple[Array, Array, Any] | None:
+        """Return the state nearest to (q, v) that meets the constraints, and whether they weaken there; or None where there are none."""
         ...
 
     def mark(self) -> None:
@@ -62,6 +62,7 @@ class Step(NamedTuple):
     a: Array | None = None
     errors: tuple[Array, ...] = ()
     correction: Any = 0.0
+    weak: Any = None  # whether the constraints that hold the state are no longer independent enough
 
 
 @dataclass(frozen=True)
@@ -76,8 +77,11 @@ class Integrator:
     def advance(self, flow: Flow, t: Any, q: Array, v: Array, a: Array, h: Any) -> Step:
         """Return a step whose end meets the constraints of the mechanism."""
         step = self.step(flow, t, q, v, a, h)
-        q1, v1 = flow.project(t + h, step.q, step.v)
-        return step._replace(q=q1, v=v1)
+        projected = flow.project(t + h, step.q, step.v)
+        if projected is None:
+            return step
+        q1, v1, weak = projected
+        return step._replace(q=q1, v=v1, a=None if step.a is None else flow.acceleration(t + h, q1, v1), weak=weak)
 
     @property
     def adaptive(self) -> bool:

@@ -13,13 +13,14 @@ from catena.errors import ArgumentError, TraceError
 from catena.formulations.applied_forces import applied_forces
 from catena.formulations.joint_forces import passive_force
 from catena.formulations.mass.composite_body import mass_matrix
-from catena.graph import Trace
+from catena.graph import Trace, where
 from catena.kernels import jacobian
 from catena.model import Model, Tree
 from catena.model.forces import Applied, python
 from catena.native import Iteration, Kernel, compile_graph
 from catena.registry import solution
 from catena.simulation.arguments import floats
+from catena.simulation.closing import Closing
 from catena.simulation.iteration import Layout, Problem, attempt
 from catena.simulation.steps import Integrator
 
@@ -106,14 +107,7 @@ class Input:
         return constants["tau"]
 
 
-class _Unconstrained:
-    """The flow of a tree: every state is allowed."""
-
-    def project(self, t: Any, q: Array, v: Array) -> tuple[Array, Array]:
-        return q, v
-
-
-class Traced(_Unconstrained):
+class Traced:
     """The flow of a mechanism in traced scalars, for one row of the table and set of constants."""
 
     def __init__(self, system: System, tree: Tree, row: dict[str, Any], constants: dict[str, Any]) -> None:
@@ -134,8 +128,17 @@ class Traced(_Unconstrained):
     def mass(self, q: Array) -> Array:
         return mass_matrix(self._tree, q)
 
+    def project(self, t: Any, q: Array, v: Array) -> tuple[Array, Array, Any] | None:
+        return None if self._system.closing is None else self.projected(q, v)
 
-class _Called(_Unconstrained):
+    def projected(self, q: Array, v: Array) -> tuple[Array, Array, Any]:
+        """Return the nearest state that meets the constraints, and whether they weaken there."""
+        closing = self._system.closing
+        assert closing is not None
+        return closing.project(self._tree, q, v)
+
+
+class _Called:
     """The flow of a mechanism in floats, which calls the controller and the marked forces from Python."""
 
     def __init__(self, system: System, row: dict[str, Any], constants: dict[str, Any]) -> None:
@@ -160,6 +163,12 @@ class _Called(_Unconstrained):
     def mass(self, q: Array) -> Array:
         return self._system.mass(np.asarray(q, dtype=float))
 
+    def project(self, t: Any, q: Array, v: Array) -> tuple[Array, Array, Any] | None:
+        if self._system.closing is None:
+            return None
+        q, v, weak = self._system.projection(np.asarray(q, dtype=float), np.asarray(v, dtype=float))
+        return q, v, np.bool_(weak)
+
 
 class System:
     """A mechanism ready to be integrated: its problem, and the compiled pieces of a run."""
@@ -169,6 +178,7 @@ class System:
     ) -> None:
         self.model, self.integrator, self.input, self.events = model, integrator, input_, tuple(events)
         self.method, _, self.solve, self.references = solution("forward_dynamics", method, model, traced=True)
+        self.closing: Closing | None = None
         scale = _size(model)
         self.problem = Problem(
             model.nq,
@@ -180,6 +190,13 @@ class System:
             tuple(scale if unit == "m/s" else 1.0 for unit in model.v_units),
             self.events,
         )
+
+    def close(self, q: Array, t: float) -> None:
+        """Choose the constraints that hold the loops from a configuration on; what was compiled for others is made anew."""
+        self.closing = Closing(self.model, self.method, q, t)
+        self.solve = self.closing.forward_dynamics
+        for made in ("dynamics", "projection"):
+            self.__dict__.pop(made, None)
 
     def iteration(self) -> Iteration:
         """Return the run as a loop in machine code."""
@@ -213,6 +230,14 @@ class System:
         return compile_graph(trace.graph(vdot=Traced(self, tree, {}, {}).under(t, q, v, tau)), method=self.method)
 
     @cached_property
+    def projection(self) -> Kernel:
+        """The kernel (q, v) -> q, v, weak: the nearest state that meets the constraints, and whether they weaken there."""
+        trace, tree = self._trace("projection")
+        q, v = trace.input("q", (self.model.nq,)), trace.input("v", (self.model.nv,))
+        q1, v1, weak = Traced(self, tree, {}, {}).projected(q, v)
+        return compile_graph(trace.graph(q=q1, v=v1, weak=where(weak, 1.0, 0.0)), method=self.method)
+
+    @cached_property
     def mass(self) -> Kernel:
         """The mass matrix."""
         trace, tree = self._trace("mass")
@@ -239,6 +264,7 @@ class System:
         return (("state", self.problem.state), ("row", self.problem.row), ("constants", self.problem.constants))
 
     def _trace(self, name: str) -> tuple[Trace, Tree]:
+        assert self.closing is not None or not self.model.has_loops, "the constraints of the loops must be chosen first"
         trace = Trace(name)
         return trace, self.model.tree().marked(trace.mark, trace.solve)
 

@@ -1,13 +1,7 @@
-"""Example models, built in. `EXAMPLES` holds the functions that make them, by the name the command line knows.
-
->>> from catena.examples import EXAMPLES
->>> EXAMPLES["double-pendulum"]().nv
-2
-"""
+"""Examples without loops: chains and trees of bodies."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -265,16 +259,3 @@ def gallery(custom: bool = True) -> Model:
         m.add(name, block, joint, parent="table", at=Pose((0.2 * i - 0.9, 0.0, 0.05), rpy=(0.0, 0.0, 0.1 * i)))
     m.add("bell", point_mass(0.05, at=(0.0, 0.0, -0.02)), Fixed(), parent="ball", at=(0.05, 0.0, 0.0))
     return m
-
-
-#: The examples by name.
-EXAMPLES: dict[str, Callable[[], Model]] = {
-    "arm": arm,
-    "pendulum": pendulum,
-    "double-pendulum": double_pendulum,
-    "cart-pole": cart_pole,
-    "top": top,
-    "humanoid": humanoid,
-    "chain": chain,
-    "gallery": gallery,
-}

@@ -1,0 +1,109 @@
+"""Forward dynamics with loops: kernels for sets of independent constraints, and the choice between them state by state."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from catena.assembly import gap
+from catena.errors import ArgumentError, SingularWarning
+from catena.formulations.constraints import constraint_jacobian
+from catena.mobility import independent_rows, mobility
+from catena.model import Model
+from catena.native import Kernel
+
+#: Flags of a state: a loop is open, a velocity opens it, the chosen constraints are hardly independent.
+OPEN, OPENING, DEPENDENT = 1, 2, 4
+
+
+class ConstrainedKernel:
+    """A function of arrays for a mechanism with loops; called like a `Kernel`, and described like one.
+
+    The constraints that are independent at most configurations are compiled into one kernel. A state at which they are not is solved with a
+    kernel for the constraints that are; where the mechanism itself loses rank, a `SingularWarning` names the state. States that do not
+    close the loops are refused.
+
+    >>> from catena.examples import four_bar
+    >>> m = four_bar()
+    >>> fd = ct.forward_dynamics(m)
+    >>> q = m.assemble(crank=1.0)
+    >>> fd(q, np.zeros(3), np.zeros(3)).shape
+    (3,)
+    """
+
+    def __init__(self, m: Model, make: Callable[[tuple[int, ...]], Kernel]) -> None:
+        self._model, self._make = m, make
+        usual = independent_rows(m, mobility(m).q)
+        self._kernels = {usual: make(usual)}
+        self._first = first = self._kernels[usual]
+        self.name, self.method, self.references, self.function = first.name, first.method, first.references, first.function
+        self.inputs, self.outputs = first.inputs, first.outputs[:1]
+        self.operations, self.seconds, self.llvm, self.graph = first.operations, first.seconds, first.llvm, first.graph
+        self.cached, self.merged, self.lanes = first.cached, first.merged, first.lanes
+        self.signature = first.signature.rsplit(", ", 1)[0]
+        self._q = [port.name for port in self.inputs].index("q")
+
+    def __call__(self, *arrays: Any, out: Any = None, **named: Any) -> Any:
+        """Return vdot for arrays given in the order of `inputs`, or by name; `out=` takes the array to write to."""
+        result, flags = self._first(*arrays, out=None if out is None else (out, None), **named)
+        if flags.any() if isinstance(flags, np.ndarray) else flags:
+            result = self._again(result, flags, arrays, named)
+        return result
+
+    def cite(self) -> str:
+        """Return the sources of the method, one a line."""
+        return self._first.cite()
+
+    def __repr__(self) -> str:
+        return repr(self._first).replace("<Kernel", "<ConstrainedKernel")
+
+    def _again(self, result: Any, flags: Any, arrays: tuple, named: dict[str, Any]) -> Any:
+        """Return the result, with the states that were flagged solved by kernels made for them, or say what is wrong with them."""
+        given = dict(zip((port.name for port in self.inputs), arrays, strict=False)) | named
+        batch = np.shape(flags)
+        states = {
+            port.name: np.broadcast_to(np.asarray(given[port.name], dtype=float), (*batch, *port.shape)) for port in self.inputs
+        }
+        for i in zip(*np.nonzero(np.atleast_1d(flags)), strict=True):
+            i = i if batch else ()
+            state = {name: x[i] for name, x in states.items()}
+            self._check(int(np.asarray(flags)[i]), state, i)
+            rows = independent_rows(self._model, state["q"])
+            if rows not in self._kernels:
+                self._kernels[rows] = self._make(rows)
+            solved, left = self._kernels[rows](*state.values())
+            if len(rows) < len(next(iter(self._kernels))) or int(left) & DEPENDENT:
+                warnings.warn(
+                    f"{self.name}: {_which(i)} of model '{self._model.name}' is singular: {len(rows)} of its constraints are independent, "
+                    f"and {len(next(iter(self._kernels)))} are elsewhere; accelerations are not unique there",
+                    SingularWarning,
+                    stacklevel=3,
+                )
+            if i == ():
+                if isinstance(result, np.ndarray):
+                    result[...] = solved
+            else:
+                result[i] = solved
+        return result
+
+    def _check(self, flag: int, state: dict[str, np.ndarray], i: tuple) -> None:
+        """Refuse a state that does not close the loops."""
+        if flag & OPEN:
+            found = gap(self._model, state["q"])
+            raise ArgumentError(
+                f"{self.name}: {_which(i)} leaves loop '{found.worst}' of model '{self._model.name}' open, by {found.sizes.max():.2g} of "
+                "its size or rad; give positions that close the loops, by m.assemble(guess=q)"
+            )
+        if flag & OPENING:
+            J = np.asarray(constraint_jacobian(self._model.tree(), state["q"])[1], dtype=float)
+            raise ArgumentError(
+                f"{self.name}: the velocity of {_which(i)} would open the loops of model '{self._model.name}', at a rate of "
+                f"{np.abs(J @ state['v']).max():.2g}; give velocities that keep them closed, by m.project_velocity(q, v)"
+            )
+
+
+def _which(i: tuple) -> str:
+    return f"state {tuple(map(int, i))}" if i else "the state"

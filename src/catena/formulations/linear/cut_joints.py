@@ -1,0 +1,177 @@
+"""Forward dynamics with loops: joints are cut, and multipliers hold the constraints of the cut joints.
+
+Source   [KY03] Kang & Yoon, On the improvement of a fully recursive formulation, (37)-(46).
+Frames   those of `reference_points`: the axes of the ground's frame, every body at its reference point.
+Cost     O(n m + m^3) for n bodies and m constraints
+
+    paper        here     meaning
+    Phi_Z        row      row of the Jacobian on the velocity state of a body; after (40) of the body and all that it carries, joints free
+    Phi_Z2       c        the same on the joint's own coordinates; a coupling adds its coefficients here
+    Phi_lambda   A        reduced matrix
+    gamma        gamma    right-hand side
+    lambda       force    multipliers
+
+Rows of redundant constraints are left out by `chosen`: which rows are independent is a matter of the configuration, and is decided outside.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from catena.formulations.constraints import base, ends, right, rows
+from catena.formulations.linear.fully_recursive import eliminate
+from catena.formulations.linear.reference_points import states
+from catena.spatial import Factor, Rigid, cross
+
+
+class Solved(NamedTuple):
+    """Accelerations and multipliers; values and rates of all constraints; how independent each chosen one is of those after it."""
+
+    vdot: Any
+    force: Any
+    values: Any
+    rates: Any
+    pivots: Any
+
+
+def forward_dynamics(tree, q, v, tau, wrenches=None, *, reference, chosen):
+    """Return the solution under the joint forces tau, with the constraints whose numbers are `chosen`.
+
+    `wrenches` act on the bodies: one (moment, force) for each body in its frame, at its origin, or None; last the ground's.
+    """
+    motion, state = states(tree, q, v, reference, wrenches)
+    M22, G, Q2 = eliminate(tree, state, tau)
+    values, rates, on_bodies, on_joints, gamma = _constraints(tree, q, v, motion, state, reference, chosen)
+    carried, c = _transfer(tree, state, G, on_bodies, on_joints)
+    A, left = _reduced(tree, state, M22, Q2, carried, c, gamma)
+    factor = Factor(A)
+    force = factor.solve(left)
+    return Solved(_accelerations(tree, state, M22, G, Q2, c, force), force, values, rates, _independence(A, factor))
+
+
+def project(tree, q, v, chart, *, reference, chosen):
+    """Return the state nearest to (q, v) that meets the chosen constraints, by kinetic energy; how independent these are; and all values.
+
+    Positions move by `chart(q, u)` in two steps of Newton's, which take an error e to about e^4.
+    """
+    for _ in range(2):
+        change, _, _ = _change(tree, q, np.zeros(tree.nv), reference, chosen, of_rates=False)
+        q = chart(q, change)
+    change, pivots, values = _change(tree, q, v, reference, chosen, of_rates=True)
+    return q, v + change, pivots, values
+
+
+def _change(tree, q, v, reference, chosen, of_rates):
+    """Return the smallest change that takes the values of the chosen constraints, or their rates, to zero; independence, and all values."""
+    motion, state = states(tree, q, v, reference)
+    M22, G, _ = eliminate(tree, state, np.zeros(tree.nv))
+    values, rates, on_bodies, on_joints, _ = _constraints(tree, q, v, motion, state, reference, chosen)
+    _, c = _transfer(tree, state, G, on_bodies, on_joints)
+    still = [np.zeros(at.stop - at.start) for at in tree.v_slices]
+    left = -(rates if of_rates else values)[list(chosen)]
+    A, _ = _reduced(tree, state, M22, still, {}, c, left)
+    factor = Factor(A)
+    at_rest = [body._replace(D=np.zeros(6)) for body in state]
+    return _accelerations(tree, at_rest, M22, G, still, c, factor.solve(left)), _independence(A, factor), values
+
+
+def _independence(A, factor):
+    """Return how independent each constraint is of those after it: the square of a sine."""
+    return [1.0 / (w * A[i, i]) for i, w in enumerate(factor.w)]
+
+
+def _constraints(tree, q, v, motion, state, reference, chosen):
+    """Return values and rates of all constraints; of the chosen ones rows on bodies and joints, and right-hand sides. (37), (44)."""
+    values, rates, gamma = [], [], []
+    on_bodies, on_joints = {}, {}
+    number, place = 0, {row: i for i, row in enumerate(chosen)}
+    for closure in tree.closures:
+        tree.mark()
+        bodies = [(k, motion[k]) for k in (closure.a, closure.b)]
+        on_a, on_b = (Rigid(body.A, body.r) for _, body in bodies)
+        at = ends(closure, on_a, on_b, motion[base(tree, closure)].A)
+        value, *r = rows(closure, at)
+        V = [np.concatenate([body.omega, body.r_rate - cross(body.omega, body.r)]) for _, body in bodies]
+        g = right(closure, at, *V)
+        values.append(value)
+        rates.append(r[0] @ V[0] + r[1] @ V[1])
+        for i in range(len(value)):
+            if number + i in place:
+                total = g[i]
+                for (k, body), row in zip(bodies, r, strict=True):
+                    if k >= 0:
+                        at_reference, moved = _at_reference(row[i], body, state[k], reference)
+                        on_bodies[k, place[number + i]] = at_reference
+                        total = total + moved
+                gamma.append(total)
+        number += len(value)
+    for coupling in tree.couplings:
+        values.append(np.array([sum(c * q[i] for i, c in coupling.positions) - coupling.offset]))
+        rates.append(np.array([sum(c * v[i] for i, c in coupling.coefficients)]))
+        if number in place:
+            on_joints[place[number]] = dict(coupling.coefficients)
+            gamma.append(0.0)
+        number += 1
+    tree.mark()
+    return np.concatenate(values), np.concatenate(rates), on_bodies, on_joints, gamma
+
+
+def _at_reference(row, body, state, reference):
+    """Return a row, given at the origin, at the reference point, and what that adds to its right-hand side. (45)."""
+    if reference == "origin":
+        return row, 0.0
+    point, force = body.r - state.e, row[3:]
+    return np.concatenate([row[:3] - cross(point, force), force]), force @ cross(body.omega, state.Y[3:])
+
+
+def _transfer(tree, state, G, on_bodies, on_joints):
+    """Return the rows on all bodies, joints free, and on the joints. (39), (40)."""
+    carried, c = dict(on_bodies), {}
+    for k in tree.inward():
+        p, at, (B1, B2, *_) = tree.parent[k], tree.v_slices[k], state[k]
+        own = range(at.start, at.stop)
+        for i in sorted({i for body, i in carried if body == k} | {i for i, row in on_joints.items() if any(j in row for j in own)}):
+            row = carried.get((k, i), np.zeros(6))
+            c[k, i] = B2.T @ row
+            if i in on_joints:
+                c[k, i] = c[k, i] + np.array([on_joints[i].get(j, 0.0) for j in own])
+            if p >= 0:
+                shifted = B1.force(row - G[k] @ c[k, i])
+                carried[p, i] = carried[p, i] + shifted if (p, i) in carried else shifted
+    return carried, c
+
+
+def _reduced(tree, state, M22, Q2, carried, c, gamma):
+    """Return the reduced matrix and its right-hand side. (41)."""
+    m = len(gamma)
+    A, left = np.zeros((m, m)).astype(object), np.array(gamma, dtype=object)
+    for k in tree.inward():
+        here = [i for i in range(m) if (k, i) in c]
+        solved = {i: M22[k].solve(c[k, i]) for i in here}
+        for i in here:
+            left[i] = left[i] - solved[i] @ Q2[k]
+            if (k, i) in carried:
+                left[i] = left[i] - carried[k, i] @ state[k].D
+            for j in here:
+                if j <= i:
+                    A[i, j] = A[j, i] = A[i, j] + solved[i] @ c[k, j]
+    return A, left
+
+
+def _accelerations(tree, state, M22, G, Q2, c, force):
+    """Return vdot. (43)."""
+    (Y_rate,) = tree.columns(1)
+    vdot = tree.vector()
+    Y_rate[-1] = np.zeros(6)
+    for k in tree.outward():
+        at, (B1, B2, D, *_) = tree.v_slices[k], state[k]
+        load = Q2[k]
+        for i in range(len(force)):
+            if (k, i) in c:
+                load = load + c[k, i] * force[i]
+        moved = B1.motion(Y_rate[tree.parent[k]])
+        vdot[at] = M22[k].solve(load) - G[k].T @ moved
+        Y_rate[k] = moved + B2 @ vdot[at] + D
+    return vdot
