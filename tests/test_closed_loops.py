@@ -290,7 +290,7 @@ def test_loop_errors_are_the_distances_between_the_ends() -> None:
     moved = q + np.array([0.0, 0.0, 0.01])
     ends = [ct.poses(m)(moved)[i] @ np.array([*point, 1.0]) for i, point in ((1, (1.0, 0, 0)), (2, (0.6, 0, 0)))]
     assert error(moved)[0] == pytest.approx(np.abs(ends[0] - ends[1])[:3].max(), rel=1e-9)
+    plain = ct.Model()
+    plain.add("arm", ct.rod(1.0, mass=1.0), ct.Revolute("y"))
     with pytest.raises(ct.ModelError, match=r"loop_error: model 'model' has no loops"):
-        plain = ct.Model()
-        plain.add("arm", ct.rod(1.0, mass=1.0), ct.Revolute("y"))
         ct.loop_error(plain)

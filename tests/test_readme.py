@@ -17,7 +17,8 @@ from catena.simulation.steps import INTEGRATORS
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
-PAGES = ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", "docs/files.md", "docs/simulation.md", "docs/trajectories.md", "docs/unified.md", "docs/loops.md"]
+PAGES = ["README.md", "CONTRIBUTING.md", "CHANGELOG.md"]
+PAGES += [f"docs/{name}.md" for name in ("files", "simulation", "trajectories", "unified", "loops")]
 
 
 def blocks(page, language):

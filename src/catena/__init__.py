@@ -14,6 +14,7 @@ from catena.errors import (
     ModelError,
     ModelFileError,
     SimulationError,
+    SingularWarning,
     TraceError,
     TrajectoryFileError,
 )
@@ -66,8 +67,9 @@ except _PackageNotFoundError:  # running from a source tree that was not install
 __all__ = [
     "ArgumentError", "Body", "CatenaError", "CompileError", "ConvergenceWarning", "Custom", "Cylindrical", "Distance", "Event", "Fixed",
     "Free", "Geometry", "Helical", "InertiaWarning", "Kernel", "MethodError", "MissingPackageError", "Model", "ModelError",
-    "ModelFileError", "Occurrence", "Operators", "Planar", "Pose", "Prismatic", "Revolute", "Rollout", "SimulationError", "Spherical",
-    "TraceError", "Trajectory", "TrajectoryFileError", "Universal", "atan2", "bias_force", "box", "cylinder", "energy", "ensemble",
-    "forward_dynamics", "inverse_dynamics", "jacobian", "load", "loop_error", "mass_matrix", "maximum", "methods", "minimum", "momenta", "operators",
-    "point_mass", "poses", "python", "rod", "rollout", "simulate", "sphere", "where",
+    "ModelFileError", "Occurrence", "Operators", "Planar", "Pose", "Prismatic", "Revolute", "Rollout", "SimulationError",
+    "SingularWarning", "Spherical", "TraceError", "Trajectory", "TrajectoryFileError", "Universal", "atan2", "bias_force", "box",
+    "cylinder", "energy", "ensemble", "forward_dynamics", "inverse_dynamics", "jacobian", "load", "loop_error", "mass_matrix",
+    "maximum", "methods", "minimum", "momenta", "operators", "point_mass", "poses", "python", "rod", "rollout", "simulate", "sphere",
+    "where",
 ]  # fmt: skip
