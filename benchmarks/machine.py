@@ -11,6 +11,8 @@ from pathlib import Path
 
 import llvmlite.binding as llvm
 
+from catena import comparison
+
 
 def commit() -> str:
     """Return the short hash of the commit, with a plus sign if there are changes on top of it."""
@@ -32,16 +34,8 @@ def description() -> str:
 
 
 def fastest(functions: dict[str, Callable[[], object]], seconds: float = 1.5, least: int = 5) -> dict[str, float]:
-    """Return the shortest run of each function [s]; they take turns, so that all meet the same noise."""
-    best = dict.fromkeys(functions, float("inf"))
-    started, rounds = time.perf_counter(), 0
-    while rounds < least or time.perf_counter() - started < seconds:
-        for name, function in functions.items():
-            begin = time.perf_counter()
-            function()
-            best[name] = min(best[name], time.perf_counter() - begin)
-        rounds += 1
-    return best
+    """Return the shortest run of each function [s]; they take turns for `seconds` in all."""
+    return comparison.fastest(functions, seconds / len(functions), least)
 
 
 def vector_operations(lanes: int) -> Callable[[int], None]:

@@ -36,15 +36,14 @@ class ConstrainedKernel:
 
     def __init__(self, m: Model, make: Callable[[tuple[int, ...]], Kernel]) -> None:
         self._model, self._make = m, make
-        usual = independent_rows(m, mobility(m).q)
-        self._kernels = {usual: make(usual)}
-        self._first = first = self._kernels[usual]
+        self._usual = independent_rows(m, mobility(m).q)
+        self._first = first = make(self._usual)
+        self._kernels = {self._usual: first}
         self.name, self.method, self.references, self.function = first.name, first.method, first.references, first.function
         self.inputs, self.outputs = first.inputs, first.outputs[:1]
         self.operations, self.seconds, self.llvm, self.graph = first.operations, first.seconds, first.llvm, first.graph
         self.cached, self.merged, self.lanes = first.cached, first.merged, first.lanes
         self.signature = first.signature.rsplit(", ", 1)[0]
-        self._q = [port.name for port in self.inputs].index("q")
 
     def __call__(self, *arrays: Any, out: Any = None, **named: Any) -> Any:
         """Return vdot for arrays given in the order of `inputs`, or by name; `out=` takes the array to write to."""
@@ -75,18 +74,14 @@ class ConstrainedKernel:
             if rows not in self._kernels:
                 self._kernels[rows] = self._make(rows)
             solved, left = self._kernels[rows](*state.values())
-            if len(rows) < len(next(iter(self._kernels))) or int(left) & DEPENDENT:
+            if len(rows) < len(self._usual) or int(left) & DEPENDENT:
                 warnings.warn(
                     f"{self.name}: {_which(i)} of model '{self._model.name}' is singular: {len(rows)} of its constraints are independent, "
-                    f"and {len(next(iter(self._kernels)))} are elsewhere; accelerations are not unique there",
+                    f"and {len(self._usual)} are elsewhere; accelerations are not unique there",
                     SingularWarning,
                     stacklevel=3,
                 )
-            if i == ():
-                if isinstance(result, np.ndarray):
-                    result[...] = solved
-            else:
-                result[i] = solved
+            result[i] = solved
         return result
 
     def _check(self, flag: int, state: dict[str, np.ndarray], i: tuple) -> None:

@@ -222,9 +222,9 @@ def _times(
     for iterates in (False, True):  # those that iterate take much longer, and would keep the others waiting
         chosen = {name: kernel for name, kernel in kernels.items() if isinstance(kernel, IterativeKernel) == iterates}
         states = {name: _batch(kernel, arguments) for name, kernel in chosen.items()}
-        calls = {name: 1 if iterates else max(1, min(1000, int(1e-3 / _fastest({"": _call(k, one)})[""]))) for name, k in chosen.items()}
-        alone = _fastest({name: _call(kernel, one, calls[name]) for name, kernel in chosen.items()}, seconds / 2)
-        together = _fastest({name: _call(kernel, states[name]) for name, kernel in chosen.items()}, seconds)
+        calls = {name: 1 if iterates else max(1, min(1000, int(1e-3 / fastest({"": _call(k, one)})[""]))) for name, k in chosen.items()}
+        alone = fastest({name: _call(kernel, one, calls[name]) for name, kernel in chosen.items()}, seconds / 2)
+        together = fastest({name: _call(kernel, states[name]) for name, kernel in chosen.items()}, seconds)
         single |= {name: alone[name] / calls[name] for name in chosen}
         batch |= {name: together[name] / len(states[name][0]) for name in chosen}
     return single, batch
@@ -235,7 +235,7 @@ def _batch(kernel: Kernel | IterativeKernel, arguments: list[np.ndarray]) -> lis
     if isinstance(kernel, IterativeKernel):
         return [x[:HANDFUL] for x in arguments]
     few = [_repeated(x, FEWEST) for x in arguments]
-    seconds = _fastest({"": _call(kernel, few)})[""]
+    seconds = fastest({"": _call(kernel, few)})[""]
     return [_repeated(x, max(FEWEST, min(BATCH, int(LONGEST / seconds * FEWEST)))) for x in arguments]
 
 
@@ -255,8 +255,12 @@ def _call(kernel: Kernel | IterativeKernel, arguments: list[np.ndarray], times: 
     return run
 
 
-def _fastest(runs: dict[str, Callable[[], None]], seconds: float = 0.0, least: int = 2) -> dict[str, float]:
-    """Return the shortest time of each run [s]; they take turns for `seconds` each, so that all meet the same noise."""
+def fastest(runs: dict[str, Callable[[], object]], seconds: float = 0.0, least: int = 2) -> dict[str, float]:
+    """Return the shortest time of each run [s]; they take turns for `seconds` each, so that all meet the same noise.
+
+    >>> sorted(fastest({"short": lambda: sum(range(10)), "long": lambda: sum(range(10_000))}))
+    ['long', 'short']
+    """
     best = dict.fromkeys(runs, float("inf"))
     started, rounds = time.perf_counter(), 0
     while rounds < least or time.perf_counter() - started < seconds * len(runs):

@@ -194,14 +194,8 @@ _RIGHT = {"s": _s_right, "d1": _d1_right, "d2": _d2_right, "ss": _ss_right, "scr
 
 def base(tree, closure):
     """Return the base of a loop: the body nearest to both of its ends, inboard of them; -1 is the ground."""
-    inboard = set(_inboard(tree, closure.a))
-    return next((k for k in _inboard(tree, closure.b) if k in inboard), -1)
-
-
-def _inboard(tree, k):
-    while k >= 0:
-        yield k
-        k = tree.parent[k]
+    inboard = set(tree.path(closure.a))
+    return next((k for k in tree.path(closure.b) if k in inboard), -1)
 
 
 def branch(tree, k, stop):
@@ -224,7 +218,7 @@ def constraint_jacobian(tree, q, rows=rows):
         value, *r = rows(closure, at)
         block = np.zeros((len(value), tree.nv)).astype(object)
         for row, (_, columns) in zip(r, arms, strict=True):
-            for k, S in columns.items():
+            for k, (_, S) in columns.items():
                 block[:, tree.v_slices[k]] = row @ S
         values.append(value)
         J.append(block)
@@ -244,8 +238,8 @@ def constraint_right(tree, q, v):
     for closure in tree.closures:
         tree.mark()
         stop = base(tree, closure)
-        (a, _), (b, _) = (_arm(tree, q, stop, k) for k in (closure.a, closure.b))
-        (V_a, A_a), (V_b, A_b) = (_motion(tree, q, v, stop, k) for k in (closure.a, closure.b))
+        (a, along_a), (b, along_b) = (_arm(tree, q, stop, k) for k in (closure.a, closure.b))
+        (V_a, A_a), (V_b, A_b) = (_motion(tree, q, v, along) for along in (along_a, along_b))
         at = ends(closure, a, b, np.eye(3))
         _, r_a, r_b = rows(closure, at)
         values.append(right(closure, at, V_a, V_b) - r_a @ A_a - r_b @ A_b)
@@ -254,23 +248,21 @@ def constraint_right(tree, q, v):
 
 
 def _arm(tree, q, stop, k):
-    """Return where body k stands in the frame of its loop's base, and the joint matrices of the way to it in that frame, by body."""
-    from_base = _identity()
-    columns = {}
+    """Return where body k stands in the frame of its loop's base; and of each body on the way to it its place and joint matrix there."""
+    place, along = Rigid(np.eye(3), np.zeros(3)), {}
     for j in branch(tree, k, stop):
-        from_base = from_base @ tree.placement(j, q).rigid()
-        columns[j] = _in_base(from_base, tree.joint_matrix(j, q))
-    return from_base, columns
+        place = place @ tree.placement(j, q).rigid()
+        along[j] = place, _in_base(place, tree.joint_matrix(j, q))
+    return place, along
 
 
-def _motion(tree, q, v, stop, k):
-    """Return velocity and bias acceleration of body k relative to its loop's base, in the base's frame."""
-    from_base, V, A = _identity(), np.zeros(6), np.zeros(6)
-    for j in branch(tree, k, stop):
-        from_base = from_base @ tree.placement(j, q).rigid()
-        relative = _in_base(from_base, (tree.joint_matrix(j, q) @ v[tree.v_slices[j]])[:, None])[:, 0]
+def _motion(tree, q, v, along):
+    """Return velocity and bias acceleration, relative to a loop's base and in its frame, of the last body on the way from it."""
+    V, A = np.zeros(6), np.zeros(6)
+    for j, (place, S) in along.items():
+        relative = S @ v[tree.v_slices[j]]
         V = V + relative
-        A = A + cross_motion(V, relative) + _in_base(from_base, tree.joint_bias(j, q, v)[:, None])[:, 0]
+        A = A + cross_motion(V, relative) + _in_base(place, tree.joint_bias(j, q, v)[:, None])[:, 0]
     return V, A
 
 
@@ -279,7 +271,3 @@ def _in_base(place, S):
     turning = place.R @ S[:3]
     shifted = [cross(place.p, turning[:, c]) for c in range(S.shape[1])]
     return np.concatenate([turning, place.R @ S[3:] + np.stack(shifted, axis=1)]) if shifted else S
-
-
-def _identity():
-    return Rigid(np.eye(3), np.zeros(3))

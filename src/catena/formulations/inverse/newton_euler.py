@@ -28,16 +28,21 @@ def inverse_dynamics(tree, q, v, vdot, wrenches=None):
     """
     X, S, V, a = velocities(tree, q, v)
     A, f = tree.columns(2)
-    tau = tree.vector()
 
     # outward: accelerations, and the force that each body needs by itself
     A[-1] = rest_acceleration(tree)
     for k in tree.outward():
         A[k] = X[k].motion(A[tree.parent[k]]) + S[k] @ vdot[tree.v_slices[k]] + a[k]
         f[k] = tree.M[k] @ A[k] + bias_wrench(tree, k, V[k], wrenches)
+    return _joint_forces(tree, X, S, f, vdot)
+
+
+def _joint_forces(tree, X, S, f, vdot):
+    """Return the joint forces, where each body needs the force f by itself."""
+    tau = tree.vector()
 
     # inward: forces across the joints
-    f[-1] = np.zeros(6)
+    f = [*f[:-1], np.zeros(6)]
     for k in tree.inward():
         at, p = tree.v_slices[k], tree.parent[k]
         tau[at] = S[k].T @ f[k] + tree.armature[at] * vdot[at]
@@ -58,18 +63,10 @@ def momenta(tree, q, v):
 def at_rest(tree, X, S, vdot):
     """Return the joint forces of the accelerations vdot at rest and without gravity: the mass matrix times vdot."""
     A, f = tree.columns(2)
-    tau = tree.vector()
 
     # outward: accelerations, and the force that each body needs by itself
     A[-1] = np.zeros(6)
     for k in tree.outward():
         A[k] = X[k].motion(A[tree.parent[k]]) + S[k] @ vdot[tree.v_slices[k]]
         f[k] = tree.M[k] @ A[k]
-
-    # inward: forces across the joints
-    f[-1] = np.zeros(6)
-    for k in tree.inward():
-        at, p = tree.v_slices[k], tree.parent[k]
-        tau[at] = S[k].T @ f[k] + tree.armature[at] * vdot[at]
-        f[p] = f[p] + X[k].force(f[k])
-    return tau
+    return _joint_forces(tree, X, S, f, vdot)

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from catena.formulations.constraints import base, ends, right, rows
-from catena.formulations.linear.fully_recursive import eliminate
+from catena.formulations.linear.fully_recursive import accelerate, eliminate
 from catena.formulations.linear.reference_points import states
 from catena.spatial import Factor, Rigid, cross
 
@@ -161,17 +161,8 @@ def _reduced(tree, state, M22, Q2, carried, c, gamma):
 
 
 def _accelerations(tree, state, M22, G, Q2, c, force):
-    """Return vdot. (43)."""
-    (Y_rate,) = tree.columns(1)
-    vdot = tree.vector()
-    Y_rate[-1] = np.zeros(6)
-    for k in tree.outward():
-        at, (B1, B2, D, *_) = tree.v_slices[k], state[k]
-        load = Q2[k]
-        for i in range(len(force)):
-            if (k, i) in c:
-                load = load + c[k, i] * force[i]
-        moved = B1.motion(Y_rate[tree.parent[k]])
-        vdot[at] = M22[k].solve(load) - G[k].T @ moved
-        Y_rate[k] = moved + B2 @ vdot[at] + D
-    return vdot
+    """Return vdot. (43): the joint forces with what the multipliers add to them."""
+    load = list(Q2)
+    for k, i in c:
+        load[k] = load[k] + c[k, i] * force[i]
+    return accelerate(tree, state, M22, G, load)[0]
