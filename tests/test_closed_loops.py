@@ -267,18 +267,61 @@ def test_when_constraints_take_over_the_motion_stays_continuous(monkeypatch: pyt
     assert largest_gap(m, restless) < 1e-10
 
 
+def parallelogram(**options: Any) -> ct.Model:
+    m = ct.Model("parallelogram", **options)
+    m.add("crank", ct.rod(0.4, mass=1.0), ct.Revolute("y"))
+    m.add("coupler", ct.rod(1.0, mass=2.0), ct.Revolute("y"), parent="crank", at=(0.4, 0, 0))
+    m.add("rocker", ct.rod(0.4, mass=1.0), ct.Revolute("y"), at=(1.0, 0, 0))
+    m.close("pin", ct.Revolute("y"), "coupler", "rocker", at_a=(1.0, 0, 0), at_b=(0.4, 0, 0))
+    return m
+
+
+def test_a_parallelogram_passes_its_change_points_on_its_branch() -> None:
+    m = parallelogram()
+    q = m.assemble(guess=[1.0, -1.0, 1.0], crank=1.0)
+    run = ct.simulate(m, q, m.project_velocity(q, crank=20.0), until=5.0)
+    assert np.ptp(run.q[:, 0]) > 10.0 * np.pi  # it turns through many of them
+    assert np.abs(run.q[:, 0] + run.q[:, 1]).max() < 1e-10  # the coupler stays parallel to the ground
+    assert largest_gap(m, run) < 1e-10
+    assert np.abs(run.drift).max() < 1e-6
+
+
 def test_a_run_stops_at_a_singular_configuration_and_keeps_what_it_has() -> None:
-    """Bennett's linkage, folded flat, could go on in several ways."""
+    """Steps that lead exactly to the change point of a parallelogram, from where it could go on in two ways."""
+    m = parallelogram(gravity=(0, 0, 0))
+    q = m.assemble(guess=[1.0, -1.0, 1.0], crank=1.0)
+    with pytest.raises(ct.SimulationError, match=r"simulate 'parallelogram': .* singular.*error\.trajectory") as caught:
+        ct.simulate(m, q, m.project_velocity(q, crank=-1.0), until=2.0, integrator="rk4", step=0.01)
+    run: Any = caught.value.trajectory
+    assert run.t[-1] == pytest.approx(0.99)
+    assert run.q[-1] == pytest.approx([0.01, -0.01, 0.01])
+    with pytest.warns(ct.SingularWarning, match=r"the state of model 'parallelogram' is singular: 1 of its constraints"):
+        ct.forward_dynamics(m)(np.zeros(3), np.zeros(3), np.zeros(3))
+
+
+def test_bennetts_linkage_turns_through_the_flat_configurations() -> None:
     m = bennett()
     found = m.mobility()
     assert (found.freedom, found.constraints, found.redundant) == (1, 5, 3)
     q = m.assemble(guess=[1.0, -2.0, 1.0])
-    with pytest.raises(ct.SimulationError, match=r"simulate 'bennett': .* singular.*error\.trajectory") as caught:
-        ct.simulate(m, q, m.project_velocity(q, first=3.0), until=10.0, rtol=1e-8)
-    run: Any = caught.value.trajectory
-    assert 0.5 < run.t[-1] < 1.0
-    assert largest_gap(m, run) < 1e-9
-    assert np.abs(np.sin(run.q[-1])).max() < 1e-3
+    run = ct.simulate(m, q, m.project_velocity(q, first=3.0), until=5.0)
+    assert np.abs(np.sin(run.q)).min() < 1e-2
+    assert largest_gap(m, run) < 1e-10
+    assert np.abs(run.drift).max() < 1e-6
+
+
+def test_planar_loops_may_stand_askew() -> None:
+    """What rounding leaves of a redundant constraint is no constraint."""
+    plain = four_bar()
+    rpy = (0.3, -0.7, 1.1)
+    m = ct.Model("askew", gravity=ct.Pose(rpy=rpy).R @ (0, 0, -9.81))
+    m.add("crank", ct.rod(0.3, mass=1.5), ct.Revolute("y"), at=ct.Pose(rpy=rpy))
+    m.add("coupler", ct.rod(1.0, mass=5.0), ct.Revolute("y"), parent="crank", at=(0.3, 0, 0))
+    m.add("rocker", ct.rod(0.6, mass=3.0), ct.Revolute("y"), at=ct.Pose(ct.Pose(rpy=rpy).R @ (1.0, 0, 0), rpy=rpy))
+    m.close("pin", ct.Revolute("y"), "coupler", "rocker", at_a=(1.0, 0, 0), at_b=(0.6, 0, 0))
+    assert (m.mobility().freedom, m.mobility().redundant) == (1, 3)
+    runs = [ct.simulate(model, model.assemble(crank=1.0), until=1.0, rtol=1e-10) for model in (plain, m)]
+    assert relative(runs[1].q[-1], runs[0].q[-1]) < 1e-7
 
 
 def test_loop_errors_are_the_distances_between_the_ends() -> None:

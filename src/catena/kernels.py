@@ -25,7 +25,7 @@ from catena.formulations.inverse import newton_euler
 from catena.formulations.joint_forces import energy as _energy
 from catena.formulations.joint_forces import passive_force
 from catena.graph import Trace
-from catena.graph.functions import maximum, minimum, where
+from catena.graph.functions import maximum, where
 from catena.graph.stages import split
 from catena.iterative import IterativeKernel
 from catena.model import Model, Tree
@@ -38,8 +38,8 @@ from catena.registry import solution
 #: at such a rate, relative to the speed of the joints.
 LOOSE = 1e-6
 
-#: Constraints that are less independent than this of those chosen before them are exchanged for others: the square of a sine.
-WEAK = 1e-10
+#: Constraints that are less independent than this of the others chosen are exchanged: the square of a sine.
+WEAK = 1e-8
 
 
 def _kernel(
@@ -144,24 +144,34 @@ def _constrained(m: Model, method: str, described: str, references: tuple[str, .
     def make(chosen: tuple[int, ...]) -> Kernel:
         def function(tree: Tree, q: Any, v: Any, tau: Any, force: Any, wrenches: Any) -> Any:
             solved = closes.forward_dynamics(tree, q, v, tau + force, wrenches, chosen=chosen)
-            return solved.vdot, _flags(solved, scale, v)
+            return solved.vdot, _flags(solved, scale, chosen, v)
 
         return _dynamics_kernel(m, "forward_dynamics", ("q", "v", "tau"), ("vdot", "flags"), function, described, references)
 
     return ConstrainedKernel(m, make)
 
 
-def _flags(solved: Any, scale: np.ndarray, v: Any) -> Any:
+def weaker(pivots: Any, scale: Any, limit: float) -> Any:
+    """Return whether a chosen constraint is less independent of the others than a limit; where the solution is not a number, too.
+
+    `pivots` are those of a method, `scale` is what the chosen constraints are measured by.
+    """
+    left = [(pivot / unit**2, size / unit**2) for (pivot, size), unit in zip(pivots, scale, strict=True)]
+    largest: Any = 0.0
+    for _, size in left:
+        largest = maximum(largest, size)
+    return sum(where(pivot >= limit * largest, 0.0, 1.0) for pivot, _ in left) > 0.0
+
+
+def _flags(solved: Any, scale: np.ndarray, chosen: tuple[int, ...], v: Any) -> Any:
     """Return the flags of a state, added up."""
     speed = sum(abs(x) for x in v)
-    gap, rate, weak = 0.0, 0.0, 1.0
+    gap, rate = 0.0, 0.0
     for value, change, unit in zip(solved.values, solved.rates, scale, strict=True):
         gap = maximum(gap, abs(value) * (1.0 / unit))
         rate = maximum(rate, abs(change) * (1.0 / unit))
-    for pivot in solved.pivots:
-        weak = minimum(weak, pivot)
     opening = where(rate > LOOSE * speed + 1e-12, float(OPENING), 0.0)
-    return where(gap > LOOSE, float(OPEN), 0.0) + opening + where(weak < WEAK, float(DEPENDENT), 0.0)
+    return where(gap > LOOSE, float(OPEN), 0.0) + opening + where(weaker(solved.pivots, scale[list(chosen)], WEAK), float(DEPENDENT), 0.0)
 
 
 def staged(m: Model, name: str, function: Callable[..., Any]) -> tuple[Kernel, Kernel]:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from catena.assembly import RANK, assemble, project_velocity
+from catena.assembly import RANK, assemble, loop_units, project_velocity
 from catena.formulations.constraints import base, branch, constraint_jacobian
 from catena.formulations.mass.composite_body import mass_matrix
 from catena.model import Model
@@ -83,13 +83,15 @@ def mobility(m: Model, q: Any = None) -> Mobility:
 
 
 def scaled_jacobian(m: Model, q: Any) -> np.ndarray:
-    """Return the Jacobian of the constraints, its columns scaled by kinetic energy and its rows to length 1: without units."""
+    """Return the Jacobian of the constraints without units: rows measured by the mechanism's size, columns by kinetic energy.
+
+    Its longest row has length 1. A row that is nothing but rounding stays as short as it is.
+    """
     tree = m.tree()
     J = np.asarray(constraint_jacobian(tree, np.asarray(q, dtype=float))[1], dtype=float)
     mass = np.asarray(mass_matrix(tree, np.asarray(q, dtype=float)), dtype=float)
-    J = J / np.sqrt(np.diag(mass))
-    lengths = np.linalg.norm(J, axis=1, keepdims=True)
-    return np.divide(J, lengths, out=np.zeros_like(J), where=lengths > 0.0)
+    J = J / np.array(loop_units(m))[:, None] / np.sqrt(np.diag(mass))
+    return J / max(np.linalg.norm(J, axis=1).max(initial=0.0), 1e-300)
 
 
 def pivots(J: np.ndarray) -> tuple[int, np.ndarray]:

@@ -9,8 +9,8 @@ import numpy as np
 from catena.assembly import gap, loop_units
 from catena.errors import ArgumentError, SimulationError
 from catena.formulations import METHODS
-from catena.graph import maximum, minimum
-from catena.kernels import LOOSE
+from catena.graph import maximum
+from catena.kernels import LOOSE, weaker
 from catena.mobility import independent_rows
 from catena.model import Model, Tree
 
@@ -20,7 +20,7 @@ Array = Any
 _WORSE, _WEAK = 1e-2, 1e-6
 
 #: Constraints that are not chosen must be met to this, relative to the mechanism's size or in radians.
-_APART = 1e-9
+_APART = 1e-11
 
 #: A configuration at which the best constraints are less independent than this is singular.
 _SINGULAR = 1e-10
@@ -36,14 +36,16 @@ class Closing:
         self.rows = independent_rows(model, q)
         with np.errstate(all="ignore"):
             _, _, pivots, _ = closes.project(model.tree(), q, np.zeros(model.nv), model.chart, chosen=self.rows)
-        weak = min((float(pivot) for pivot in pivots), default=1.0)
+        self.units = np.array(loop_units(model))
+        self.scale = self.units[list(self.rows)]
+        left, sizes = (np.array(x, dtype=float) / self.scale**2 for x in zip(*pivots, strict=True))
+        weak = left.min() / sizes.max()
         if not weak > _SINGULAR:
             raise SimulationError(
                 f"simulate '{model.name}': the configuration at t = {t:.9g} s is singular: its constraints are no longer independent of "
                 "each other; the motion up to there is in error.trajectory"
             )
         self.limit = min(_WEAK, _WORSE * weak)
-        self.units = loop_units(model)
 
     def forward_dynamics(self, tree: Tree, q: Array, v: Array, tau: Array, wrenches: Any) -> Array:
         """Return vdot."""
@@ -55,13 +57,10 @@ class Closing:
         They must where those chosen are hardly independent, and where others are not met: there the mechanism would leave its branch.
         """
         q, v, pivots, values = self.closes.project(tree, q, v, self.model.chart, chosen=self.rows)
-        weakest: Any = 1.0
-        for pivot in pivots:
-            weakest = minimum(weakest, pivot)
         apart: Any = 0.0
         for value, unit in zip(values, self.units, strict=True):
             apart = maximum(apart, abs(value) * (1.0 / unit))
-        return q, v, (weakest < self.limit) | (apart > _APART)
+        return q, v, weaker(pivots, self.scale, self.limit) | (apart > _APART)
 
 
 def check_closed(model: Model, q: np.ndarray) -> None:

@@ -27,7 +27,7 @@ from catena.spatial import Factor, Rigid, cross
 
 
 class Solved(NamedTuple):
-    """Accelerations and multipliers; values and rates of all constraints; how independent each chosen one is of those after it."""
+    """Accelerations and multipliers; values and rates of all constraints; pivots of the chosen ones."""
 
     vdot: Any
     force: Any
@@ -48,11 +48,11 @@ def forward_dynamics(tree, q, v, tau, wrenches=None, *, reference, chosen):
     A, left = _reduced(tree, state, M22, Q2, carried, c, gamma)
     factor = Factor(A)
     force = factor.solve(left)
-    return Solved(_accelerations(tree, state, M22, G, Q2, c, force), force, values, rates, _independence(A, factor))
+    return Solved(_accelerations(tree, state, M22, G, Q2, c, force), force, values, rates, _pivots(A, factor))
 
 
 def project(tree, q, v, chart, *, reference, chosen):
-    """Return the state nearest to (q, v) that meets the chosen constraints, by kinetic energy; how independent these are; and all values.
+    """Return the state nearest to (q, v) that meets the chosen constraints, by kinetic energy; their pivots; and all values.
 
     Positions move by `chart(q, u)` in two steps of Newton's, which take an error e to about e^4.
     """
@@ -64,7 +64,7 @@ def project(tree, q, v, chart, *, reference, chosen):
 
 
 def _change(tree, q, v, reference, chosen, of_rates):
-    """Return the smallest change that takes the values of the chosen constraints, or their rates, to zero; independence, and all values."""
+    """Return the smallest change that takes the values of the chosen constraints, or their rates, to zero; their pivots, and all values."""
     motion, state = states(tree, q, v, reference)
     M22, G, _ = eliminate(tree, state, np.zeros(tree.nv))
     values, rates, on_bodies, on_joints, _ = _constraints(tree, q, v, motion, state, reference, chosen)
@@ -74,12 +74,12 @@ def _change(tree, q, v, reference, chosen, of_rates):
     A, _ = _reduced(tree, state, M22, still, {}, c, left)
     factor = Factor(A)
     at_rest = [body._replace(D=np.zeros(6)) for body in state]
-    return _accelerations(tree, at_rest, M22, G, still, c, factor.solve(left)), _independence(A, factor), values
+    return _accelerations(tree, at_rest, M22, G, still, c, factor.solve(left)), _pivots(A, factor), values
 
 
-def _independence(A, factor):
-    """Return how independent each constraint is of those after it: the square of a sine."""
-    return [1.0 / (w * A[i, i]) for i, w in enumerate(factor.w)]
+def _pivots(A, factor):
+    """Return of each constraint what those after it leave of its entry in the reduced matrix, and that entry."""
+    return [(1.0 / w, A[i, i]) for i, w in enumerate(factor.w)]
 
 
 def _constraints(tree, q, v, motion, state, reference, chosen):
