@@ -30,9 +30,14 @@ ALLOWED: dict[str, set[str]] = {
     "iterative": {"formulations", "native", "errors", "numpy", "scipy"},
     "assembly": {"model", "formulations", "errors", "numpy"},
     "mobility": {"model", "formulations", "assembly", "numpy", "scipy"},
-    "constrained": {"model", "formulations", "native", "assembly", "mobility", "errors", "numpy"},
-    "kernels": {"model", "formulations", "graph", "native", "assembly", "registry", "iterative", "constrained", "errors", "references"}
-    | {"numpy"},
+    "tracing": {"model", "formulations", "graph", "native", "errors", "numpy"},
+    "constrained": {"model", "formulations", "native", "assembly", "errors", "numpy"},
+    "closed": {"model", "formulations", "graph", "native", "assembly", "mobility", "tracing", "constrained", "errors", "numpy"},
+    "reactions": {"model", "formulations", "native", "assembly", "mobility", "tracing", "constrained", "closed", "spatial", "numpy"},
+    "reduced": {"model", "formulations", "graph", "native", "assembly", "mobility", "tracing", "constrained", "closed", "errors"}
+    | {"references", "numpy"},
+    "kernels": {"model", "formulations", "graph", "native", "assembly", "registry", "iterative", "tracing", "constrained", "closed"}
+    | {"reactions", "errors", "references", "numpy"},
     "spatial_operators": {"model", "formulations", "graph", "native", "errors", "references", "numpy", "scipy"},
     "examples": {"model", "numpy"},
     "comparison": {"model", "formulations", "native", "registry", "iterative", "kernels", "examples", "errors", "numpy"},
@@ -42,7 +47,7 @@ ALLOWED: dict[str, set[str]] = {
     | {"numpy", "scipy", "rich", "xarray", "matplotlib", "cloudpickle"},
     "view": {"model", "simulation", "comparison", "errors", "atomic", "numpy", "matplotlib"},
     # the package itself: what `import catena` offers
-    "catena": {"errors", "model", "graph", "registry", "kernels", "native", "simulation", "spatial_operators"},
+    "catena": {"errors", "model", "graph", "reduced", "registry", "kernels", "native", "simulation", "spatial_operators"},
 }
 
 #: Rooms that may import everything, and that nothing may import.

@@ -25,6 +25,7 @@ from catena.kernels import (
     forward_dynamics,
     inverse_dynamics,
     jacobian,
+    joint_wrenches,
     loop_error,
     mass_matrix,
     momenta,
@@ -55,6 +56,7 @@ from catena.model import (
 )
 from catena.model.files import load
 from catena.native import Kernel
+from catena.reduced import Reduced, reduced
 from catena.registry import methods
 from catena.simulation import Event, Occurrence, Rollout, Trajectory, ensemble, rollout, simulate
 from catena.spatial_operators import Operators, operators
@@ -67,9 +69,9 @@ except _PackageNotFoundError:  # running from a source tree that was not install
 __all__ = [
     "ArgumentError", "Body", "CatenaError", "CompileError", "ConvergenceWarning", "Custom", "Cylindrical", "Distance", "Event", "Fixed",
     "Free", "Geometry", "Helical", "InertiaWarning", "Kernel", "MethodError", "MissingPackageError", "Model", "ModelError",
-    "ModelFileError", "Occurrence", "Operators", "Planar", "Pose", "Prismatic", "Revolute", "Rollout", "SimulationError",
+    "ModelFileError", "Occurrence", "Operators", "Planar", "Pose", "Prismatic", "Reduced", "Revolute", "Rollout", "SimulationError",
     "SingularWarning", "Spherical", "TraceError", "Trajectory", "TrajectoryFileError", "Universal", "atan2", "bias_force", "box",
-    "cylinder", "energy", "ensemble", "forward_dynamics", "inverse_dynamics", "jacobian", "load", "loop_error", "mass_matrix",
-    "maximum", "methods", "minimum", "momenta", "operators", "point_mass", "poses", "python", "rod", "rollout", "simulate", "sphere",
-    "where",
+    "cylinder", "energy", "ensemble", "forward_dynamics", "inverse_dynamics", "jacobian", "joint_wrenches", "load", "loop_error",
+    "mass_matrix", "maximum", "methods", "minimum", "momenta", "operators", "point_mass", "poses", "python", "reduced", "rod", "rollout",
+    "simulate", "sphere", "where",
 ]  # fmt: skip

@@ -11,10 +11,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from catena.errors import ModelError
-from catena.formulations.constraints import apart, constraint_jacobian
+from catena.formulations.constraints import Ends, apart, constraint_jacobian
 from catena.formulations.mass.composite_body import mass_matrix
 from catena.model import Model
-from catena.model.values import array
+from catena.model.tree import Basic, PlacedClosure
+from catena.model.values import array, number
 
 #: A mechanism is together where no loop is further apart than this, relative to its size for lengths, in radians for angles.
 TOLERANCE = 1e-12
@@ -24,6 +25,14 @@ RANK = 1e-9
 
 #: Starts that are tried beside the one given, and steps of each.
 STARTS, STEPS = 20, 200
+
+#: A mechanism is nearly together where no loop is further apart than this, measured as above.
+_NEARLY = 1e-2
+
+#: A step of a walk moves no coordinate further than the first [rad, or sizes of the mechanism], and a walk that needs shorter steps than
+#: the second ends. What brings a step back onto the loops is at most the third, a part of the step: less than to another branch. The last
+#: is the number of steps after which a walk is given up.
+_LONGEST, _SHORTEST, _ASIDE, _PACES = 0.3, 1e-4, 0.2, 300
 
 
 class Gap(NamedTuple):
@@ -42,68 +51,71 @@ class _Loops:
     """The constraints of a model, in floats: what is between the ends of all loops, and its Jacobian."""
 
     def __init__(self, m: Model) -> None:
-        self.model, self.tree = m, m.tree()
-        for closure in self.tree.closures:
-            if not closure.constraints:
-                raise ModelError(
-                    f"loop '{closure.name}' of model '{m.name}' is closed by a custom joint; hang a body on the custom joint, and close "
-                    "the loop by another one"
-                )
+        self.model, self.tree, self.size = m, m.tree(), mechanism_size(m)
         self.names = tuple(x.name for x in (*self.tree.closures, *self.tree.couplings))
-        lengths = [np.abs(x).max() for link in m.links for x in (link.at.p, np.array(link.body.com))]
-        lengths += [np.abs(x).max() for closure in self.tree.closures for x in (closure.at_a.p, closure.at_b.p)]
-        self.size = float(max(lengths)) or 1.0
-        self._scale, self._owner = [], []
-        for i, closure in enumerate(self.tree.closures):
-            units = _units(closure, self.size)
-            self._scale += units
-            self._owner += [i] * len(units)
-        self._scale += [1.0] * len(self.tree.couplings)
-        self._owner += range(len(self.tree.closures), len(self.names))
+        owners, units = zip(*loop_owners(m, self.size), strict=True)
+        self._owners, self._units = np.array(owners), np.array(units)
+        self.coordinates = coordinate_units(m)
+        rods = [(i, basic.value) for i, closure in enumerate(self.tree.closures) for basic in closure.constraints if basic.kind == "ss"]
+        self._rods = [(owners.index(i), length / self.size) for i, length in rods]
 
     def apart(self, q: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return what is between the ends, scaled to numbers, and its Jacobian."""
         values, J = (np.asarray(x, dtype=float) for x in constraint_jacobian(self.tree, q, apart))
-        scale = 1.0 / np.array(self._scale)
-        return scale * values, scale[:, None] * J
+        return values / self._units, J / self._units[:, None]
 
     def gap(self, values: np.ndarray) -> Gap:
         """Return how far each loop is apart; a distance is compared as such, not by its square."""
-        at, sizes = 0, np.zeros(len(self.names))
-        for closure in self.tree.closures:
-            for basic in closure.constraints:
-                if basic.kind == "ss":
-                    squared = basic.value**2 + 2.0 * basic.value * self.size * values[at]
-                    values = np.concatenate([values[:at], [(np.sqrt(squared) - basic.value) / self.size], values[at + 1 :]])
-            at += len(_units(closure, self.size))
-        np.maximum.at(sizes, self._owner, np.abs(values))
+        values, sizes = values.copy(), np.zeros(len(self.names))
+        for at, length in self._rods:
+            values[at] = np.sqrt(length**2 + 2.0 * length * values[at]) - length
+        np.maximum.at(sizes, self._owners, np.abs(values))
         return Gap(self.names, sizes)
 
 
-def _units(closure: Any, size: float) -> list[float]:
-    """Return what each value between the ends of a closure is measured by, in the order of `apart`."""
-    units: list[float] = []
-    for basic in closure.constraints:
-        units += {"s": [size] * 3, "d2": [size], "ss": [2.0 * basic.value * size]}.get(basic.kind, [])
-    angles = [basic for basic in closure.constraints if basic.kind == "d1"]
-    directions = 1 if len(angles) == 1 else 3 * len({tuple(basic.w) for basic in angles})
-    return units + [1.0] * (directions + 3 * sum(basic.kind == "screw" for basic in closure.constraints))
+def mechanism_size(m: Model) -> float:
+    """Return the size of a mechanism [m]: the longest offset of a joint, of an end of a loop or of a centre of mass."""
+    lengths = [np.abs(x).max() for link in m.links for x in (link.at.p, np.array(link.body.com))]
+    lengths += [np.abs(x).max() for closure in m.tree().closures for x in (closure.at_a.p, closure.at_b.p)]
+    return float(max(lengths)) or 1.0
+
+
+def coordinate_units(m: Model) -> np.ndarray:
+    """Return what the velocity coordinates are measured by: the size of the mechanism for lengths, 1 for angles."""
+    return np.where(np.array(m.v_units) == "m/s", mechanism_size(m), 1.0)
+
+
+def _unit(basic: Basic, size: float) -> float:
+    """Return what a value of a constraint is measured by, in a mechanism of a size [m]."""
+    return {"s": size, "d2": size, "ss": 2.0 * basic.value * size}.get(basic.kind, 1.0)
+
+
+def _closures(m: Model) -> tuple[PlacedClosure, ...]:
+    """Return the joints that close loops; all have constraints."""
+    for closure in m.tree().closures:
+        if not closure.constraints:
+            raise ModelError(
+                f"loop '{closure.name}' of model '{m.name}' is closed by a custom joint; hang a body on the custom joint, and close "
+                "the loop by another one"
+            )
+    return m.tree().closures
 
 
 def loop_units(m: Model) -> list[float]:
     """Return what the value of each constraint is measured by: the size of the mechanism for lengths, 1 for angles."""
-    size = _Loops(m).size
-    units = {"s": [size] * 3, "d1": [1.0], "d2": [size], "screw": [1.0]}
-    found: list[float] = []
-    for closure in m.tree().closures:
-        for basic in closure.constraints:
-            found += [2.0 * basic.value * size] if basic.kind == "ss" else units[basic.kind]
-    return found + [1.0] * len(m.tree().couplings)
+    size = mechanism_size(m)
+    units = [_unit(basic, size) for closure in _closures(m) for basic in closure.constraints for _ in range(basic.rows)]
+    return units + [1.0] * len(m.tree().couplings)
 
 
-def loop_owners(m: Model) -> list[tuple[int, float]]:
-    """Return, for every value between the ends of all loops, the number of its loop, and what makes it a length [m] or a direction."""
-    found = [(i, unit) for i, closure in enumerate(m.tree().closures) for unit in _units(closure, 1.0)]
+def loop_owners(m: Model, size: float = 1.0) -> list[tuple[int, float]]:
+    """Return, for every value between the ends of all loops, the number of its loop, and what it is measured by: lengths by a size [m]."""
+    found: list[tuple[int, float]] = []
+    origin = Ends(np.eye(3), np.zeros(3), np.eye(3), np.zeros(3), np.eye(3))
+    for i, closure in enumerate(_closures(m)):
+        lengths = [_unit(basic, size) for basic in closure.constraints if basic.kind in ("s", "d2", "ss") for _ in range(basic.rows)]
+        directions = len(apart(closure, origin)[0]) - len(lengths)  # they follow the lengths
+        found += [(i, unit) for unit in (*lengths, *[1.0] * directions)]
     return found + [(len(m.tree().closures) + i, 1.0) for i in range(len(m.tree().couplings))]
 
 
@@ -114,39 +126,90 @@ def gap(m: Model, q: Any) -> Gap:
 
 
 def assemble(m: Model, guess: Any, fixed: Mapping[str, float]) -> np.ndarray:
-    """Return a configuration that closes all loops, near a guess and with coordinates that are fixed, or say why there is none."""
-    start = m.neutral() if guess is None else array("assemble: guess", guess, (m.nq,)).copy()
-    free = np.ones(m.nv, dtype=bool)
-    for name, value in fixed.items():
-        position, velocity = _plain(m, name)
-        start[position] = float(value)
+    """Return a configuration that closes all loops, near a guess and with coordinates that are fixed, or say why there is none.
+
+    The loops are closed at the guess, and the fixed coordinates led from there to their values: so the result is on the branch of
+    `assemble(m, guess, {})` as far as that reaches. A guess that is nearly closed with the fixed values in it is taken as it is.
+    """
+    everything = np.ones(m.nv, dtype=bool)
+    given = m.neutral() if guess is None else array("assemble: guess", guess, (m.nq,))
+    start, free, places = given.copy(), everything.copy(), [_plain(m, name) for name in fixed]
+    for (position, velocity), (name, value) in zip(places, fixed.items(), strict=True):
+        start[position] = number(f"assemble: {name}", value)
         free[velocity] = False
     if not m.has_loops:
         return start
-    loops = _Loops(m)
-    rng = np.random.default_rng(0)
-    best, smallest = start, np.inf
-    for attempt in range(STARTS + 1):
-        spread = 0.0 if attempt == 0 else 0.05 * 1.3**attempt
-        q, values = _settle(loops, m.integrate(start, spread * free * rng.normal(size=m.nv)), free)
-        if np.abs(values).max() <= TOLERANCE:
-            return q
-        if np.abs(values).max() < smallest:
-            best, smallest = q, np.abs(values).max()
-    found = loops.gap(loops.apart(best)[0])
-    held = f" with {', '.join(f'{name} = {value:g}' for name, value in fixed.items())}" if fixed else ""
+    loops, stopped = _Loops(m), ""
+    if fixed and (guess is None or np.abs(loops.apart(start)[0]).max() > _NEARLY):
+        q, values = _search(loops, given, everything)
+        if _closed(values):
+            q = _walk(loops, q, start, places, free)
+            if all(q[position] == start[position] for position, _ in places):
+                return q
+            reached = ", ".join(f"{name} = {q[position]:.4g}" for name, (position, _) in zip(fixed, places, strict=True))
+            stopped = f"led there from the guess it stops at {reached}, and "
+    q, values = _search(loops, start, free)
+    if _closed(values):
+        return q
+    found = loops.gap(values)
+    held = f" with {', '.join(f'{name} = {start[at]:g}' for name, (at, _) in zip(fixed, places, strict=True))}" if fixed else ""
     raise ModelError(
-        f"model '{m.name}' does not close{held}: the best of {STARTS + 1} starts leaves loop '{found.worst}' apart by "
+        f"model '{m.name}' does not close{held}: {stopped}the best of {STARTS + 1} starts leaves loop '{found.worst}' apart by "
         f"{found.sizes.max() * loops.size:.3g} m or {found.sizes.max():.3g} rad; check lengths and places, fix fewer coordinates, "
         "or give a guess that is nearer"
     )
 
 
-def _settle(loops: _Loops, q: np.ndarray, free: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _closed(values: np.ndarray) -> bool:
+    return bool(np.abs(values).max() <= TOLERANCE)
+
+
+def _search(loops: _Loops, start: np.ndarray, free: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return a configuration that closes the loops, or the best found, from a start or others around it; and what is between the ends."""
+    rng = np.random.default_rng(0)
+    best, smallest = start, np.array([np.inf])
+    for attempt in range(STARTS + 1):
+        spread = 0.0 if attempt == 0 else 0.05 * 1.3**attempt
+        q, values = _settle(loops, loops.model.integrate(start, spread * free * rng.normal(size=loops.model.nv)), free)
+        if np.abs(values).max() < np.abs(smallest).max():
+            best, smallest = q, values
+        if _closed(values):
+            break
+    return best, smallest
+
+
+def _walk(loops: _Loops, q: np.ndarray, goal: np.ndarray, places: list[tuple[int, int]], free: np.ndarray) -> np.ndarray:
+    """Return how far a mechanism comes when coordinates are led straight to a goal from q, which closes the loops.
+
+    A step goes along the tangent and is brought back onto the loops; it is halved where that takes more than a small part of it.
+    """
+    m, longest = loops.model, _LONGEST
+    positions, velocities = map(list, zip(*places, strict=True))
+    for _ in range(_PACES):
+        step = np.zeros(m.nv)
+        step[velocities] = goal[positions] - q[positions]
+        if not step.any() or longest < _SHORTEST:
+            break
+        J = loops.apart(q)[1]
+        step[free] = np.linalg.lstsq(J[:, free], -J @ step, rcond=RANK)[0]
+        whole = np.abs(step / loops.coordinates).max()
+        share = min(1.0, longest / whole)
+        ahead = m.integrate(q, share * step)
+        if share == 1.0:
+            ahead[positions] = goal[positions]
+        then, values = _settle(loops, ahead, free, damping=0.0)
+        aside = np.abs(m.difference(ahead, then) / loops.coordinates).max()
+        if _closed(values) and aside <= _ASIDE * share * whole:
+            q, longest = then, min(_LONGEST, 2.0 * longest)
+        else:
+            longest = 0.5 * share * whole
+    return q
+
+
+def _settle(loops: _Loops, q: np.ndarray, free: np.ndarray, damping: float = 1e-3) -> tuple[np.ndarray, np.ndarray]:
     """Return where damped Gauss-Newton steps on the manifold lead, and what is between the ends there."""
     m = loops.model
     values, J = loops.apart(q)
-    damping = 1e-3
     for _ in range(STEPS):
         if np.abs(values).max() <= 1e-3 * TOLERANCE:
             break
@@ -174,8 +237,10 @@ def project_velocity(m: Model, q: Any, v: Any, fixed: Mapping[str, float]) -> np
     q, v = array("project_velocity: q", q, (m.nq,)), array("project_velocity: v", v, (m.nv,)).copy()
     free = np.ones(m.nv, dtype=bool)
     for name, value in fixed.items():
-        velocity = _plain(m, name)[1]
-        v[velocity] = float(value)
+        if name not in m.v_names:
+            raise ModelError(f"model '{m.name}' has no velocity '{name}'; choose from {', '.join(m.v_names)}")
+        velocity = m.v_names.index(name)
+        v[velocity] = number(f"project_velocity: {name}", value)
         free[velocity] = False
     if not m.has_loops:
         return v
@@ -187,7 +252,7 @@ def project_velocity(m: Model, q: Any, v: Any, fixed: Mapping[str, float]) -> np
     result[free] += factor @ change
     left, size = J @ result, np.abs(J) @ (np.abs(v) + np.abs(result))
     if np.abs(left).max() > 1e-9 * max(size.max(), 1e-300):
-        rates = ", ".join(f"{name} = {value:g}" for name, value in fixed.items())
+        rates = ", ".join(f"{name} = {v[m.v_names.index(name)]:g}" for name in fixed)
         raise ModelError(f"model '{m.name}': no velocity keeps the loops closed with {rates}; fix fewer rates")
     return result
 

@@ -1,9 +1,9 @@
-"""Forward dynamics with loops: kernels for sets of independent constraints, and the choice between them state by state."""
+"""Functions of mechanisms with loops: kernels for plans, such as sets of independent constraints, and the choice of one for each state."""
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sized
 from typing import Any
 
 import numpy as np
@@ -11,20 +11,18 @@ import numpy as np
 from catena.assembly import gap
 from catena.errors import ArgumentError, SingularWarning
 from catena.formulations.constraints import constraint_jacobian
-from catena.mobility import independent_rows, mobility
 from catena.model import Model
 from catena.native import Kernel
 
-#: Flags of a state: a loop is open, a velocity opens it, the chosen constraints are hardly independent.
-OPEN, OPENING, DEPENDENT = 1, 2, 4
+#: Flags of a state: a loop is open; a velocity, an acceleration opens it; the plan is weak; no plan is sound.
+OPEN, OPENING, BREAKING, WEAK, SINGULAR = 1, 2, 4, 8, 16
 
 
 class ConstrainedKernel:
     """A function of arrays for a mechanism with loops; called like a `Kernel`, and described like one.
 
-    The constraints that are independent at most configurations are compiled into one kernel. A state at which they are not is solved with a
-    kernel for the constraints that are; where the mechanism itself loses rank, a `SingularWarning` names the state. States that do not
-    close the loops are refused.
+    One kernel is compiled for the plan that is good at most configurations. A state at which it is weak is solved with a kernel for a plan
+    made for it; where none is sound, a `SingularWarning` names the state. States that do not close the loops are refused.
 
     >>> from catena.examples import four_bar
     >>> m = four_bar()
@@ -34,9 +32,9 @@ class ConstrainedKernel:
     (3,)
     """
 
-    def __init__(self, m: Model, make: Callable[[tuple[int, ...]], Kernel]) -> None:
-        self._model, self._make = m, make
-        self._usual = independent_rows(m, mobility(m).q)
+    def __init__(self, m: Model, q: np.ndarray, plan: Callable[[np.ndarray], Any], make: Callable[[Any], Kernel]) -> None:
+        self._model, self._plan, self._make = m, plan, make
+        self._usual: Sized = plan(q)
         self._first = first = make(self._usual)
         self._kernels = {self._usual: first}
         self.name, self.method, self.references, self.function = first.name, first.method, first.references, first.function
@@ -46,7 +44,7 @@ class ConstrainedKernel:
         self.signature = first.signature.rsplit(", ", 1)[0]
 
     def __call__(self, *arrays: Any, out: Any = None, **named: Any) -> Any:
-        """Return vdot for arrays given in the order of `inputs`, or by name; `out=` takes the array to write to."""
+        """Return the result for arrays given in the order of `inputs`, or by name; `out=` takes the array to write to."""
         result, flags = self._first(*arrays, out=None if out is None else (out, None), **named)
         if flags.any() if isinstance(flags, np.ndarray) else flags:
             result = self._again(result, flags, arrays, named)
@@ -70,14 +68,15 @@ class ConstrainedKernel:
             i = i if batch else ()
             state = {name: x[i] for name, x in states.items()}
             self._check(int(np.asarray(flags)[i]), state, i)
-            rows = independent_rows(self._model, state["q"])
-            if rows not in self._kernels:
-                self._kernels[rows] = self._make(rows)
-            solved, left = self._kernels[rows](*state.values())
-            if len(rows) < len(self._usual) or int(left) & DEPENDENT:
+            plan = self._plan(state["q"])
+            if plan not in self._kernels:
+                self._kernels[plan] = self._make(plan)
+            solved, left = self._kernels[plan](*state.values())
+            self._check(int(left), state, i)
+            if len(plan) < len(self._usual) or int(left) & SINGULAR:
                 warnings.warn(
-                    f"{self.name}: {_which(i)} of model '{self._model.name}' is singular: {len(rows)} of its constraints are independent, "
-                    f"and {len(self._usual)} are elsewhere; accelerations are not unique there",
+                    f"{self.name}: {_which(i)} of model '{self._model.name}' is singular: {len(plan)} of its constraints are independent, "
+                    f"and {len(self._usual)} are elsewhere; what is asked is not determined there",
                     SingularWarning,
                     stacklevel=3,
                 )
@@ -85,7 +84,7 @@ class ConstrainedKernel:
         return result
 
     def _check(self, flag: int, state: dict[str, np.ndarray], i: tuple) -> None:
-        """Refuse a state that does not close the loops."""
+        """Refuse a state that does not close the loops; rates and accelerations that are not numbers are left to the plan."""
         if flag & OPEN:
             found = gap(self._model, state["q"])
             raise ArgumentError(
@@ -97,6 +96,11 @@ class ConstrainedKernel:
             raise ArgumentError(
                 f"{self.name}: the velocity of {_which(i)} would open the loops of model '{self._model.name}', at a rate of "
                 f"{np.abs(J @ state['v']).max():.2g}; give velocities that keep them closed, by m.project_velocity(q, v)"
+            )
+        if flag & BREAKING:
+            raise ArgumentError(
+                f"{self.name}: the acceleration of {_which(i)} would open the loops of model '{self._model.name}'; give one that keeps "
+                "them closed, by ct.reduced(m).accelerations(q, v, acceleration)"
             )
 
 

@@ -1,31 +1,29 @@
 """The doors: a model and a method in, a compiled kernel out.
 
-Each function traces its formulation on the model's tree, compiles the graph and returns a `Kernel`. What acts by itself, in the joints
-(springs, dampers, friction, stops) and on the bodies (springs, forces from functions), is added here, so that the formulations deal with
-joint forces and wrenches only. Where a force depends on time, the kernels that it enters take t as their first argument.
+Each function traces its formulation on the model's tree, compiles the graph and returns a `Kernel`, or a `ConstrainedKernel` where the
+model has loops.
 """
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any
 
 import numpy as np
 
-from catena.assembly import loop_owners, loop_units
-from catena.constrained import DEPENDENT, OPEN, OPENING, ConstrainedKernel
+from catena import closed, reactions
+from catena.assembly import loop_owners
+from catena.closed import LOOSE, weaker  # noqa: F401
+from catena.constrained import ConstrainedKernel
 from catena.errors import ModelError
 from catena.formulations import METHODS
-from catena.formulations.applied_forces import applied_forces
 from catena.formulations.constraints import apart, constraint_jacobian
 from catena.formulations.frames import jacobian as _jacobian
 from catena.formulations.frames import poses as _poses
 from catena.formulations.inverse import newton_euler
 from catena.formulations.joint_forces import energy as _energy
-from catena.formulations.joint_forces import passive_force
 from catena.graph import Trace
-from catena.graph.functions import maximum, where
+from catena.graph.functions import maximum
 from catena.graph.stages import split
 from catena.iterative import IterativeKernel
 from catena.model import Model, Tree
@@ -33,72 +31,7 @@ from catena.model.values import array
 from catena.native import Kernel, compile_graph
 from catena.references import REFERENCES
 from catena.registry import solution
-
-#: States whose loops are open by more than this, relative to the mechanism's size or in radians, are refused; and velocities that open them
-#: at such a rate, relative to the speed of the joints.
-LOOSE = 1e-6
-
-#: Constraints that are less independent than this of the others chosen are exchanged: the square of a sine.
-WEAK = 1e-8
-
-
-def _kernel(
-    m: Model,
-    name: str,
-    inputs: tuple[str, ...],
-    outputs: tuple[str, ...],
-    function: Callable[..., Any],
-    method: str = "",
-    references: tuple[str, ...] = (),
-) -> Kernel:
-    """Return the kernel of `function(tree, *inputs)`, traced and compiled."""
-    _check_model(m, name)
-    tree = m.tree()
-    shapes = {"t": (), "q": (m.nq,)}
-    started = time.perf_counter()
-    trace = Trace(name)
-    arguments = [trace.input(i, shapes.get(i, (m.nv,))) for i in inputs]
-    results = function(tree.marked(trace.mark, trace.solve), *arguments)
-    graph = trace.graph(**dict(zip(outputs, results if isinstance(results, tuple) else (results,), strict=True)))
-
-    def eager(*arrays: Any) -> Any:
-        return function(tree, *(np.asarray(x, dtype=float) for x in arrays))
-
-    seconds = time.perf_counter() - started
-    return compile_graph(graph, method=method, references=references, trace_seconds=seconds, function=eager)
-
-
-def _check_model(m: Model, name: str) -> None:
-    if not isinstance(m, Model):
-        raise ModelError(f"{name}: {m!r} is not a model; give a ct.Model")
-
-
-def _check_tree(m: Model, name: str) -> None:
-    if m.has_loops:
-        raise ModelError(f"{name}: model '{m.name}' has loops, which hold joint forces of their own; use ct.forward_dynamics")
-
-
-def _dynamics_kernel(
-    m: Model, name: str, inputs: tuple[str, ...], outputs: str | tuple[str, ...], function: Callable[..., Any], method: str,
-    references: tuple[str, ...],
-) -> Kernel:  # fmt: skip
-    """Return the kernel of `function(tree, *inputs, force, wrenches)`, with what acts in the joints and on the bodies."""
-    _check_model(m, name)
-    for force in m.python_forces:
-        raise ModelError(
-            f"{name}: force '{force.name}' is marked ct.python, and a compiled kernel cannot call it; use it in ct.simulate, "
-            "or give a function that can be traced, without the mark"
-        )
-    timed = m.time_dependent
-
-    def acting(tree: Tree, *arguments: Any) -> Any:
-        t, q, v, *rest = arguments if timed else (0.0, *arguments)
-        force, wrenches = applied_forces(tree, t, q, v)
-        return function(tree, q, v, *rest, passive_force(tree, q, v) + force, wrenches)
-
-    return _kernel(
-        m, name, ("t", *inputs) if timed else inputs, (outputs,) if isinstance(outputs, str) else outputs, acting, method, references
-    )
+from catena.tracing import check_model, dynamics_kernel, traced_kernel
 
 
 def forward_dynamics(m: Model, method: str = "auto") -> Kernel | IterativeKernel | ConstrainedKernel:
@@ -112,17 +45,17 @@ def forward_dynamics(m: Model, method: str = "auto") -> Kernel | IterativeKernel
     >>> ct.forward_dynamics(m)([0.0], [0.0], [0.0])
     array([9.81])
     """
-    _check_model(m, "forward_dynamics")
+    check_model(m, "forward_dynamics")
     name, described, solve, references = solution("forward_dynamics", method, m)
     if METHODS[name].iterates:
         return _iterative(m, name, references)
     if m.has_loops:
-        return _constrained(m, name, described, references)
+        return closed.forward_dynamics(m, name, described, references)
 
     def function(tree: Tree, q: Any, v: Any, tau: Any, force: Any, wrenches: Any) -> Any:
         return solve(tree, q, v, tau + force, wrenches)
 
-    return _dynamics_kernel(m, "forward_dynamics", ("q", "v", "tau"), "vdot", function, described, references)
+    return dynamics_kernel(m, "forward_dynamics", ("q", "v", "tau"), "vdot", function, described, references)
 
 
 def _iterative(m: Model, method: str, references: tuple[str, ...]) -> IterativeKernel:
@@ -131,47 +64,8 @@ def _iterative(m: Model, method: str, references: tuple[str, ...]) -> IterativeK
     def right(tree: Tree, q: Any, v: Any, tau: Any, force: Any, wrenches: Any) -> Any:
         return tau + force - newton_euler.bias_force(tree, q, v, wrenches)
 
-    kernel = _dynamics_kernel(m, "forward_dynamics", ("q", "v", "tau"), "vdot", right, method, references)
+    kernel = dynamics_kernel(m, "forward_dynamics", ("q", "v", "tau"), "vdot", right, method, references)
     return IterativeKernel(kernel, *(staged(m, part.__name__, part) for part in METHODS[method].iterates))
-
-
-def _constrained(m: Model, method: str, described: str, references: tuple[str, ...]) -> ConstrainedKernel:
-    """Return forward dynamics of a mechanism with loops."""
-    closes = METHODS[method].closes
-    assert closes is not None
-    scale = np.array(loop_units(m))
-
-    def make(chosen: tuple[int, ...]) -> Kernel:
-        def function(tree: Tree, q: Any, v: Any, tau: Any, force: Any, wrenches: Any) -> Any:
-            solved = closes.forward_dynamics(tree, q, v, tau + force, wrenches, chosen=chosen)
-            return solved.vdot, _flags(solved, scale, chosen, v)
-
-        return _dynamics_kernel(m, "forward_dynamics", ("q", "v", "tau"), ("vdot", "flags"), function, described, references)
-
-    return ConstrainedKernel(m, make)
-
-
-def weaker(pivots: Any, scale: Any, limit: float) -> Any:
-    """Return whether a chosen constraint is less independent of the others than a limit; where the solution is not a number, too.
-
-    `pivots` are those of a method, `scale` is what the chosen constraints are measured by.
-    """
-    left = [(pivot / unit**2, size / unit**2) for (pivot, size), unit in zip(pivots, scale, strict=True)]
-    largest: Any = 0.0
-    for _, size in left:
-        largest = maximum(largest, size)
-    return sum(where(pivot >= limit * largest, 0.0, 1.0) for pivot, _ in left) > 0.0
-
-
-def _flags(solved: Any, scale: np.ndarray, chosen: tuple[int, ...], v: Any) -> Any:
-    """Return the flags of a state, added up."""
-    speed = sum(abs(x) for x in v)
-    gap, rate = 0.0, 0.0
-    for value, change, unit in zip(solved.values, solved.rates, scale, strict=True):
-        gap = maximum(gap, abs(value) * (1.0 / unit))
-        rate = maximum(rate, abs(change) * (1.0 / unit))
-    opening = where(rate > LOOSE * speed + 1e-12, float(OPENING), 0.0)
-    return where(gap > LOOSE, float(OPEN), 0.0) + opening + where(weaker(solved.pivots, scale[list(chosen)], WEAK), float(DEPENDENT), 0.0)
 
 
 def staged(m: Model, name: str, function: Callable[..., Any]) -> tuple[Kernel, Kernel]:
@@ -182,24 +76,36 @@ def staged(m: Model, name: str, function: Callable[..., Any]) -> tuple[Kernel, K
     return compile_graph(first), compile_graph(second)
 
 
-def inverse_dynamics(m: Model, method: str = "auto") -> Kernel:
+def inverse_dynamics(m: Model, method: str = "auto", actuated: Collection[str] | None = None) -> Kernel | ConstrainedKernel:
     """Return the kernel (q, v, vdot) -> tau: the joint forces that give the accelerations vdot.
 
     What acts by itself is counted as in `forward_dynamics`; where a force depends on time, the kernel is (t, q, v, vdot) -> tau.
+
+    With loops `actuated` names the coordinates that motors act on, without it all; tau is zero on the others. Where there are more of them
+    than degrees of freedom, tau is the one of least norm. vdot must keep the loops closed, as `ct.reduced(m).accelerations` does.
 
     >>> m = ct.Model("pendulum")
     >>> m.add("arm", ct.point_mass(1.0, at=(1, 0, 0)), ct.Revolute("y"))
     >>> ct.inverse_dynamics(m)([0.0], [0.0], [0.0])
     array([-9.81])
+    >>> from catena.examples import four_bar
+    >>> m = four_bar()
+    >>> tau = ct.inverse_dynamics(m, actuated=["crank"])(m.assemble(crank=1.0), np.zeros(3), np.zeros(3))
+    >>> tau.round(3)
+    array([-6.584,  0.   ,  0.   ])
     """
-    _check_model(m, "inverse_dynamics")
-    _check_tree(m, "inverse_dynamics")
+    check_model(m, "inverse_dynamics")
     _, name, solve, references = solution("inverse_dynamics", method, m)
+    if m.has_loops:
+        return closed.inverse_dynamics(m, actuated, solve, name, references)
+    if actuated is not None and set(m.v_names) - set(actuated):
+        free = ", ".join(name for name in m.v_names if name not in actuated)
+        raise ModelError(f"inverse_dynamics: model '{m.name}' has no loops, and {free} would move freely; leave actuated= out")
 
     def function(tree: Tree, q: Any, v: Any, vdot: Any, force: Any, wrenches: Any) -> Any:
         return solve(tree, q, v, vdot, wrenches) - force
 
-    return _dynamics_kernel(m, "inverse_dynamics", ("q", "v", "vdot"), "tau", function, name, references)
+    return dynamics_kernel(m, "inverse_dynamics", ("q", "v", "vdot"), "tau", function, name, references)
 
 
 def mass_matrix(m: Model, method: str = "auto") -> Kernel:
@@ -210,9 +116,9 @@ def mass_matrix(m: Model, method: str = "auto") -> Kernel:
     >>> ct.mass_matrix(m)([0.0])
     array([[0.6]])
     """
-    _check_model(m, "mass_matrix")
+    check_model(m, "mass_matrix")
     _, name, solve, references = solution("mass_matrix", method, m)
-    return _kernel(m, "mass_matrix", ("q",), ("mass",), solve, name, references)
+    return traced_kernel(m, "mass_matrix", ("q",), ("mass",), solve, name, references)
 
 
 def bias_force(m: Model) -> Kernel:
@@ -226,13 +132,13 @@ def bias_force(m: Model) -> Kernel:
     >>> ct.bias_force(m)([0.0], [0.0])
     array([-9.81])
     """
-    _check_model(m, "bias_force")
+    check_model(m, "bias_force")
     _, name, solve, references = solution("bias_force", "auto", m)
 
     def function(tree: Tree, q: Any, v: Any, force: Any, wrenches: Any) -> Any:
         return solve(tree, q, v, wrenches) - force
 
-    return _dynamics_kernel(m, "bias_force", ("q", "v"), "bias", function, name, references)
+    return dynamics_kernel(m, "bias_force", ("q", "v"), "bias", function, name, references)
 
 
 def momenta(m: Model) -> Kernel:
@@ -243,9 +149,9 @@ def momenta(m: Model) -> Kernel:
     >>> ct.momenta(m)([0.0], [3.0])
     array([6.])
     """
-    _check_model(m, "momenta")
+    check_model(m, "momenta")
     _, name, solve, references = solution("momenta", "auto", m)
-    return _kernel(m, "momenta", ("q", "v"), ("p",), solve, name, (*references, REFERENCES["NLT03"]))
+    return traced_kernel(m, "momenta", ("q", "v"), ("p",), solve, name, (*references, REFERENCES["NLT03"]))
 
 
 def energy(m: Model) -> Kernel:
@@ -258,7 +164,7 @@ def energy(m: Model) -> Kernel:
     >>> [float(e) for e in ct.energy(m)([0.0], [1.0])]
     [1.0, 19.62]
     """
-    return _kernel(m, "energy", ("q", "v"), ("kinetic", "potential"), _energy)
+    return traced_kernel(m, "energy", ("q", "v"), ("kinetic", "potential"), _energy)
 
 
 def poses(m: Model) -> Kernel:
@@ -270,7 +176,7 @@ def poses(m: Model) -> Kernel:
     array([0.5, 0. , 0. ])
     """
     names = m.body_names if isinstance(m, Model) else ()
-    return _kernel(m, "poses", ("q",), ("poses",), lambda tree, q: _poses(tree, q, names))
+    return traced_kernel(m, "poses", ("q",), ("poses",), lambda tree, q: _poses(tree, q, names))
 
 
 def loop_error(m: Model) -> Kernel:
@@ -287,7 +193,7 @@ def loop_error(m: Model) -> Kernel:
     array([[0. ],
            [0.5]])
     """
-    _check_model(m, "loop_error")
+    check_model(m, "loop_error")
     if not m.has_loops:
         raise ModelError(f"loop_error: model '{m.name}' has no loops; close one by m.close, or couple coordinates by m.couple")
     owners = loop_owners(m)
@@ -299,7 +205,26 @@ def loop_error(m: Model) -> Kernel:
             errors[i] = maximum(errors[i], abs(value) * (1.0 / unit))
         return np.array(errors, dtype=object)
 
-    return _kernel(m, "loop_error", ("q",), ("error",), function)
+    return traced_kernel(m, "loop_error", ("q",), ("error",), function)
+
+
+def joint_wrenches(m: Model, method: str = "auto") -> Kernel | ConstrainedKernel:
+    """Return the kernel (q, v, tau) -> (joints, 6): what each joint transmits, (moment [N m], force [N]).
+
+    The joints are those of the bodies in the order they were added, then those that close loops, in the order of `m.loops`. A wrench is
+    that of the parent on the body, in the axes of the body's frame and about the joint's point; for a closing joint that of body a on
+    body b, in the joint frame on b. What drives or loads the joint is part of it. Where constraints are redundant, some reactions are a
+    matter of how stiff the parts are, and not unique for rigid ones: the solution of least norm is given, and `unique` (joints, 6) says
+    which components all solutions share.
+
+    >>> m = ct.Model("pendulum")
+    >>> m.add("arm", ct.point_mass(2.0, at=(1, 0, 0)), ct.Revolute("y"))
+    >>> ct.joint_wrenches(m)([np.pi / 2], [3.0], [0.0]).round(3) + 0.0
+    array([[  0.  ,   0.  ,   0.  , -37.62,   0.  ,   0.  ]])
+    """
+    check_model(m, "joint_wrenches")
+    name, described, solve, references = solution("forward_dynamics", method, m, traced=True)
+    return reactions.joint_wrenches(m, name, described, solve, references)
 
 
 def jacobian(m: Model, body: str, point: Any = (0.0, 0.0, 0.0)) -> Kernel:
@@ -315,4 +240,4 @@ def jacobian(m: Model, body: str, point: Any = (0.0, 0.0, 0.0)) -> Kernel:
     if isinstance(m, Model):
         m._known(body, "jacobian names body")
     at = array("jacobian point", point, (3,))
-    return _kernel(m, "jacobian", ("q",), ("jacobian",), lambda tree, q: _jacobian(tree, q, body, at))
+    return traced_kernel(m, "jacobian", ("q",), ("jacobian",), lambda tree, q: _jacobian(tree, q, body, at))

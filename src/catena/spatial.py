@@ -19,7 +19,7 @@ import numpy as np
 
 Array = Any  # a NumPy array of floats or of traced scalars
 
-_TILE = 6  # rows and columns that `lu_solve` takes at a time
+_TILE = 6  # rows and columns that `LU` takes at a time
 
 
 def cross(a: Array, b: Array) -> Array:
@@ -330,50 +330,71 @@ class Factor:
         return _plain(y)
 
 
-def lu_solve(A: Array, mark: Callable[[], None] = lambda: None) -> Callable[[Array], Array]:
-    """Return the function x -> A^-1 x, by elimination without exchanging rows.
+class LU:
+    """The factors L U of a square matrix, by elimination without exchanging rows: order them before.
 
     Rows and columns are taken in tiles; `mark` is called before each, where code may be cut: tiles of one shape are one piece of code.
     """
-    n = A.shape[0]
-    LU = np.array(A, dtype=object)
-    w: list[Any] = [None] * n
 
-    def tiles(start: int, stop: int) -> Iterator[range]:
-        # counted from the far end, so that all but the first have the same size
-        while start < stop:
-            size = (stop - start) % _TILE or _TILE
-            mark()
-            yield range(start, start + size)
-            start += size
-
-    for k in range(n):
-        mark()
-        w[k] = 1.0 / LU[k, k]
-        for rows in tiles(k + 1, n):
-            for i in rows:
-                LU[i, k] = LU[i, k] * w[k]
-        for rows in tiles(k + 1, n):
-            for columns in tiles(k + 1, n):
-                for i in rows:
-                    for j in columns:
-                        LU[i, j] = LU[i, j] - LU[i, k] * LU[k, j]
-
-    def solve(x: Array) -> Array:
-        y = np.array(x, dtype=object)
+    def __init__(self, A: Array, mark: Callable[[], None] = lambda: None) -> None:
+        n = A.shape[0]
+        self.LU, self.mark = np.array(A, dtype=object), mark
+        LU, self.w = self.LU, [None] * n
+        w: list[Any] = self.w
         for k in range(n):
-            for rows in tiles(k + 1, n):
+            mark()
+            w[k] = 1.0 / LU[k, k]
+            for rows in self._tiles(k + 1, n):
+                for i in rows:
+                    LU[i, k] = LU[i, k] * w[k]
+            for rows in self._tiles(k + 1, n):
+                for columns in self._tiles(k + 1, n):
+                    for i in rows:
+                        for j in columns:
+                            LU[i, j] = LU[i, j] - LU[i, k] * LU[k, j]
+
+    @property
+    def pivots(self) -> list[Any]:
+        """What the rows before leave of each entry on the diagonal."""
+        return [self.LU[k, k] for k in range(len(self.w))]
+
+    def solve(self, x: Array) -> Array:
+        """Return A^-1 x."""
+        n, LU, w, y = len(self.w), self.LU, self.w, np.array(x, dtype=object)
+        for k in range(n):
+            for rows in self._tiles(k + 1, n):
                 for i in rows:
                     y[i] = y[i] - LU[i, k] * y[k]
         for k in reversed(range(n)):
-            mark()
+            self.mark()
             y[k] = y[k] * w[k]
-            for rows in tiles(0, k):
+            for rows in self._tiles(0, k):
                 for i in rows:
                     y[i] = y[i] - LU[i, k] * y[k]
         return _plain(y)
 
-    return solve
+    def solve_transposed(self, x: Array) -> Array:
+        """Return A^-T x."""
+        n, LU, w, y = len(self.w), self.LU, self.w, np.array(x, dtype=object)
+        for k in range(n):
+            self.mark()
+            y[k] = y[k] * w[k]
+            for rows in self._tiles(k + 1, n):
+                for i in rows:
+                    y[i] = y[i] - LU[k, i] * y[k]
+        for k in reversed(range(n)):
+            for rows in self._tiles(0, k):
+                for i in rows:
+                    y[i] = y[i] - LU[k, i] * y[k]
+        return _plain(y)
+
+    def _tiles(self, start: int, stop: int) -> Iterator[range]:
+        # counted from the far end, so that all but the first have the same size
+        while start < stop:
+            size = (stop - start) % _TILE or _TILE
+            self.mark()
+            yield range(start, start + size)
+            start += size
 
 
 def gain(U: Array, D: Array, factor: Factor) -> Array:

@@ -247,6 +247,22 @@ def constraint_right(tree, q, v):
     return np.concatenate([*values, np.zeros(len(tree.couplings))])
 
 
+def closing_wrenches(tree, q, multipliers):
+    """Return what the multipliers of all constraints do at each closure: the wrenches on a and on b, each in the joint frame there."""
+    found, first = [], 0
+    for closure in tree.closures:
+        tree.mark()
+        stop = base(tree, closure)
+        a, b = (_arm(tree, q, stop, k)[0] for k in (closure.a, closure.b))
+        at = ends(closure, a, b, np.eye(3))
+        _, *r = rows(closure, at)
+        own = multipliers[first : first + len(r[0])]
+        first += len(own)
+        frames = Rigid(at.R_a, at.p_a), Rigid(at.R_b, at.p_b)
+        found.append([frame.inverse().force(row.T @ own) for frame, row in zip(frames, r, strict=True)])
+    return found
+
+
 def _arm(tree, q, stop, k):
     """Return where body k stands in the frame of its loop's base; and of each body on the way to it its place and joint matrix there."""
     place, along = Rigid(np.eye(3), np.zeros(3)), {}

@@ -23,9 +23,12 @@ if TYPE_CHECKING:
 _IDENTITY = Rigid(np.eye(3), np.zeros(3))
 
 
-def build(model: Model) -> Tree:
-    """Return the tree: weld fixed bodies to their carriers, choose canonical frames, move the inertias into them."""
-    links = [link for link in model.links if not isinstance(link.joint, Fixed)]
+def build(model: Model, weld: bool = True) -> Tree:
+    """Return the tree: weld fixed bodies to their carriers, choose canonical frames, move the inertias into them.
+
+    Without `weld`, fixed joints are joints like others, without coordinates.
+    """
+    links = [link for link in model.links if not (weld and isinstance(link.joint, Fixed))]
     if not links:
         raise ModelError(f"model '{model.name}' has no moving body; add one with a joint other than Fixed")
     index = {link.name: k for k, link in enumerate(links)}
@@ -34,7 +37,7 @@ def build(model: Model) -> Tree:
     carried: dict[str, tuple[int, Rigid]] = {"ground": (-1, _IDENTITY)}
     inertia = [np.zeros((6, 6)) for _ in range(len(links) + 1)]
     for link in model.links:
-        if isinstance(link.joint, Fixed):
+        if link.name not in index:
             k, pose = carried[link.parent]
             carried[link.name] = (k, pose @ link.at @ link.inward)
         else:

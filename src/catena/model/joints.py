@@ -19,7 +19,7 @@ from catena.model.manifolds import (
     rotation_rate,
     turned,
 )
-from catena.model.motions import CustomMotion, DenseMotion, Factor, FreeMotion, Motion, ScrewMotion, SphericalMotion, as_rigid
+from catena.model.motions import CustomMotion, Factor, FixedMotion, FreeMotion, Motion, ScrewMotion, SphericalMotion, as_rigid
 
 Options = float | Sequence[float]
 Pair = Sequence[float | None]
@@ -467,7 +467,7 @@ class Fixed(Joint):
     q_labels = v_labels = q_units = v_units = ()
 
     def motion(self) -> Motion:
-        return DenseMotion()
+        return FixedMotion()
 
 
 @dataclass(frozen=True, repr=False)

@@ -521,13 +521,16 @@ class Model:
 
         save(self, path)
 
-    def tree(self) -> Tree:
-        """Return the tree of the model, in canonical frames, checked; built once until the model changes."""
+    def tree(self, weld: bool = True) -> Tree:
+        """Return the tree of the model, in canonical frames, checked; built once until the model changes.
+
+        Bodies on fixed joints are part of those that carry them; without `weld` they are bodies of their own.
+        """
         if self._tree is None:
             tree = build(self)
             check_determined(tree, np.random.default_rng(0), self._random_nearby)
             self._tree = tree
-        return self._tree
+        return self._tree if weld else build(self, weld=False)
 
 
 def _check_name(kind: str, name: str, there: Mapping[str, Mapping[str, Any]], each: str) -> None:

@@ -150,6 +150,16 @@ class DenseMotion:
         return q - rest
 
 
+class FixedMotion(DenseMotion):
+    """None."""
+
+    def pose(self, q: Array) -> Rigid:
+        return Rigid(_EYE, np.zeros(3))
+
+    def matrix(self, q: Array) -> Array:
+        return np.zeros((6, 0))
+
+
 class SphericalMotion(DenseMotion):
     """All rotations; the rates are the angular velocity in the child's axes."""
 

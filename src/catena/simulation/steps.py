@@ -18,7 +18,7 @@ import numpy as np
 from catena.errors import MethodError
 from catena.model import Model
 from catena.simulation.tableaus import TABLEAUS, Tableau
-from catena.spatial import lu_solve
+from catena.spatial import LU
 
 Array = Any
 
@@ -206,7 +206,7 @@ def _newton(flow: Flow, t: Any, q: Array, v: Array, a: Array, h: Any, coefficien
         for k in range(stages):
             block = coefficients[i, k] * damping + squared[i, k] * stiffness
             matrix[i * n : (i + 1) * n, k * n : (k + 1) * n] = block + mass if i == k else block
-    solve = lu_solve(matrix, flow.mark)
+    solve = LU(matrix, flow.mark).solve
     return lambda residual: solve(np.concatenate([mass @ residual[i * n : (i + 1) * n] for i in range(stages)]))
 
 

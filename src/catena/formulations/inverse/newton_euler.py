@@ -26,6 +26,11 @@ def inverse_dynamics(tree, q, v, vdot, wrenches=None):
 
     `wrenches` act on the bodies: one (moment, force) for each body in its frame, at its origin, or None; last the ground's.
     """
+    return joint_wrenches(tree, q, v, vdot, wrenches)[0]
+
+
+def joint_wrenches(tree, q, v, vdot, wrenches=None):
+    """Return the joint forces of the accelerations vdot, and the wrench across each joint on its body; last on the ground."""
     X, S, V, a = velocities(tree, q, v)
     A, f = tree.columns(2)
 
@@ -38,7 +43,7 @@ def inverse_dynamics(tree, q, v, vdot, wrenches=None):
 
 
 def _joint_forces(tree, X, S, f, vdot):
-    """Return the joint forces, where each body needs the force f by itself."""
+    """Return the joint forces and the wrenches across the joints, where each body needs the force f by itself."""
     tau = tree.vector()
 
     # inward: forces across the joints
@@ -47,7 +52,7 @@ def _joint_forces(tree, X, S, f, vdot):
         at, p = tree.v_slices[k], tree.parent[k]
         tau[at] = S[k].T @ f[k] + tree.armature[at] * vdot[at]
         f[p] = f[p] + X[k].force(f[k])
-    return tau
+    return tau, f
 
 
 def bias_force(tree, q, v, wrenches=None):
@@ -69,4 +74,4 @@ def at_rest(tree, X, S, vdot):
     for k in tree.outward():
         A[k] = X[k].motion(A[tree.parent[k]]) + S[k] @ vdot[tree.v_slices[k]]
         f[k] = tree.M[k] @ A[k]
-    return _joint_forces(tree, X, S, f, vdot)
+    return _joint_forces(tree, X, S, f, vdot)[0]

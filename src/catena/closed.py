@@ -1,0 +1,147 @@
+"""Kernels of mechanisms with loops: how each is made for a plan, and what tells a state at which the plan is weak."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from typing import Any
+
+import numpy as np
+
+from catena.assembly import loop_units
+from catena.constrained import BREAKING, OPEN, OPENING, SINGULAR, WEAK, ConstrainedKernel
+from catena.errors import ModelError
+from catena.formulations import METHODS
+from catena.formulations.constraints import constraint_right
+from catena.formulations.partition import Closed, Partition
+from catena.graph.functions import maximum, where
+from catena.mobility import coordinate_units, independent_rows, mobility, partition
+from catena.model import Model, Tree
+from catena.native import Kernel
+from catena.tracing import dynamics_kernel
+
+#: States whose loops are open by more than this, relative to the mechanism's size or in radians, are refused; and velocities that open them
+#: at such a rate, relative to the speed of the joints.
+LOOSE = 1e-6
+
+#: Constraints that are less independent than this of the others chosen are exchanged, and those that are less than that are dependent: the
+#: square of a sine, for the matrix of the multipliers; a sine, for the Jacobian itself.
+WEAK_SQUARE, SINGULAR_SQUARE = 1e-8, 1e-13
+WEAK_SINE, SINGULAR_SINE = 1e-3, 1e-8
+
+
+def forward_dynamics(m: Model, method: str, described: str, references: tuple[str, ...]) -> ConstrainedKernel:
+    """Return forward dynamics of a mechanism with loops."""
+    closes = METHODS[method].closes
+    assert closes is not None
+    scale = np.array(loop_units(m))
+
+    def make(chosen: tuple[int, ...]) -> Kernel:
+        def function(tree: Tree, q: Any, v: Any, tau: Any, force: Any, wrenches: Any) -> Any:
+            solved = closes.forward_dynamics(tree, q, v, tau + force, wrenches, chosen=chosen)
+            weak, singular = (weaker(solved.pivots, scale[list(chosen)], limit) for limit in (WEAK_SQUARE, SINGULAR_SQUARE))
+            return solved.vdot, _flags(scale, weak, singular, solved.values, rates=solved.rates, v=v)
+
+        return dynamics_kernel(m, "forward_dynamics", ("q", "v", "tau"), ("vdot", "flags"), function, described, references)
+
+    return ConstrainedKernel(m, mobility(m).q, lambda q: independent_rows(m, q), make)
+
+
+def inverse_dynamics(
+    m: Model, actuated: Collection[str] | None, solve: Callable[..., Any], described: str, references: tuple[str, ...]
+) -> ConstrainedKernel:
+    """Return inverse dynamics of a mechanism with loops, with joint forces on the actuated coordinates only."""
+    driven = coordinates(m, m.v_names if actuated is None else actuated, "inverse_dynamics: actuated")
+
+    def plan(q: Any) -> Partition:
+        return partition(m, q, last=driven)
+
+    def free(chosen: Partition) -> list[str]:
+        return [name for i, name in enumerate(m.v_names) if i not in driven and i not in chosen.dependent]
+
+    found = mobility(m)
+    if moving := free(plan(found.q)):
+        raise ModelError(
+            f"inverse_dynamics: with {len(driven)} of {m.nv} coordinates actuated, {', '.join(map(repr, moving))} of model '{m.name}' "
+            f"would move freely, for it has {found.freedom} degrees of freedom; name it too, or other coordinates, in actuated="
+        )
+
+    def make(chosen: Partition) -> Kernel:
+        def function(tree: Tree, q: Any, v: Any, vdot: Any, force: Any, wrenches: Any) -> Any:
+            closed = Closed(tree, q, chosen)
+            tau = closed.on_actuated(solve(tree, q, v, vdot, wrenches) - force, driven)
+            flag = flags(m, closed, v=v, vdot=vdot)
+            if free(chosen):  # the motors have lost their hold
+                return np.full(m.nv, np.nan), flag + SINGULAR
+            return tau, flag
+
+        return dynamics_kernel(m, "inverse_dynamics", ("q", "v", "vdot"), ("tau", "flags"), function, described, references)
+
+    return ConstrainedKernel(m, found.q, plan, make)
+
+
+def coordinates(m: Model, names: Collection[str], what: str) -> tuple[int, ...]:
+    """Return the numbers of velocity coordinates, given by name."""
+    if isinstance(names, str):
+        raise ModelError(f"{what} is {names!r}; give a sequence of names, such as ({names!r},)")
+    for name in names:
+        if name not in m.v_names:
+            choice = ", ".join(m.v_names)
+            raise ModelError(f"{what} names {name!r}, which is no velocity coordinate of model '{m.name}'; choose from {choice}")
+    return tuple(m.v_names.index(name) for name in names)
+
+
+# what tells weak states
+
+
+def flags(m: Model, closed: Closed, v: Any = None, vdot: Any = None, opened: bool = True) -> Any:
+    """Return the flags of a state that was solved with a partition; loops may be open without `opened`."""
+    rows, columns = np.array(loop_units(m)), coordinate_units(m)
+    weak, singular = 0.0, 0.0
+    for group, factor, _ in closed.solved:
+        size: Any = 0.0
+        for i in group.rows:
+            for j in group.dependent:
+                size = maximum(size, abs(closed.jacobian[i, j]) * (columns[j] / rows[i]))
+        for i, j, pivot in zip(group.rows, group.dependent, factor.pivots, strict=True):
+            share = abs(pivot) * (columns[j] / rows[i])
+            weak = weak + where(share >= WEAK_SINE * size, 0.0, 1.0)
+            singular = singular + where(share >= SINGULAR_SINE * size, 0.0, 1.0)
+    rates = None if v is None else closed.jacobian @ v
+    open_by = None if vdot is None else closed.jacobian @ vdot - constraint_right(closed.tree, closed.q, v)
+    return _flags(rows, weak > 0.0, singular > 0.0, closed.values if opened else (), rates, v, open_by, vdot)
+
+
+def weaker(pivots: Any, scale: Any, limit: float) -> Any:
+    """Return whether a chosen constraint is less independent of the others than a limit; where the solution is not a number, too.
+
+    `pivots` are those of a method, `scale` is what the chosen constraints are measured by.
+    """
+    left = [(pivot / unit**2, size / unit**2) for (pivot, size), unit in zip(pivots, scale, strict=True)]
+    largest: Any = 0.0
+    for _, size in left:
+        largest = maximum(largest, size)
+    return sum(where(pivot >= limit * largest, 0.0, 1.0) for pivot, _ in left) > 0.0
+
+
+def _flags(
+    scale: Sequence[float] | np.ndarray, weak: Any, singular: Any, values: Any, rates: Any = None, v: Any = None, open_by: Any = None,
+    vdot: Any = None,
+) -> Any:  # fmt: skip
+    """Return the flags of a state, added up: from the values of all constraints, their rates at v, and what vdot lacks to keep them."""
+
+    def largest(x: Any) -> Any:
+        found: Any = 0.0
+        for entry, unit in zip(x, scale, strict=False):
+            found = maximum(found, abs(entry) * (1.0 / unit))
+        return found
+
+    total = where(largest(values) > LOOSE, float(OPEN), 0.0)
+    if rates is not None:
+        total = total + where(largest(rates) > LOOSE * _sum(v) + 1e-12, float(OPENING), 0.0)
+    if open_by is not None:
+        total = total + where(largest(open_by) > LOOSE * (_sum(vdot) + _sum(v) * _sum(v)) + 1e-12, float(BREAKING), 0.0)
+    return total + where(weak, float(WEAK), 0.0) + where(singular, float(SINGULAR), 0.0)
+
+
+def _sum(x: Any) -> Any:
+    return sum(abs(entry) for entry in x)

@@ -1,0 +1,254 @@
+"""A mechanism with loops by its independent coordinates: what the others do, and its equations of motion in as many unknowns."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Collection
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from catena.assembly import TOLERANCE, loop_units
+from catena.closed import coordinates, flags
+from catena.constrained import ConstrainedKernel
+from catena.errors import ArgumentError, ModelError, SingularWarning
+from catena.formulations.inverse import newton_euler
+from catena.formulations.mass import composite_body
+from catena.formulations.partition import Closed, Partition
+from catena.graph.functions import maximum
+from catena.mobility import coordinate_units, mobility, partition
+from catena.model import Model, Tree
+from catena.native import Kernel
+from catena.references import REFERENCES
+from catena.tracing import check_model, dynamics_kernel, traced_kernel
+
+#: Steps in which positions are followed from a known configuration to those asked for; each number is tried where the one before fails.
+WALKS = (1, 32, 256)
+
+#: Steps of Newton's at most, and how far a coordinate may be corrected at one of the steps of a walk, relative to size or in radians.
+NEWTON, SURE = 20, 0.3
+
+
+_METHOD, _SOURCE = "coordinate partitioning", (REFERENCES["WH82"],)
+
+
+class Reduced:
+    """The independent coordinates of a mechanism, and functions of arrays that lead from them to all others, and back.
+
+    With x the independent coordinates, named by `names`:
+
+        positions(x)                         -> q     that closes the loops
+        rates(q, rate)                       -> v
+        accelerations(q, v, acceleration)    -> vdot
+        basis(q)                             -> N     (nv, freedom), v = N rate
+        mass_matrix(q)                       -> mass  (freedom, freedom)
+        bias_force(q, v)                     -> bias  mass @ acceleration + bias = N.T @ tau
+
+    All take batches. But for `positions`, they are compiled when they are first used.
+    """
+
+    def __init__(self, m: Model, independent: Collection[str] | None = None) -> None:
+        check_model(m, "reduced")
+        if not m.has_loops:
+            raise ModelError(f"reduced: model '{m.name}' has no loops, and all its coordinates are independent; use ct.mass_matrix")
+        found = mobility(m)
+        self.model, self._q = m, found.q
+        self._at = list(coordinates(m, found.independent if independent is None else independent, "reduced: independent"))
+        self.names: tuple[str, ...] = tuple(m.v_names[i] for i in self._at)
+        if len(set(self._at)) != found.freedom:
+            raise ModelError(
+                f"reduced: {len(set(self._at))} independent coordinates are named, and model '{m.name}' has {found.freedom} degrees of "
+                f"freedom; name as many, such as {', '.join(map(repr, found.independent))}"
+            )
+        left = set(range(m.nv)) - set(self._at) - set(self._plan(self._q).dependent)
+        if left:
+            raise ModelError(
+                f"reduced: {', '.join(self.names)} do not determine {', '.join(m.v_names[i] for i in sorted(left))} of model '{m.name}'; "
+                f"name other coordinates, such as {', '.join(map(repr, found.independent))}"
+            )
+
+    def __repr__(self) -> str:
+        return f"<Reduced '{self.model.name}': {self.model.nv} coordinates from {', '.join(self.names)}>"
+
+    def _plan(self, q: Any) -> Partition:
+        return partition(self.model, q, never=self._at)
+
+    @cached_property
+    def rates(self) -> ConstrainedKernel:
+        """The function (q, rate) -> v."""
+        return self._kernel("rates", ("q", "rate"), "v", lambda closed, rate: closed.rates(self._spread(rate)))
+
+    @cached_property
+    def basis(self) -> ConstrainedKernel:
+        """The function q -> N (nv, freedom), with v = N rate."""
+        return self._kernel("basis", ("q",), "basis", self._basis)
+
+    @cached_property
+    def mass_matrix(self) -> ConstrainedKernel:
+        """The function q -> mass matrix (freedom, freedom), with which kinetic energy is rate @ mass @ rate / 2."""
+
+        def function(closed: Closed) -> Any:
+            N = self._basis(closed)
+            return N.T @ composite_body.mass_matrix(closed.tree, closed.q) @ N
+
+        return self._kernel("mass_matrix", ("q",), "mass", function)
+
+    @cached_property
+    def accelerations(self) -> ConstrainedKernel:
+        """The function (q, v, acceleration) -> vdot."""
+
+        def make(chosen: Partition) -> Kernel:
+            def function(tree: Tree, q: Any, v: Any, acceleration: Any) -> Any:
+                closed = Closed(tree, q, chosen)
+                return closed.accelerations(v, self._spread(acceleration)), flags(self.model, closed, v=v)
+
+            inputs, outputs = ("q", "v", "acceleration"), ("vdot", "flags")
+            return traced_kernel(self.model, "accelerations", inputs, outputs, function, _METHOD, _SOURCE, self._shapes)
+
+        return self._constrained(make)
+
+    @cached_property
+    def bias_force(self) -> ConstrainedKernel:
+        """The function (q, v) -> bias, with mass @ acceleration + bias = N.T @ tau; where a force depends on time, (t, q, v) -> bias."""
+
+        def make(chosen: Partition) -> Kernel:
+            def function(tree: Tree, q: Any, v: Any, force: Any, wrenches: Any) -> Any:
+                closed = Closed(tree, q, chosen)
+                vdot = closed.accelerations(v, np.zeros(self.model.nv))
+                bias = closed.on_independent(newton_euler.inverse_dynamics(tree, q, v, vdot, wrenches) - force)
+                return bias[self._at], flags(self.model, closed, v=v)
+
+            return dynamics_kernel(self.model, "bias_force", ("q", "v"), ("bias", "flags"), function, _METHOD, _SOURCE)
+
+        return self._constrained(make)
+
+    def positions(self, x: Any, guess: Any = None) -> np.ndarray:
+        """Return the positions (..., nq) that close the loops, with the independent coordinates x (..., freedom).
+
+        They are followed from a guess, which picks the branch; without one, from a configuration that closes the loops.
+        """
+        m = self.model
+        places = self._places()
+        x = np.asarray(x, dtype=float)
+        if x.shape[-1:] != (len(places),):
+            raise ArgumentError(f"positions: x has the shape {x.shape}; give (..., {len(places)}), the values of {', '.join(self.names)}")
+        start = m.assemble() if guess is None else np.asarray(guess, dtype=float)
+        if start.shape[-1:] != (m.nq,):
+            raise ArgumentError(f"positions: guess has the shape {start.shape}; give (..., {m.nq})")
+        batch = np.broadcast_shapes(x.shape[:-1], start.shape[:-1])
+        x = np.broadcast_to(x, (*batch, len(places))).reshape(-1, len(places))
+        start = np.broadcast_to(start, (*batch, m.nq)).reshape(-1, m.nq)
+        found = start.copy()
+        found[:, places] = x
+        left = np.arange(len(x))
+        for steps in WALKS[0 if guess is not None else 1 :]:
+            walked, sure = self._walk(start[left], x[left], places, steps)
+            found[left[sure]] = walked[sure]
+            left = left[~sure]
+            if not len(left):
+                break
+        if len(left):
+            values = ", ".join(f"{name} = {value:g}" for name, value in zip(self.names, x[left[0]], strict=True))
+            raise ModelError(
+                f"positions: {len(left)} of {len(x)} cannot be reached from the start, the first with {values}: a loop of model "
+                f"'{m.name}' opens, or a singular configuration is on the way; give values within reach, or a guess that is nearer"
+            )
+        return found.reshape(*batch, m.nq)
+
+    # --- how
+
+    def _walk(self, q: np.ndarray, x: np.ndarray, places: list[int], steps: int) -> tuple[np.ndarray, np.ndarray]:
+        """Return where the loops lead as the independent coordinates move to x, and which states kept to their branch all the way."""
+        q, nq = q.copy(), self.model.nq
+        first, sure = q[:, places], np.ones(len(q), dtype=bool)
+        apart = np.zeros(len(q))
+        for i in range(1, steps + 1):
+            q[:, places] = first + (i / steps) * (x - first) if i < steps else x
+            moved = np.zeros(len(q))
+            for _ in range(NEWTON):
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore", SingularWarning)  # a walk that comes to such a state does not go on
+                    found = self._newton(q[sure])
+                size = found[:, nq]
+                q[sure], moved[sure], apart[sure] = found[:, :nq], moved[sure] + size, found[:, nq + 1]
+                sure &= np.isfinite(moved) & ((moved < SURE) | (steps == 1))
+                if not sure.any() or size.max() < 1e-14:
+                    break
+        return q, sure & (apart <= TOLERANCE)
+
+    @cached_property
+    def _newton(self) -> ConstrainedKernel:
+        """One step of Newton's: q -> (q that is nearer, how far it is away, how far apart the loops are at q)."""
+        m = self.model
+        rows, columns = np.array(loop_units(m)), coordinate_units(m)
+
+        def largest(values: Any, units: Any) -> Any:
+            found: Any = 0.0
+            for value, unit in zip(values, units, strict=True):
+                found = maximum(found, abs(value) * (1.0 / unit))
+            return found
+
+        def function(closed: Closed) -> Any:
+            change = closed.correction()
+            return np.array([*m.chart(closed.q, change), largest(change, columns), largest(closed.values, rows)], dtype=object)
+
+        return self._kernel("positions", ("q",), "q_next", function, opened=False)
+
+    def _kernel(
+        self, name: str, inputs: tuple[str, ...], output: str, function: Callable[..., Any], opened: bool = True
+    ) -> ConstrainedKernel:  # fmt: skip
+        def make(chosen: Partition) -> Kernel:
+            def traced(tree: Tree, q: Any, *rest: Any) -> Any:
+                closed = Closed(tree, q, chosen)
+                return function(closed, *rest), flags(self.model, closed, opened=opened)
+
+            return traced_kernel(self.model, name, inputs, (output, "flags"), traced, _METHOD, _SOURCE, self._shapes)
+
+        return self._constrained(make)
+
+    def _constrained(self, make: Callable[[Partition], Kernel]) -> ConstrainedKernel:
+        return ConstrainedKernel(self.model, self._q, self._plan, make)
+
+    @property
+    def _shapes(self) -> dict[str, tuple[int, ...]]:
+        return dict.fromkeys(("rate", "acceleration"), (len(self._at),))
+
+    def _spread(self, x: Any) -> Any:
+        """Return a vector of all velocity coordinates, with x in the place of the independent ones."""
+        spread = np.zeros(self.model.nv).astype(object)
+        spread[self._at] = x
+        return spread
+
+    def _basis(self, closed: Closed) -> Any:
+        return closed.basis()[:, self._at]
+
+    def _places(self) -> list[int]:
+        """Return where the independent coordinates are among the positions."""
+        found = {}
+        for link, at_q, at_v in self.model._slices():
+            if link.joint.nq == link.joint.nv:
+                found |= dict(zip(range(at_v.start, at_v.stop), range(at_q.start, at_q.stop), strict=True))
+        for i, name in zip(self._at, self.names, strict=True):
+            if i not in found:
+                raise ModelError(f"positions: '{name}' is a rate of a joint whose positions are not plain numbers; use m.assemble(guess)")
+        return [found[i] for i in self._at]
+
+
+def reduced(m: Model, independent: Collection[str] | None = None) -> Reduced:
+    """Return a mechanism with loops by its independent coordinates: kinematics of the others, mass matrix and bias in as many unknowns.
+
+    `independent` names as many velocity coordinates as the mechanism has degrees of freedom; without it, those of `m.mobility()`.
+
+    >>> from catena.examples import four_bar
+    >>> m = four_bar()
+    >>> crank = ct.reduced(m, ["crank"])
+    >>> q = crank.positions(np.linspace(0.5, 2.5, 5)[:, None])
+    >>> q.round(3)[:2]
+    array([[ 0.5  , -0.052,  1.293],
+           [ 1.   , -0.655,  1.398]])
+    >>> v = crank.rates(q, [2.0])
+    >>> crank.mass_matrix(q).shape, crank.bias_force(q, v).shape
+    ((5, 1, 1), (5, 1))
+    """
+    return Reduced(m, independent)

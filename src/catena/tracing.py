@@ -1,0 +1,93 @@
+"""From a function of a model's tree to a compiled kernel: what the doors share.
+
+What acts by itself, in the joints (springs, dampers, friction, stops) and on the bodies (springs, forces from functions), is added here, so
+that the formulations deal with joint forces and wrenches only. Where a force depends on time, the kernels that it enters take t as their
+first argument.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from catena.errors import ModelError
+from catena.formulations.applied_forces import applied_forces
+from catena.formulations.joint_forces import passive_force
+from catena.graph import Trace
+from catena.model import Model, Tree
+from catena.native import Kernel, compile_graph
+
+
+def check_model(m: Model, name: str) -> None:
+    """Refuse what is no model."""
+    if not isinstance(m, Model):
+        raise ModelError(f"{name}: {m!r} is not a model; give a ct.Model")
+
+
+def check_forces(m: Model, name: str) -> None:
+    """Refuse forces that only Python can call."""
+    for force in m.python_forces:
+        raise ModelError(
+            f"{name}: force '{force.name}' is marked ct.python, and a compiled kernel cannot call it; use it in ct.simulate, "
+            "or give a function that can be traced, without the mark"
+        )
+
+
+def traced_kernel(
+    m: Model,
+    name: str,
+    inputs: tuple[str, ...],
+    outputs: tuple[str, ...],
+    function: Callable[..., Any],
+    method: str = "",
+    references: tuple[str, ...] = (),
+    shapes: Mapping[str, tuple[int, ...]] | None = None,
+) -> Kernel:
+    """Return the kernel of `function(tree, *inputs)`, traced and compiled; inputs have nv entries, but t, q, and those with a shape."""
+    check_model(m, name)
+    tree = m.tree()
+    known = {"t": (), "q": (m.nq,), **(shapes or {})}
+    started = time.perf_counter()
+    trace = Trace(name)
+    arguments = [trace.input(i, known.get(i, (m.nv,))) for i in inputs]
+    results = function(tree.marked(trace.mark, trace.solve), *arguments)
+    graph = trace.graph(**dict(zip(outputs, results if isinstance(results, tuple) else (results,), strict=True)))
+
+    def eager(*arrays: Any) -> Any:
+        return function(tree, *(np.asarray(x, dtype=float) for x in arrays))
+
+    seconds = time.perf_counter() - started
+    return compile_graph(graph, method=method, references=references, trace_seconds=seconds, function=eager)
+
+
+def dynamics_kernel(
+    m: Model,
+    name: str,
+    inputs: tuple[str, ...],
+    outputs: str | tuple[str, ...],
+    function: Callable[..., Any],
+    method: str,
+    references: tuple[str, ...],
+    shapes: Mapping[str, tuple[int, ...]] | None = None,
+) -> Kernel:
+    """Return the kernel of `function(tree, *inputs, force, wrenches)`, with what acts in the joints and on the bodies."""
+    check_model(m, name)
+    check_forces(m, name)
+    timed = m.time_dependent
+
+    def acting(tree: Tree, *arguments: Any) -> Any:
+        t, q, v, *rest = arguments if timed else (0.0, *arguments)
+        force, wrenches = acting_forces(tree, t, q, v)
+        return function(tree, q, v, *rest, force, wrenches)
+
+    named = (outputs,) if isinstance(outputs, str) else outputs
+    return traced_kernel(m, name, ("t", *inputs) if timed else inputs, named, acting, method, references, shapes)
+
+
+def acting_forces(tree: Tree, t: Any, q: Any, v: Any) -> tuple[Any, Any]:
+    """Return the joint forces and the wrenches on the bodies that act by themselves."""
+    force, wrenches = applied_forces(tree, t, q, v)
+    return passive_force(tree, q, v) + force, wrenches
