@@ -187,13 +187,18 @@ def test_demo_without_unicode(tmp_path, monkeypatch):
 # --- info
 
 
+def freedom(m):
+    return m.mobility().freedom if m.has_loops else m.nv
+
+
 def test_info_without_argument_lists_the_examples():
     code, output, _ = run("info")
     assert code == 0
     for name, make in EXAMPLES.items():
-        assert re.search(rf"^{name} +{len(make().links)} +{make().nv} +\S", output, re.M)
+        assert re.search(rf"^{name} +{len(make().links)} +{make().nv} +{freedom(make())} +\S", output, re.M)
     listed = json.loads(run("info", "--json")[1])
     assert [entry["name"] for entry in listed] == list(EXAMPLES)
+    assert [entry["freedom"] for entry in listed] == [freedom(make()) for make in EXAMPLES.values()]
     assert all(entry["description"] for entry in listed)
 
 
@@ -204,6 +209,11 @@ def test_info_in_json_says_what_the_model_says(name):
     facts = json.loads(output)
     assert code == 0
     assert (facts["name"], facts["bodies"], facts["nq"], facts["nv"]) == (name, len(m.links), m.nq, m.nv)
+    assert facts["freedom"] == freedom(m)
+    assert [(loop["name"], loop["joint"], loop["a"], loop["b"]) for loop in facts["loops"]] == [
+        (loop.name, loop.joint.kind, loop.a, loop.b) for loop in m.loops
+    ]
+    assert (facts["mobility"] is not None) == m.has_loops
     assert sum(facts["joints"].values()) == len(m.links)
     assert facts["mass"] == pytest.approx(sum(link.body.mass for link in m.links))
     assert facts["gravity"] == list(m.gravity)
@@ -241,11 +251,65 @@ def test_info_in_text_has_the_facts():
     assert "\x1b" not in output
     text = " ".join(output.split())
     for part in (
-        "joints free 1, spherical 5, universal 3, revolute 4, fixed 2", "freedom nq = 37, nv = 31", "mass 72.4 kg",
+        "joints free 1, spherical 5, universal 3, revolute 4, fixed 2", "freedom 31 degrees of freedom; nq = 37, nv = 31", "mass 72.4 kg",
         "gravity (0, 0, -9.81) m/s^2", "options none", "branches pelvis (3), torso (3)", "36 right foot.angle2 rad",
         "30 right foot.angle2 rad/s",
     ):  # fmt: skip
         assert part in text
+
+
+def test_info_of_a_mechanism_with_loops():
+    facts = json.loads(run("info", "jansen-leg", "--json")[1])
+    assert facts["freedom"] == 1
+    assert facts["loops"][2] == {
+        "name": "F", "joint": "revolute", "a": "strut", "b": "shin", "base": "ground", "bodies": ["strut", "thigh", "lever", "shin"],
+        "constraints": 5,
+    }  # fmt: skip
+    assert facts["mobility"] == {
+        "constraints": 15, "redundant": 9, "independent": ["crank"], "dependent": list(EXAMPLES["jansen-leg"]().v_names[1:]),
+        "coupled": [["C", "E", "F"]],
+    }  # fmt: skip
+    output = run("info", "jansen-leg")[1]
+    text = " ".join(output.split())
+    for part in (
+        "freedom 1 degree of freedom; nq = 7, nv = 7", "constraints 15, of which 9 redundant", "independent crank",
+        "dependent upper rod, thigh, lower rod, lever, strut, shin", "coupled C, E, F",
+    ):  # fmt: skip
+        assert part in text
+    assert section(output, "Loops")[1:] == [
+        "C     revolute   ground     upper rod, crank, thigh              5",
+        "E     revolute   ground     lower rod, crank, lever              5",
+        "F     revolute   ground     strut, thigh, lever, shin            5",
+    ]
+    assert "Loops" not in run("info", "arm")[1]
+
+
+def geared():
+    m = ct.Model("geared")
+    m.add("table", ct.cylinder(0.1, 0.5, mass=10.0), ct.Revolute("z"))
+    m.add("pinion", ct.cylinder(0.05, 0.1, mass=1.0), ct.Revolute("z"), parent="table")
+    m.add("wheel", ct.cylinder(0.05, 0.2, mass=4.0), ct.Revolute("z"), parent="table", at=(0.3, 0, 0))
+    m.add("slide", ct.sphere(0.1, mass=1.0), ct.Cylindrical("z"))
+    m.add("bob", ct.sphere(0.1, mass=2.0), ct.Spherical(), parent="table", at=(0, 0, -1))
+    m.couple("mesh", {"pinion": 1.0, "wheel": 2.0})
+    m.couple("rack", {"slide.shift": 1.0, "wheel": -0.5}, offset=0.25)
+    m.couple("lock", {"table": 1.0}, offset=0.5)
+    return m
+
+
+def test_info_names_couplings_and_what_shares_joints_with_what(tmp_path):
+    geared().save(tmp_path / "geared.toml")
+    facts = json.loads(run("info", str(tmp_path / "geared.toml"), "--json")[1])
+    assert facts["couplings"] == [
+        {"name": "mesh", "coefficients": {"pinion": 1, "wheel": 2}, "offset": 0},
+        {"name": "rack", "coefficients": {"slide.shift": 1, "wheel": -0.5}, "offset": 0.25},
+        {"name": "lock", "coefficients": {"table": 1}, "offset": 0.5},
+    ]
+    assert (facts["loops"], facts["freedom"], facts["mobility"]["coupled"]) == ([], 5, [["mesh", "rack"], ["lock"]])
+    assert "table" in facts["mobility"]["dependent"]
+    text = " ".join(run("info", str(tmp_path / "geared.toml"))[1].split())
+    assert "couplings mesh (1 pinion + 2 wheel = 0); rack (1 slide.shift - 0.5 wheel = 0.25); lock (1 table = 0.5)" in text
+    assert "coupled mesh, rack mass" in text
 
 
 def test_info_of_a_file(tmp_path):
@@ -321,6 +385,7 @@ def test_simulate_is_the_run_of_the_library():
     assert found["energy"]["start"] == pytest.approx(expected.total_energy[0])
     assert found["energy"]["drift"] == pytest.approx(np.abs(expected.drift).max(), rel=1e-6)
     assert found["energy"]["changed_by"] == []
+    assert (found["freedom"], found["loop_error"], found["switches"]) == (2, None, 0)
     assert found["files"] == {}
 
 
@@ -346,6 +411,95 @@ def test_simulate_begins_at_random_but_for_what_is_set(tmp_path):
     expected = EXAMPLES["arm"]().random(7)
     expected[5] = 0.25
     np.testing.assert_array_equal(ct.Trajectory.load(file).q[0], expected)
+
+
+def start(tmp_path, *arguments):
+    """Return the state with which a run of the command begins."""
+    file = tmp_path / "start.npz"
+    summary(*arguments, "--until", "0.001", "--save", str(file))
+    run = ct.Trajectory.load(file)
+    return run.q[0], run.v[0]
+
+
+def test_simulate_closes_loops_first_and_is_the_run_of_the_library():
+    m = EXAMPLES["four-bar"]()
+    q = m.assemble(crank=np.pi / 3)
+    v = m.project_velocity(q, crank=np.pi)
+    expected = ct.simulate(m, q, v, until=2.0)
+    arguments = ["four-bar", "--set", "crank=60deg", "--set-velocity", "crank=30rpm", "--until", "2"]
+    found = summary(*arguments)
+    assert list(found["q"].values()) == pytest.approx(expected.q[-1].tolist(), rel=1e-9)
+    assert list(found["v"].values()) == pytest.approx(expected.v[-1].tolist(), rel=1e-9)
+    assert (found["freedom"], found["switches"]) == (1, 0)
+    assert 0.0 < found["loop_error"] < 1e-12
+    text = " ".join(run("simulate", *arguments)[1].split())
+    for part in ("four-bar: 1 degree of freedom", f"loops open by {found['loop_error']:.1e} m or rad at most State"):
+        assert part in text
+
+
+def test_what_is_set_is_held_where_loops_are_closed(tmp_path):
+    """Zero as well, although it is what coordinates are that are not set; all others follow."""
+    m = EXAMPLES["four-bar"]()
+    q, v = start(tmp_path, "four-bar", "--set", "crank=0", "--set-velocity", "crank=0")
+    np.testing.assert_allclose(q, m.assemble(crank=0.0), atol=1e-12)
+    assert (q[0], v.tolist()) == (0.0, [0.0, 0.0, 0.0])
+    q, v = start(tmp_path, "four-bar", "--set", "rocker=1.5", "--set-velocity", "rocker=0.5")
+    assert q[2] == pytest.approx(1.5, abs=1e-12)
+    np.testing.assert_allclose(v, m.project_velocity(q, rocker=0.5), rtol=1e-9)
+    q, v = start(tmp_path, "four-bar")
+    np.testing.assert_allclose(q, m.assemble(), atol=1e-12)
+
+
+def test_whole_joints_are_held_and_ball_joints_are_a_guess(tmp_path):
+    m = geared()
+    m.save(tmp_path / "geared.toml")
+    model = str(tmp_path / "geared.toml")
+    settings_ = ["--set", "slide=90deg,150mm", "--set", "bob.rpy=0,20deg,0", "--set-velocity", "bob=0,0,3", "--set-velocity", "slide=1,2"]
+    q, v = start(tmp_path, model, *settings_)
+    at = dict(zip(m.q_names, q.tolist(), strict=True))
+    assert (at["slide.angle"], at["slide.shift"]) == pytest.approx((np.pi / 2, 0.15))
+    assert (at["wheel"], at["pinion"], at["table"]) == pytest.approx((-0.2, 0.4, 0.5))
+    assert (at["bob.qw"], at["bob.qy"]) == pytest.approx((np.cos(np.radians(10)), np.sin(np.radians(10))))
+    rates = dict(zip(m.v_names, v.tolist(), strict=True))
+    assert (rates["bob.wz"], rates["slide.angle"], rates["slide.shift"]) == pytest.approx((3.0, 1.0, 2.0))
+    assert (rates["wheel"], rates["pinion"], rates["table"]) == pytest.approx((4.0, -8.0, 0.0))
+    m = EXAMPLES["quarter-car"]()
+    q, _ = start(tmp_path, "quarter-car", "--set", "knuckle.rpy=0,5deg,0")
+    np.testing.assert_allclose(q, m.assemble(settings.position(m, ["knuckle.rpy=0,5deg,0"])), atol=1e-10)
+
+
+def test_a_random_start_closes_the_loops(tmp_path):
+    m = EXAMPLES["watt"]()
+    q, _ = start(tmp_path, "watt", "--random", "5")
+    np.testing.assert_allclose(q, m.assemble(m.random(5)), atol=1e-12)
+    q, _ = start(tmp_path, "watt", "--random", "5", "--set", "crank=20deg")
+    np.testing.assert_allclose(q, m.assemble(m.random(5), crank=np.radians(20.0)), atol=1e-12)
+
+
+def test_simulate_tells_how_often_other_constraints_took_over(monkeypatch):
+    simulate = ct.simulate
+
+    def restless(*arguments, **options):
+        done = simulate(*arguments, **options)
+        return ct.Trajectory(done.model, done.t, done.q, done.v, info={**done.info, "switches": 1234})
+
+    monkeypatch.setattr(ct, "simulate", restless)
+    assert summary("four-bar", "--until", "0.1")["switches"] == 1234
+    assert "; the constraints that hold them changed 1,234 times" in " ".join(run("simulate", "four-bar", "--until", "0.1")[1].split())
+
+
+def test_a_linkage_that_begins_at_a_special_place_has_the_freedom_that_it_has_elsewhere(tmp_path):
+    """Flat, a parallelogram could go on in two ways."""
+    m = ct.Model("parallelogram")
+    m.add("crank", ct.rod(0.4, mass=1.0), ct.Revolute("y"))
+    m.add("coupler", ct.rod(1.0, mass=2.0), ct.Revolute("y"), parent="crank", at=(0.4, 0, 0))
+    m.add("rocker", ct.rod(0.4, mass=1.0), ct.Revolute("y"), at=(1.0, 0, 0))
+    m.close("pin", ct.Revolute("y"), "coupler", "rocker", at_a=(1.0, 0, 0), at_b=(0.4, 0, 0))
+    done = ct.simulate(m, m.assemble([0.1, -0.1, 0.1], crank=0.1), until=0.1)
+    q = done.q.copy()
+    q[0] = 0.0
+    assert m.mobility(q[0]).freedom == 2
+    assert cli.simulate._summary(ct.Trajectory(m, done.t, q, done.v, info=done.info), {})["freedom"] == 1
 
 
 def test_simulate_knows_what_changes_the_energy(tmp_path):
@@ -702,6 +856,11 @@ ERRORS = [
     (["simulate", "gallery", "--set", "cam=5mm"], "error: cam: unit 'mm' does not fit; give a number without a unit"),
     (["simulate", "pendulum", "--set", "arm=nan"], "error: arm: 'nan' is not a number with a unit; give one such as 0.5 or 30deg"),
     (["simulate", "pendulum", "--set", "arm=1e999"], "error: arm: 1e999 is too large; give a finite number"),
+    (["simulate", "four-bar", "--set", "rocker=0"],
+     "error: model 'four-bar' does not close with rocker = 0: led there from the guess it stops at rocker = 1.292, and the best of"),
+    (["simulate", "four-bar", "--set-velocity", "crank=1", "--set-velocity", "rocker=1rpm"],
+     "error: model 'four-bar': no velocity keeps the loops closed with crank = 1, rocker = 0.10472; fix fewer rates"),
+    (["simulate", "four-bar", "--set", "cranc=1"], "error: model 'four-bar' has no position 'cranc'; did you mean 'crank'?"),
     (["simulate", "pendulum", "--until", "-1"], "error: until = -1"),
     (["simulate", "pendulum", "--until", "soon"], "error: --until: 'soon' is not a number with a unit; give one such as 10 or 10ms"),
     (["simulate", "pendulum", "--step", "0"], "error: step = 0"),

@@ -88,9 +88,9 @@ def loop_of(joint: Any, at_a: Any = (0, 0, 0), at_b: Any = (0, 0, 0)) -> ct.Mode
 # the tables of basic constraints
 
 
-def test_every_joint_but_free_closes_loops() -> None:
-    assert set(CLOSING) == {*JOINTS, "distance"} - {"free"}
-    assert set(CLOSERS) >= set(CLOSING) - {"custom", "distance"}
+def test_every_joint_but_free_and_custom_closes_loops() -> None:
+    assert set(CLOSING) == {*JOINTS, "distance"} - {"free", "custom"}
+    assert set(CLOSERS) >= set(CLOSING) - {"distance"}
 
 
 @pytest.mark.parametrize("kind", CLOSERS)
@@ -176,7 +176,6 @@ def test_a_closure_vanishes_where_the_tree_leads_as_its_joint_would(kind: str) -
     frames = world_frames(tree, q)
     (closure,) = tree.closures
     assert np.abs(values(closure.constraints, frames[closure.a] @ closure.at_a, frames[closure.b] @ closure.at_b)).max() < 1e-12
-    assert closure.motion is None
 
 
 def _free_coordinates(pose: Rigid) -> np.ndarray:
@@ -188,11 +187,18 @@ def _free_coordinates(pose: Rigid) -> np.ndarray:
     return np.concatenate([np.asarray(pose.p, dtype=float), np.linalg.eigh(K)[1][:, -1]])
 
 
-def test_a_custom_joint_closes_by_its_motion() -> None:
-    (closure,) = loop_of(ct.Custom(mechanisms.cam, 1), at_a=(0.1, 0, 0)).tree().closures
-    assert closure.constraints == ()
-    assert closure.motion is not None
-    assert relative(closure.motion.placement(np.array([0.4])).rigid().R, mechanisms.cam([0.4])[0]) < 1e-15
+def test_a_custom_joint_closes_no_loop_and_is_hung_by_connect() -> None:
+    cam = ct.Custom(mechanisms.cam, 1)
+    with pytest.raises(ct.ModelError, match=r"loop 'pin': a custom joint is known by its motion.*let m\.connect choose"):
+        loop_of(cam)
+    m = ct.Model("follower")
+    for name in ("cam", "lever"):
+        m.add(name, ct.rod(0.5, mass=1.0))
+    m.connect("ground", "lever", ct.Revolute("y"), (1, 0, 0))
+    m.connect("cam", "lever", ct.Spherical(), (0.5, 0, 0), (0.5, 0, 0))
+    m.connect("ground", "cam", cam)
+    assert [link.joint.kind for link in m.links] == ["custom", "revolute"]
+    assert [type(closure.joint) for closure in m.loops] == [ct.Spherical]
 
 
 def test_closing_a_loop_changes_nothing_of_the_tree_itself() -> None:
@@ -241,6 +247,51 @@ def four_bar(close: bool = True) -> ct.Model:
         m.close("pin", ct.Revolute("y"), "coupler", "rocker", at_a=(1.0, 0, 0), at_b=(0.6, 0, 0))
         m.couple("gears", {"crank": 1.0, "rocker": -2.0})
     return m
+
+
+def slider_crank(rod: ct.Body | None, **options: Any) -> ct.Model:
+    """A crank and a piston, with a rod between them: a body, or nothing but a distance."""
+    m = ct.Model("slider-crank")
+    m.add("crank", ct.rod(0.3, mass=1.0), ct.Revolute("y"))
+    m.add("piston", ct.point_mass(1.0), ct.Prismatic("x"))
+    if rod is None:
+        m.close("rod", ct.Distance(0.5), "crank", "piston", at_a=(0.3, 0, 0))
+    else:
+        m.add("rod", rod, ct.Revolute("y", **options), parent="crank", at=(0.3, 0, 0))
+        m.close("pin", ct.Revolute("y"), "rod", "piston", at_a=(0.5, 0, 0))
+    return m
+
+
+def test_a_body_without_mass_in_a_loop_is_refused_with_what_to_do() -> None:
+    massless = r"joint of body 'rod': it moves no mass, and the loops that may .* small mass .* armature, .* ct\.Distance\(length\)"
+    with pytest.raises(ModelError, match=massless):
+        slider_crank(ct.Body(0.0)).tree()
+    geared = ct.Model("geared")
+    geared.add("motor", ct.cylinder(0.1, 0.1, mass=1.0), ct.Revolute("z"))
+    geared.add("rod", ct.Body(0.0), ct.Revolute("z"))
+    geared.couple("mesh", {"motor": 1.0, "rod": 2.0})
+    with pytest.raises(ModelError, match=massless):
+        geared.tree()
+    pendulum = ct.Model("pendulum")
+    pendulum.add("rod", ct.Body(0.0), ct.Revolute("y"))
+    with pytest.raises(ModelError, match=r"joint of body 'rod': it moves no mass, so its motion is undetermined; "):
+        pendulum.tree()
+
+
+def test_remedies_for_a_rod_without_mass_agree() -> None:
+    """A distance, and a rod whose mass or armature goes to zero: they differ as the mass does."""
+
+    def accelerations(m: ct.Model) -> np.ndarray:
+        q = m.assemble(guess=[1.0, 0.6, -1.5][: m.nq], crank=1.0)
+        assert q[1] == pytest.approx(0.3 * np.cos(1.0) + np.sqrt(0.5**2 - (0.3 * np.sin(1.0)) ** 2), rel=1e-12)
+        return ct.forward_dynamics(m)(q, m.project_velocity(q, crank=2.0), np.zeros(m.nv))[:2]
+
+    exact = accelerations(slider_crank(None))
+    for part in (1e-3, 1e-6):
+        by_mass = accelerations(slider_crank(ct.rod(0.5, mass=part)))
+        by_armature = accelerations(slider_crank(ct.Body(0.0), armature=part))
+        assert 1e-2 * part < relative(by_mass, exact) < part
+        assert 1e-2 * part < relative(by_armature, exact) < 100.0 * part
 
 
 PIN: dict[str, Any] = {"name": "other", "joint": ct.Revolute("y"), "a": "coupler", "b": "rocker"}

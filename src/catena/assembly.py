@@ -14,7 +14,7 @@ from catena.errors import ModelError
 from catena.formulations.constraints import Ends, apart, constraint_jacobian
 from catena.formulations.mass.composite_body import mass_matrix
 from catena.model import Model
-from catena.model.tree import Basic, PlacedClosure
+from catena.model.tree import Basic
 from catena.model.values import array, number
 
 #: A mechanism is together where no loop is further apart than this, relative to its size for lengths, in radians for angles.
@@ -90,21 +90,10 @@ def _unit(basic: Basic, size: float) -> float:
     return {"s": size, "d2": size, "ss": 2.0 * basic.value * size}.get(basic.kind, 1.0)
 
 
-def _closures(m: Model) -> tuple[PlacedClosure, ...]:
-    """Return the joints that close loops; all have constraints."""
-    for closure in m.tree().closures:
-        if not closure.constraints:
-            raise ModelError(
-                f"loop '{closure.name}' of model '{m.name}' is closed by a custom joint; hang a body on the custom joint, and close "
-                "the loop by another one"
-            )
-    return m.tree().closures
-
-
 def loop_units(m: Model) -> list[float]:
     """Return what the value of each constraint is measured by: the size of the mechanism for lengths, 1 for angles."""
     size = mechanism_size(m)
-    units = [_unit(basic, size) for closure in _closures(m) for basic in closure.constraints for _ in range(basic.rows)]
+    units = [_unit(basic, size) for closure in m.tree().closures for basic in closure.constraints for _ in range(basic.rows)]
     return units + [1.0] * len(m.tree().couplings)
 
 
@@ -112,7 +101,7 @@ def loop_owners(m: Model, size: float = 1.0) -> list[tuple[int, float]]:
     """Return, for every value between the ends of all loops, the number of its loop, and what it is measured by: lengths by a size [m]."""
     found: list[tuple[int, float]] = []
     origin = Ends(np.eye(3), np.zeros(3), np.eye(3), np.zeros(3), np.eye(3))
-    for i, closure in enumerate(_closures(m)):
+    for i, closure in enumerate(m.tree().closures):
         lengths = [_unit(basic, size) for basic in closure.constraints if basic.kind in ("s", "d2", "ss") for _ in range(basic.rows)]
         directions = len(apart(closure, origin)[0]) - len(lengths)  # they follow the lengths
         found += [(i, unit) for unit in (*lengths, *[1.0] * directions)]

@@ -7,14 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from catena.assembly import loop_units
+from catena.assembly import coordinate_units, loop_units
 from catena.constrained import BREAKING, OPEN, OPENING, SINGULAR, WEAK, ConstrainedKernel
 from catena.errors import ModelError
 from catena.formulations import METHODS
 from catena.formulations.constraints import constraint_right
 from catena.formulations.partition import Closed, Partition
 from catena.graph.functions import maximum, where
-from catena.mobility import coordinate_units, independent_rows, mobility, partition
+from catena.mobility import independent_rows, mobility, partition
 from catena.model import Model, Tree
 from catena.native import Kernel
 from catena.tracing import dynamics_kernel

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from catena.assembly import RANK, assemble, loop_units, mechanism_size, project_velocity
+from catena.assembly import RANK, assemble, coordinate_units, loop_units, project_velocity
 from catena.formulations.constraints import base, branch, constraint_jacobian
 from catena.formulations.partition import Group, Partition
 from catena.model import Model
@@ -90,12 +90,6 @@ def scaled_jacobian(m: Model, q: Any) -> np.ndarray:
     J = np.asarray(constraint_jacobian(m.tree(), np.asarray(q, dtype=float))[1], dtype=float)
     J = J * coordinate_units(m) / np.array(loop_units(m))[:, None]
     return J / max(np.linalg.norm(J, axis=1).max(initial=0.0), 1e-300)
-
-
-def coordinate_units(m: Model) -> np.ndarray:
-    """Return what the velocity coordinates are measured by: the size of the mechanism for lengths, 1 for angles."""
-    size = mechanism_size(m)
-    return np.array([size if unit == "m/s" else 1.0 for unit in m.v_units])
 
 
 def pivots(J: np.ndarray, size: float = 0.0) -> tuple[int, np.ndarray]:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from catena.assembly import TOLERANCE, loop_units
+from catena.assembly import TOLERANCE, coordinate_units, loop_units
 from catena.closed import coordinates, flags
 from catena.constrained import ConstrainedKernel
 from catena.errors import ArgumentError, ModelError, SingularWarning
@@ -17,7 +17,7 @@ from catena.formulations.inverse import newton_euler
 from catena.formulations.mass import composite_body
 from catena.formulations.partition import Closed, Partition
 from catena.graph.functions import maximum
-from catena.mobility import coordinate_units, mobility, partition
+from catena.mobility import mobility, partition
 from catena.model import Model, Tree
 from catena.native import Kernel
 from catena.references import REFERENCES

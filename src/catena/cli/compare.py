@@ -17,7 +17,7 @@ from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from catena import comparison
 from catena.cli.app import Debug, app
 from catena.cli.info import find
-from catena.cli.printing import new_console, new_table, print_rows, print_title
+from catena.cli.printing import freedom_text, new_console, new_table, print_rows, print_title
 from catena.cli.simulate import check_outputs
 from catena.comparison import Comparison, Crossing, Growth, Row
 
@@ -98,8 +98,8 @@ def _plain(facts: Any) -> Any:
 
 def _print_comparison(console: Console, found: Comparison) -> None:
     """Print a table for each problem, with the choice of `auto` and what else there is to say."""
-    bodies, degrees = "body" if found.bodies == 1 else "bodies", "degree" if found.freedom == 1 else "degrees"
-    print_title(console, f"{found.model}: {found.bodies:,} {bodies}, {found.freedom:,} {degrees} of freedom")
+    bodies = "body" if found.bodies == 1 else "bodies"
+    print_title(console, f"{found.model}: {found.bodies:,} {bodies}, {freedom_text(found.freedom)}")
     for choice in found.automatic:
         rows = [row for row in found.rows if row.problem == choice.problem]
         reference = comparison.REFERENCE[choice.problem]

@@ -11,7 +11,7 @@ from rich.console import Console
 
 import catena as ct
 from catena.cli.app import Debug, app, one_line
-from catena.cli.printing import new_console, new_table, print_rows, print_title, topology, total_mass
+from catena.cli.printing import freedom_text, new_console, new_table, print_rows, print_title, topology, total_mass
 from catena.errors import MissingPackageError, TrajectoryFileError
 from catena.examples import EXAMPLES
 
@@ -36,7 +36,7 @@ def demo(debug: Debug = False) -> None:
     console = new_console()
     m = EXAMPLES["arm"]()
     console.print(f"catena {ct.__version__}, demonstration\n")
-    print_title(console, f"The model '{m.name}': {len(m.links)} bodies, {m.nv} degrees of freedom, {total_mass(m):.1f} kg")
+    print_title(console, f"The model '{m.name}': {len(m.links)} bodies, {freedom_text(m.nv)}, {total_mass(m):.1f} kg")
     console.print(topology(m, console))
 
     kernels = {
@@ -110,8 +110,6 @@ def _simulate_for_demo(console: Console) -> None:
     except (MissingPackageError, TrajectoryFileError) as error:
         rows["picture"] = f"none: {one_line(error)}"
     print_rows(console, rows)
-
-
 
 
 def _disagreement(a: np.ndarray, b: np.ndarray) -> float:

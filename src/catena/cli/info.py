@@ -14,7 +14,7 @@ from rich.console import Console
 
 import catena as ct
 from catena.cli.app import Debug, app
-from catena.cli.printing import ROWS, interval_text, new_console, new_table, print_rows, print_title, total_mass, vector_text
+from catena.cli.printing import ROWS, freedom_text, interval_text, new_console, new_table, print_rows, print_title, total_mass, vector_text
 from catena.errors import ModelError
 from catena.examples import EXAMPLES
 from catena.model import Model
@@ -27,7 +27,7 @@ def info(
     json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
     debug: Debug = False,
 ) -> None:
-    """Tell what a model is made of: bodies, joints, coordinates, options, cost.
+    """Tell what a model is made of: bodies, joints, loops, coordinates, options, cost.
 
     Without an argument, list the built-in examples. Examples: catena info arm; catena info arm.toml --json
     """
@@ -35,12 +35,15 @@ def info(
     if model is None:
         rows = {name: (make(), _description(make)) for name, make in EXAMPLES.items()}
         if json:
-            listed = [{"name": name, "bodies": len(m.links), "nq": m.nq, "nv": m.nv, "description": d} for name, (m, d) in rows.items()]
+            listed = [
+                {"name": name, "bodies": len(m.links), "nq": m.nq, "nv": m.nv, "freedom": _freedom(m), "description": d}
+                for name, (m, d) in rows.items()
+            ]
             typer.echo(json_module.dumps(listed, indent=2))
             return
-        table = new_table("example", ">bodies", ">nv", "what it is")
+        table = new_table("example", ">bodies", ">nv", ">freedom", "what it is")
         for name, (m, description) in rows.items():
-            table.add_row(name, str(len(m.links)), str(m.nv), description)
+            table.add_row(name, str(len(m.links)), str(m.nv), str(_freedom(m)), description)
         console.print(table)
         console.print("\nSee one with: catena info EXAMPLE")
         return
@@ -66,6 +69,10 @@ def _description(make: Callable[[], Model]) -> str:
     return text[:1].upper() + text[1:]
 
 
+def _freedom(m: Model) -> int:
+    return m.mobility().freedom if m.has_loops else m.nv
+
+
 def _facts(m: Model) -> dict[str, Any]:
     """Return what is known of a model, in values that JSON can hold."""
     tree = m.tree()
@@ -83,6 +90,7 @@ def _facts(m: Model) -> dict[str, Any]:
         "joints": dict(Counter(link.joint.kind for link in m.links)),
         "nq": m.nq,
         "nv": m.nv,
+        **_mobility(m),
         "mass": total_mass(m),
         "gravity": list(m.gravity),
         "friction_speed": m.friction_speed,
@@ -101,6 +109,31 @@ def _facts(m: Model) -> dict[str, Any]:
         "q": [{"name": name, "unit": unit} for name, unit in zip(m.q_names, m.q_units, strict=True)],
         "v": [{"name": name, "unit": unit} for name, unit in zip(m.v_names, m.v_units, strict=True)],
     }
+
+
+def _mobility(m: Model) -> dict[str, Any]:
+    """Return the loops and couplings of a model, and what they leave it."""
+    if not m.has_loops:
+        return {"freedom": m.nv, "loops": [], "couplings": [], "mobility": None}
+    found = m.mobility()
+    return {
+        "freedom": found.freedom,
+        "loops": [
+            {
+                "name": loop.name, "joint": closure.joint.kind, "a": closure.a, "b": closure.b, "base": loop.base,
+                "bodies": list(loop.bodies), "constraints": loop.constraints,
+            }
+            for loop, closure in zip(found.loops, m.loops, strict=True)
+        ],
+        "couplings": [{"name": c.name, "coefficients": dict(c.coefficients), "offset": c.offset} for c in m.couplings],
+        "mobility": {
+            "constraints": found.constraints,
+            "redundant": found.redundant,
+            "independent": list(found.independent),
+            "dependent": list(found.dependent),
+            "coupled": [list(group) for group in found.coupled],
+        },
+    }  # fmt: skip
 
 
 def _limits(m: Model) -> dict[str, list[float | None]]:
@@ -122,7 +155,8 @@ def _print_facts(console: Console, m: Model, facts: dict[str, Any]) -> None:
     rows = {
         "bodies": str(facts["bodies"]),
         "joints": listed(facts["joints"]),
-        "freedom": f"nq = {m.nq}, nv = {m.nv}",
+        "freedom": f"{freedom_text(facts['freedom'])}; nq = {m.nq}, nv = {m.nv}",
+        **_mobility_rows(facts),
         "mass": f"{facts['mass']:.6g} kg",
         "gravity": f"{vector_text(m.gravity)} m/s^2",
         "options": (", ".join(f"{name} on {len(bodies)}" for name, bodies in options.items()) or "none") + smoothed,
@@ -136,6 +170,14 @@ def _print_facts(console: Console, m: Model, facts: dict[str, Any]) -> None:
     }
     print_title(console, f"{facts['name']}: {facts['description']}")
     print_rows(console, rows)
+    if facts["loops"]:
+        print_title(console, "\nLoops")
+        table = new_table("loop", "closed by", "stands on", "bodies around it", ">constraints")
+        for loop in facts["loops"][:ROWS]:
+            table.add_row(loop["name"], loop["joint"], loop["base"], ", ".join(loop["bodies"]), str(loop["constraints"]))
+        console.print(table)
+        if len(facts["loops"]) > ROWS:
+            console.print(f"and {len(facts['loops']) - ROWS} more; --json lists all")
     for title, coordinates in (("\nPositions q", facts["q"]), ("\nVelocities v", facts["v"])):
         print_title(console, title)
         table = new_table(">index", "name", "unit")
@@ -144,3 +186,22 @@ def _print_facts(console: Console, m: Model, facts: dict[str, Any]) -> None:
         console.print(table)
         if len(coordinates) > ROWS:
             console.print(f"and {len(coordinates) - ROWS} more; --json lists all")
+
+
+def _mobility_rows(facts: dict[str, Any]) -> dict[str, str]:
+    """Return the rows of a model that has loops."""
+    found = facts["mobility"]
+    if found is None:
+        return {}
+    rows = {
+        "constraints": f"{found['constraints']}, of which {found['redundant']} redundant",
+        "independent": ", ".join(found["independent"]) or "none",
+        "dependent": ", ".join(found["dependent"]) or "none",
+        "couplings": "; ".join(f"{c['name']} ({_sum(c['coefficients'])} = {c['offset']:g})" for c in facts["couplings"]),
+        "coupled": "; ".join(", ".join(group) for group in found["coupled"] if len(group) > 1),
+    }
+    return {name: text for name, text in rows.items() if text}
+
+
+def _sum(coefficients: dict[str, float]) -> str:
+    return " ".join(f"{'-' if x < 0 else '+'} {abs(x):g} {name}" for name, x in coefficients.items()).removeprefix("+ ")

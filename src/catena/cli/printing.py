@@ -77,5 +77,9 @@ def range_text(at: slice) -> str:
     return "" if at.start == at.stop else str(at.start) if at.stop == at.start + 1 else f"{at.start}..{at.stop - 1}"
 
 
+def freedom_text(freedom: int) -> str:
+    return f"{freedom:,} {'degree' if freedom == 1 else 'degrees'} of freedom"
+
+
 def total_mass(m: Model) -> float:
     return sum(link.body.mass for link in m.links)

@@ -14,7 +14,7 @@ from rich.console import Console
 import catena as ct
 from catena.cli.app import Debug, app
 from catena.cli.info import find
-from catena.cli.printing import ROWS, new_console, new_table, print_rows, print_title
+from catena.cli.printing import ROWS, freedom_text, new_console, new_table, print_rows, print_title
 from catena.errors import ArgumentError, MissingPackageError, SimulationError
 from catena.model import Model
 from catena.simulation import Trajectory, settings
@@ -47,7 +47,8 @@ def simulate(
 ) -> None:
     """Let a model move, and tell, plot or save how it does.
 
-    It begins at its neutral position and at rest, but for what --set and --set-velocity say.
+    It begins at its neutral position and at rest, but for what --set and --set-velocity say. Where there are loops, they are closed first:
+    what is set is held, but for positions of ball and free joints, which are a guess, and the rest follows.
 
     \b
     NAME is one of
@@ -61,12 +62,12 @@ def simulate(
     Examples:
       catena simulate double-pendulum --set upper=-45deg --plot run.png
       catena simulate top --set top.rpy=20deg,0,0 --set-velocity top=0,0,1500rpm --until 2
+      catena simulate four-bar --set crank=60deg --set-velocity crank=30rpm
       catena simulate arm.toml --until 5 --record 10ms --save run.nc --csv run.csv
     """
     m, _ = find(model)
     end = settings.quantity("--until", until, "s")
-    q0 = settings.position(m, set_ or (), None if random is None else m.random(random))
-    v0 = settings.velocity(m, set_velocity or ())
+    q0, v0 = _start(m, set_ or [], set_velocity or [], None if random is None else m.random(random))
     outputs = {"plot": plot, "save": save, "csv": csv}
     check_outputs(outputs)
     trouble: SimulationError | None = None
@@ -94,6 +95,26 @@ def simulate(
         raise SimulationError(str(trouble).partition("; the motion up to there")[0]) from trouble
     if run.info["stopped"] == "interrupted":
         raise typer.Exit(130)
+
+
+def _start(m: Model, positions: list[str], velocities: list[str], guess: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
+    """Return the state to begin with; where there are loops, one that closes them and has the coordinates that are set."""
+    q, v = settings.position(m, positions, guess), settings.velocity(m, velocities)
+    if not m.has_loops:
+        return q, v
+    plain = {name for link, at, _ in m._slices() if link.joint.nq == link.joint.nv for name in (link.name, *m.q_names[at])}
+    held, loose = ([text for text in positions if (_name(text) in plain) is kept] for kept in (True, False))
+    if loose:
+        guess = settings.position(m, loose, guess)
+    marked = settings.position(m, held, np.full(m.nq, np.nan))
+    q = m.assemble(guess, {name: x for name, x in zip(m.q_names, marked, strict=True) if not np.isnan(x)})
+    named = {_name(text) for text in velocities}
+    rates = {name: x for link, _, at in m._slices() for name, x in zip(m.v_names[at], v[at], strict=True) if named & {name, link.name}}
+    return q, m.project_velocity(q, fixed=rates)
+
+
+def _name(setting: str) -> str:
+    return setting.rpartition("=")[0].strip()
 
 
 def check_outputs(outputs: dict[str, Path | None]) -> None:
@@ -126,10 +147,13 @@ def _record(text: str | None, until: float) -> int | list[float] | None:
 
 def _summary(run: Trajectory, files: dict[str, str]) -> dict[str, Any]:
     """Return how a run went, in values that JSON can hold."""
-    info = run.info
+    info, m = run.info, run.model
+    error = ct.loop_error(m)(run.q).max() if m.has_loops else None
     energies = {"start": run.total_energy[0], "end": run.total_energy[-1], "drift": np.abs(run.drift).max()}
     return {
-        "model": run.model.name,
+        "model": m.name,
+        # less of the two: a special configuration, such as a linkage laid flat, may seem to have more
+        "freedom": min(m.mobility(q).freedom for q in run.q[[0, -1]]) if m.has_loops else m.nv,
         "start": float(run.t[0]),
         "end": float(run.t[-1]),
         "stopped": info["stopped"],
@@ -139,11 +163,17 @@ def _summary(run: Trajectory, files: dict[str, str]) -> dict[str, Any]:
         "rejected": info.get("rejected", 0),
         "samples": len(run),
         "seconds": info["seconds"],
-        "energy": {**{name: float(x) if np.isfinite(x) else None for name, x in energies.items()}, "changed_by": _dissipation(run.model)},
+        "energy": {**{name: _finite(x) for name, x in energies.items()}, "changed_by": _dissipation(m)},
+        "loop_error": _finite(error),
+        "switches": info.get("switches", 0),
         "q": dict(zip(run.q_names, run.q[-1].tolist(), strict=True)),
         "v": dict(zip(run.v_names, run.v[-1].tolist(), strict=True)),
         "files": files,
     }
+
+
+def _finite(x: Any) -> float | None:
+    return float(x) if x is not None and np.isfinite(x) else None
 
 
 def _dissipation(m: Model) -> list[str]:
@@ -159,14 +189,18 @@ def _print_summary(console: Console, run: Trajectory, summary: dict[str, Any]) -
     drift = f"{np.abs(run.drift).max():.1e}{f' ({causes} included)' if causes else ''}"
     stopped = "" if summary["stopped"] == "end" else f"; stopped: {summary['stopped']}"
     rejected = f", and {summary['rejected']:,} rejected" if summary["rejected"] else ""
+    switches = f"; the constraints that hold them changed {summary['switches']:,} times" if summary["switches"] else ""
+    error = summary["loop_error"]
+    loops = {"loops": f"open by {error:.1e} m or rad at most{switches}"} if error is not None else {}
     rows = {
         "time": f"{summary['start']:g} to {summary['end']:.9g} s{stopped}",
         "steps": f"{summary['steps']:,}{rejected} ({summary['integrator']}, {summary['method']}); {summary['samples']:,} samples",
         "took": f"{summary['seconds']:.3f} s, compiling included",
         "energy": f"{total[0]:.6g} to {total[-1]:.6g} J; drift {drift}",
+        **loops,
         **{f"--{name}": path for name, path in summary["files"].items()},
     }
-    print_title(console, f"{summary['model']}: {run.model.nv} degrees of freedom")
+    print_title(console, f"{summary['model']}: {freedom_text(summary['freedom'])}")
     print_rows(console, rows)
     print_title(console, f"\nState at {summary['end']:.9g} s")
     table = new_table("coordinate", ">position", ">velocity")

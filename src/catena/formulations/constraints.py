@@ -209,7 +209,7 @@ def branch(tree, k, stop):
 
 def constraint_jacobian(tree, q, rows=rows):
     """Return the values of all constraints, and their Jacobian, rows x nv: closures, then couplings."""
-    values, J = [], []
+    values, J = [np.zeros(0)], [np.zeros((0, tree.nv))]
     for closure in tree.closures:
         tree.mark()
         stop = base(tree, closure)

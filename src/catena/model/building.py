@@ -11,7 +11,7 @@ from catena.errors import ModelError
 from catena.model import canonical
 from catena.model.connections import coordinate_name
 from catena.model.forces import Applied, Spring
-from catena.model.joints import Custom, Fixed, Joint
+from catena.model.joints import Fixed, Joint
 from catena.model.loops import Closure, Coupling, constraints
 from catena.model.motions import DenseMotion, clean
 from catena.model.tree import PlacedClosure, PlacedCoupling, PlacedForce, PlacedSpring, Tree
@@ -117,8 +117,7 @@ def _placed_force(force: Applied, nv: int, frames: dict[str, tuple[int, Rigid]])
 
 def _placed_closure(closure: Closure, frames: dict[str, tuple[int, Rigid]]) -> PlacedClosure:
     (a, in_a), (b, in_b) = frames[closure.a], frames[closure.b]
-    motion = closure.joint.motion() if isinstance(closure.joint, Custom) else None
-    return PlacedClosure(closure.name, a, b, _placed(in_a, closure.at_a), _placed(in_b, closure.at_b), constraints(closure.joint), motion)
+    return PlacedClosure(closure.name, a, b, _placed(in_a, closure.at_a), _placed(in_b, closure.at_b), constraints(closure.joint))
 
 
 def _placed(frame: Rigid, at: Rigid) -> Rigid:

@@ -121,6 +121,11 @@ def check_closing(what: str, joint: Any) -> None:
             f"{what}: {option} {value!r} acts along a coordinate, which a closing joint does not have; leave it out, "
             "and put a spring or a force between the bodies with m.add_spring or m.add_force"
         )
+    if isinstance(joint, Custom):
+        raise ModelError(
+            f"{what}: a custom joint is known by its motion, not by constraints, and closes no loop; hang a body on it, and close the loop "
+            "at another joint, or let m.connect choose"
+        )
     if not isinstance(joint, tuple(_CONSTRAINTS)):
         raise ModelError(f"{what}: the constraints of a {joint.kind} joint are not known; choose from {', '.join(CLOSING)}")
 
@@ -215,7 +220,6 @@ _CONSTRAINTS: dict[type, Callable[[Any], tuple[Basic, ...]]] = {
     Spherical: lambda joint: (_s(),),
     Fixed: _fixed,
     Distance: lambda joint: (Basic("ss", _ZERO, _ZERO, joint.length, _ZERO),),
-    Custom: lambda joint: (),
 }
 
 #: Joints that close loops, by their names in files.
@@ -223,5 +227,5 @@ CLOSING: dict[str, type] = {"distance" if kind is Distance else kind.__name__.lo
 
 
 def constraints(joint: Joint | Distance) -> tuple[Basic, ...]:
-    """Return the basic constraints of a closing joint, 6 - nv rows; none of a custom joint, which is closed by its motion."""
+    """Return the basic constraints of a closing joint, 6 - nv rows."""
     return next(table for kind, table in _CONSTRAINTS.items() if isinstance(joint, kind))(joint)

@@ -166,7 +166,7 @@ class Model:
         """Close a loop: a joint between bodies a and b, of which one may be the ground.
 
         `at_a` and `at_b` are translations or Poses: the joint frame in the frame of each body. b moves against a as a child against its
-        parent. The joint is any but `Free`, or a `Distance`; it adds no coordinates to q and v, and takes no options.
+        parent. The joint is any but `Free` and `Custom`, or a `Distance`; it adds no coordinates to q and v, and takes no options.
 
         >>> m = ct.Model("four-bar")
         >>> m.add("crank", ct.rod(0.3, mass=1.5), ct.Revolute("y"))
@@ -312,6 +312,7 @@ class Model:
         """Return positions q that close all loops, near a guess; coordinates given by name keep their value.
 
         A guess picks the branch where parts can go together in several ways; without one the search begins at the neutral positions.
+        Coordinates are led from there to their values, so that the mechanism stays on its branch.
         `fixed` takes names that Python does not, such as those of joints with several coordinates.
 
         >>> m = ct.Model("slider-crank")

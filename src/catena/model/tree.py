@@ -80,8 +80,7 @@ class Basic(NamedTuple):
 class PlacedClosure(NamedTuple):
     """A joint that closes a loop: body b's joint frame moves against body a's as a child moves against its parent.
 
-    `at_a` and `at_b` are the joint frames in the canonical frames of the bodies; -1 is the ground. A custom joint has no basic
-    constraints: its `motion` leads from the frame `at_a` to the frame `at_b`.
+    `at_a` and `at_b` are the joint frames in the canonical frames of the bodies; -1 is the ground.
     """
 
     name: str
@@ -90,7 +89,6 @@ class PlacedClosure(NamedTuple):
     at_a: Rigid
     at_b: Rigid
     constraints: tuple[Basic, ...]
-    motion: Motion | None = None
 
 
 class PlacedCoupling(NamedTuple):
@@ -228,6 +226,8 @@ class Tree:
 def check_determined(tree: Tree, rng: np.random.Generator, random: Callable[[np.random.Generator], np.ndarray]) -> None:
     """Refuse a tree in which a joint moves nothing that has inertia, whatever the configuration.
 
+    With loops the tree alone must move, too: the recursions go over it, and divide by the inertia that each joint feels.
+
     The inertia each joint feels, with all joints outboard of it free, is computed at two random configurations, and measured by the
     inertia it would feel with them locked: so the size of the mechanism and of its units do not matter.
     """
@@ -255,6 +255,11 @@ def check_determined(tree: Tree, rng: np.random.Generator, random: Callable[[np.
         stuck &= here
     if stuck:
         name = tree.names[max(stuck)]
+        if tree.closures or tree.couplings:
+            raise ModelError(
+                f"joint of body '{name}': it moves no mass, and the loops that may determine its motion do not count here; give '{name}' a "
+                "small mass or inertia, or the joint an armature, or close the loop by ct.Distance(length) in place of a rod without mass"
+            )
         raise ModelError(
             f"joint of body '{name}': it moves no mass, so its motion is undetermined; "
             f"give '{name}' or a body that moves with it mass or inertia, or give the joint an armature"
