@@ -11,7 +11,7 @@ from tests import mechanisms
 from tests.test_constraints import CLOSING, looped
 
 import catena as ct
-from catena.assembly import _Loops, coordinate_units, gap, loop_owners, loop_units
+from catena.assembly import _groups, coordinate_units, gap, loop_owners, loop_units
 from catena.examples import EXAMPLES
 from catena.formulations.constraints import apart, constraint_jacobian
 
@@ -44,7 +44,7 @@ def test_assembly_is_continuous_in_the_crank(name: str) -> None:
     assert max(gap(m, x).sizes.max() for x in q) < 1e-12
     slopes = []
     for x in q:
-        J = _Loops(m).apart(x)[1]
+        J = _groups(m)[0].apart(x)[1]
         sizes = np.linalg.svd(J[:, others], compute_uv=False)
         assert sizes[m.nv - 2] > 0.01 * sizes[0]
         slopes.append(np.linalg.lstsq(J[:, others], -J[:, crank], rcond=1e-9)[0])
@@ -213,7 +213,7 @@ def test_gaps_and_jacobians_do_not_depend_on_the_unit_of_length(kind: str) -> No
     for scale in (1.0, 1000.0):
         joint = {"distance": ct.Distance(1.3 * scale), "helical": ct.Helical((1, 1, 1), pitch=0.3 * scale)}.get(kind, CLOSING[kind])
         m, q = chain(joint, scale, 3)
-        values, J = _Loops(m).apart(q)
+        values, J = _groups(m)[0].apart(q)
         found.append((gap(m, q).sizes, values, J * coordinate_units(m)))
     for metres, other in zip(*found, strict=True):
         np.testing.assert_allclose(other, metres, rtol=1e-10, atol=1e-12)

@@ -10,7 +10,7 @@ from tests import mechanisms
 from tests.referee import derivative, relative
 
 import catena as ct
-from catena.formulations.constraints import apart, base, constraint_jacobian, constraint_right
+from catena.formulations.constraints import apart, base, constraint_jacobian, constraint_motion
 
 CLOSING: dict[str, Any] = {
     "spherical": ct.Spherical(), "revolute": ct.Revolute((1, 2, -1)), "universal": ct.Universal((1, 0, 1), (0, 1, 0.3)),
@@ -52,7 +52,7 @@ def test_jacobian_and_right_hand_side_are_derivatives_of_the_values(kind: str, e
         def velocity(t: float, m: ct.Model = m, q: Any = q, v: Any = v) -> np.ndarray:
             return np.asarray(constraint_jacobian(m.tree(), m.integrate(q, t * v))[1], dtype=float) @ v
 
-        g = np.asarray(constraint_right(tree, q, v), dtype=float)
+        g = np.asarray(constraint_motion(tree, q, v)[1], dtype=float)
         assert relative(-g, derivative(velocity), scale=max(np.abs(g).max(), 1.0)) < 1e-8
         wide = np.asarray(constraint_jacobian(tree, q, apart)[1], dtype=float)
         rate = derivative(lambda t, m=m, q=q, v=v: values(m, m.integrate(q, t * v), apart))

@@ -11,10 +11,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from catena.errors import ModelError
-from catena.formulations.constraints import Ends, apart, constraint_jacobian
+from catena.formulations.constraints import Ends, Joined, apart, constraint_jacobian, joined
 from catena.formulations.mass.composite_body import mass_matrix
 from catena.model import Model
-from catena.model.tree import Basic
+from catena.model.tree import Basic, Tree
 from catena.model.values import array, number
 
 #: A mechanism is together where no loop is further apart than this, relative to its size for lengths, in radians for angles.
@@ -48,20 +48,26 @@ class Gap(NamedTuple):
 
 
 class _Loops:
-    """The constraints of a model, in floats: what is between the ends of all loops, and its Jacobian."""
+    """A group of loops that share joints, in floats: what is between their ends, and its Jacobian on the group's own coordinates."""
 
-    def __init__(self, m: Model) -> None:
-        self.model, self.tree, self.size = m, m.tree(), mechanism_size(m)
-        self.names = tuple(x.name for x in (*self.tree.closures, *self.tree.couplings))
-        owners, units = zip(*loop_owners(m, self.size), strict=True)
-        self._owners, self._units = np.array(owners), np.array(units)
-        self.coordinates = coordinate_units(m)
-        rods = [(i, basic.value) for i, closure in enumerate(self.tree.closures) for basic in closure.constraints if basic.kind == "ss"]
-        self._rods = [(owners.index(i), length / self.size) for i, length in rods]
+    def __init__(self, tree: Tree, group: Joined, size: float, units: list[list[float]], coordinates: np.ndarray, joints: dict) -> None:
+        self.tree, self.group, self.size = tree, group, size
+        ends = [*(tree.closures[i] for i in group.closures), *(tree.couplings[i] for i in group.couplings)]
+        own = [units[i] for i in (*group.closures, *(len(tree.closures) + i for i in group.couplings))]
+        self.names = tuple(end.name for end in ends)
+        self._owners = np.array([i for i, values in enumerate(own) for _ in values])
+        self._units = np.concatenate(own)
+        self.coordinates = coordinates[list(group.columns)]
+        closures = [tree.closures[i] for i in group.closures]
+        rods = [(i, basic.value) for i, closure in enumerate(closures) for basic in closure.constraints if basic.kind == "ss"]
+        self._rods = [(self._owners.tolist().index(i), length / size) for i, length in rods]
+        place = {j: c for c, j in enumerate(group.columns)}
+        found = [joints[j] for j in group.columns if j in joints]
+        self._joints = [(joint, at_q, [place[j] for j in range(at.start, at.stop)]) for joint, at_q, at in found]
 
     def apart(self, q: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return what is between the ends, scaled to numbers, and its Jacobian."""
-        values, J = (np.asarray(x, dtype=float) for x in constraint_jacobian(self.tree, q, apart))
+        values, J = (np.asarray(x, dtype=float) for x in constraint_jacobian(self.tree, q, apart, self.group))
         return values / self._units, J / self._units[:, None]
 
     def gap(self, values: np.ndarray) -> Gap:
@@ -71,6 +77,30 @@ class _Loops:
             values[at] = np.sqrt(length**2 + 2.0 * length * values[at]) - length
         np.maximum.at(sizes, self._owners, np.abs(values))
         return Gap(self.names, sizes)
+
+    def integrate(self, q: np.ndarray, step: np.ndarray) -> np.ndarray:
+        """Return the position reached from q by moving the group's coordinates."""
+        moved = q.copy()
+        for joint, at_q, at in self._joints:
+            moved[at_q] = joint.integrate(q[at_q], step[at])
+        return moved
+
+    def difference(self, q0: np.ndarray, q1: np.ndarray) -> np.ndarray:
+        """Return the step that leads the group's coordinates from q0 to q1."""
+        step = np.zeros(len(self.coordinates))
+        for joint, at_q, at in self._joints:
+            step[at] = joint.difference(q0[at_q], q1[at_q])
+        return step
+
+
+def _groups(m: Model) -> list[_Loops]:
+    tree, size = m.tree(), mechanism_size(m)
+    units: list[list[float]] = [[] for _ in (*tree.closures, *tree.couplings)]
+    for i, unit in loop_owners(m, size):
+        units[i].append(unit)
+    coordinates = coordinate_units(m)
+    joints = {at.start: (link.joint, at_q, at) for link, at_q, at in m._slices() if at.start < at.stop}
+    return [_Loops(tree, group, size, units, coordinates, joints) for group in joined(tree)]
 
 
 def mechanism_size(m: Model) -> float:
@@ -109,44 +139,68 @@ def loop_owners(m: Model, size: float = 1.0) -> list[tuple[int, float]]:
 
 
 def gap(m: Model, q: Any) -> Gap:
-    """Return how far each loop and coupling of a model is from being closed at q."""
-    loops = _Loops(m)
-    return loops.gap(loops.apart(np.asarray(q, dtype=float))[0])
+    """Return how far each loop and coupling of a model is from being closed at q; those that share joints are together."""
+    found = [loops.gap(loops.apart(np.asarray(q, dtype=float))[0]) for loops in _groups(m)]
+    return Gap(tuple(name for part in found for name in part.names), np.concatenate([np.zeros(0), *(part.sizes for part in found)]))
 
 
 def assemble(m: Model, guess: Any, fixed: Mapping[str, float]) -> np.ndarray:
     """Return a configuration that closes all loops, near a guess and with coordinates that are fixed, or say why there is none.
 
     The loops are closed at the guess, and the fixed coordinates led from there to their values: so the result is on the branch of
-    `assemble(m, guess, {})` as far as that reaches. A guess that is nearly closed with the fixed values in it is taken as it is.
+    `assemble(m, guess, {})` as far as that reaches. A guess that is nearly closed with the fixed values in it is taken as it is. Loops
+    that share no joints are closed one after the other.
     """
-    everything = np.ones(m.nv, dtype=bool)
-    given = m.neutral() if guess is None else array("assemble: guess", guess, (m.nq,))
-    start, free, places = given.copy(), everything.copy(), [_plain(m, name) for name in fixed]
-    for (position, velocity), (name, value) in zip(places, fixed.items(), strict=True):
-        start[position] = number(f"assemble: {name}", value)
+    q = m.neutral() if guess is None else array("assemble: guess", guess, (m.nq,)).copy()
+    places = {name: _plain(m, name) for name in fixed}
+    values = {name: number(f"assemble: {name}", value) for name, value in fixed.items()}
+    for loops in _groups(m) if m.has_loops else ():
+        own = [name for name, (_, velocity) in places.items() if velocity in loops.group.columns]
+        q = _assemble(m, loops, q, guess is None, {places[name]: (name, values[name]) for name in own})
+    for name, (position, _) in places.items():
+        q[position] = values[name]
+    return q
+
+
+def _assemble(m: Model, loops: _Loops, given: np.ndarray, neutral: bool, fixed: dict[tuple[int, int], tuple[str, float]]) -> np.ndarray:
+    """Return a configuration that closes a group of loops, with coordinates fixed at values: their places, names and values."""
+    everything = np.ones(len(loops.coordinates), dtype=bool)
+    start, free = given.copy(), everything.copy()
+    places = [(position, loops.group.columns.index(velocity)) for position, velocity in fixed]
+    for (position, velocity), (_, value) in zip(places, fixed.values(), strict=True):
+        start[position] = value
         free[velocity] = False
-    if not m.has_loops:
-        return start
-    loops, stopped = _Loops(m), ""
-    if fixed and (guess is None or np.abs(loops.apart(start)[0]).max() > _NEARLY):
+    stopped = ""
+    if fixed and (neutral or np.abs(loops.apart(start)[0]).max() > _NEARLY):
         q, values = _search(loops, given, everything)
         if _closed(values):
             q = _walk(loops, q, start, places, free)
             if all(q[position] == start[position] for position, _ in places):
                 return q
-            reached = ", ".join(f"{name} = {q[position]:.4g}" for name, (position, _) in zip(fixed, places, strict=True))
+            reached = ", ".join(f"{name} = {q[position]:.4g}" for (name, _), (position, _) in zip(fixed.values(), places, strict=True))
             stopped = f"led there from the guess it stops at {reached}, and "
     q, values = _search(loops, start, free)
     if _closed(values):
         return q
     found = loops.gap(values)
-    held = f" with {', '.join(f'{name} = {start[at]:g}' for name, (at, _) in zip(fixed, places, strict=True))}" if fixed else ""
+    held = f" with {', '.join(f'{name} = {value:g}' for name, value in fixed.values())}" if fixed else ""
     raise ModelError(
         f"model '{m.name}' does not close{held}: {stopped}the best of {STARTS + 1} starts leaves loop '{found.worst}' apart by "
         f"{found.sizes.max() * loops.size:.3g} m or {found.sizes.max():.3g} rad; check lengths and places, fix fewer coordinates, "
         "or give a guess that is nearer"
     )
+
+
+def moved_along(m: Model, q: np.ndarray, step: np.ndarray) -> np.ndarray:
+    """Return a configuration that closes the loops, reached from one that does by a step along what the loops allow."""
+    for loops in _groups(m):
+        _, s, Vt = np.linalg.svd(loops.apart(q)[1])
+        along = Vt[np.count_nonzero(s > RANK * s.max(initial=0.0)) :]
+        own = along.T @ (along @ step[list(loops.group.columns)])
+        q, values = _settle(loops, loops.integrate(q, own), np.ones(len(own), dtype=bool))
+        if not _closed(values):
+            q, _ = _search(loops, q, np.ones(len(own), dtype=bool))
+    return q
 
 
 def _closed(values: np.ndarray) -> bool:
@@ -159,7 +213,7 @@ def _search(loops: _Loops, start: np.ndarray, free: np.ndarray) -> tuple[np.ndar
     best, smallest = start, np.array([np.inf])
     for attempt in range(STARTS + 1):
         spread = 0.0 if attempt == 0 else 0.05 * 1.3**attempt
-        q, values = _settle(loops, loops.model.integrate(start, spread * free * rng.normal(size=loops.model.nv)), free)
+        q, values = _settle(loops, loops.integrate(start, spread * free * rng.normal(size=len(free))), free)
         if np.abs(values).max() < np.abs(smallest).max():
             best, smallest = q, values
         if _closed(values):
@@ -172,10 +226,10 @@ def _walk(loops: _Loops, q: np.ndarray, goal: np.ndarray, places: list[tuple[int
 
     A step goes along the tangent and is brought back onto the loops; it is halved where that takes more than a small part of it.
     """
-    m, longest = loops.model, _LONGEST
+    longest = _LONGEST
     positions, velocities = map(list, zip(*places, strict=True))
     for _ in range(_PACES):
-        step = np.zeros(m.nv)
+        step = np.zeros(len(free))
         step[velocities] = goal[positions] - q[positions]
         if not step.any() or longest < _SHORTEST:
             break
@@ -183,11 +237,11 @@ def _walk(loops: _Loops, q: np.ndarray, goal: np.ndarray, places: list[tuple[int
         step[free] = np.linalg.lstsq(J[:, free], -J @ step, rcond=RANK)[0]
         whole = np.abs(step / loops.coordinates).max()
         share = min(1.0, longest / whole)
-        ahead = m.integrate(q, share * step)
+        ahead = loops.integrate(q, share * step)
         if share == 1.0:
             ahead[positions] = goal[positions]
         then, values = _settle(loops, ahead, free, damping=0.0)
-        aside = np.abs(m.difference(ahead, then) / loops.coordinates).max()
+        aside = np.abs(loops.difference(ahead, then) / loops.coordinates).max()
         if _closed(values) and aside <= _ASIDE * share * whole:
             q, longest = then, min(_LONGEST, 2.0 * longest)
         else:
@@ -197,17 +251,16 @@ def _walk(loops: _Loops, q: np.ndarray, goal: np.ndarray, places: list[tuple[int
 
 def _settle(loops: _Loops, q: np.ndarray, free: np.ndarray, damping: float = 1e-3) -> tuple[np.ndarray, np.ndarray]:
     """Return where damped Gauss-Newton steps on the manifold lead, and what is between the ends there."""
-    m = loops.model
     values, J = loops.apart(q)
     for _ in range(STEPS):
         if np.abs(values).max() <= 1e-3 * TOLERANCE:
             break
         U, s, Vt = np.linalg.svd(J[:, free], full_matrices=False)
         share = np.where(s > RANK * s.max(initial=0.0), s / (s**2 + damping * s.max(initial=0.0) ** 2 + 1e-300), 0.0)
-        step = np.zeros(m.nv)
+        step = np.zeros(len(free))
         step[free] = -Vt.T @ (share * (U.T @ values))
         step *= min(1.0, 1.0 / max(np.abs(step).max(), 1e-300))  # no coordinate further than 1 at a time
-        moved = m.integrate(q, step)
+        moved = loops.integrate(q, step)
         then, J_then = loops.apart(moved)
         if then @ then < values @ values:
             small = np.abs(values - then).max() <= 1e-15
@@ -233,7 +286,7 @@ def project_velocity(m: Model, q: Any, v: Any, fixed: Mapping[str, float]) -> np
         free[velocity] = False
     if not m.has_loops:
         return v
-    J = _Loops(m).apart(q)[1]
+    J = np.asarray(constraint_jacobian(m.tree(), q)[1], dtype=float) / np.array(loop_units(m))[:, None]
     mass = np.asarray(mass_matrix(m.tree(), q), dtype=float)[np.ix_(free, free)]
     factor = np.linalg.inv(np.linalg.cholesky(mass)).T  # v = factor @ x turns kinetic energy into |x|^2 / 2
     change = np.linalg.lstsq(J[:, free] @ factor, -J @ v, rcond=RANK)[0]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,7 @@ from catena.assembly import coordinate_units, loop_units
 from catena.constrained import BREAKING, OPEN, OPENING, SINGULAR, WEAK, ConstrainedKernel
 from catena.errors import ModelError
 from catena.formulations import METHODS
-from catena.formulations.constraints import constraint_right
+from catena.formulations.constraints import constraint_motion
 from catena.formulations.partition import Closed, Partition
 from catena.graph.functions import maximum, where
 from catena.mobility import independent_rows, mobility, partition
@@ -39,7 +39,8 @@ def forward_dynamics(m: Model, method: str, described: str, references: tuple[st
         def function(tree: Tree, q: Any, v: Any, tau: Any, force: Any, wrenches: Any) -> Any:
             solved = closes.forward_dynamics(tree, q, v, tau + force, wrenches, chosen=chosen)
             weak, singular = (weaker(solved.pivots, scale[list(chosen)], limit) for limit in (WEAK_SQUARE, SINGULAR_SQUARE))
-            return solved.vdot, _flags(scale, weak, singular, solved.values, rates=solved.rates, v=v)
+            apart, rates = (_largest(x * (1.0 / scale)) for x in (solved.values, solved.rates))
+            return solved.vdot, _flags(weak, singular, apart, rates, v)
 
         return dynamics_kernel(m, "forward_dynamics", ("q", "v", "tau"), ("vdot", "flags"), function, described, references)
 
@@ -95,20 +96,25 @@ def coordinates(m: Model, names: Collection[str], what: str) -> tuple[int, ...]:
 
 def flags(m: Model, closed: Closed, v: Any = None, vdot: Any = None, opened: bool = True) -> Any:
     """Return the flags of a state that was solved with a partition; loops may be open without `opened`."""
-    rows, columns = np.array(loop_units(m)), coordinate_units(m)
-    weak, singular = 0.0, 0.0
-    for group, factor, _ in closed.solved:
-        size: Any = 0.0
-        for i in group.rows:
-            for j in group.dependent:
-                size = maximum(size, abs(closed.jacobian[i, j]) * (columns[j] / rows[i]))
-        for i, j, pivot in zip(group.rows, group.dependent, factor.pivots, strict=True):
-            share = abs(pivot) * (columns[j] / rows[i])
+    units, columns = np.array(loop_units(m)), coordinate_units(m)
+    weak, singular, apart, rates, left = 0.0, 0.0, 0.0, 0.0, 0.0
+    for part in closed.solved:
+        rows, dependent = part.group.rows, part.group.dependent
+        scale = np.outer(1.0 / units[list(rows)], columns[list(dependent)])
+        size = _largest((part.block(rows, dependent) * scale).ravel())
+        for pivot, unit in zip(part.factor.pivots, scale.diagonal(), strict=True):
+            share = abs(pivot) * unit
             weak = weak + where(share >= WEAK_SINE * size, 0.0, 1.0)
             singular = singular + where(share >= SINGULAR_SINE * size, 0.0, 1.0)
-    rates = None if v is None else closed.jacobian @ v
-    open_by = None if vdot is None else closed.jacobian @ vdot - constraint_right(closed.tree, closed.q, v)
-    return _flags(rows, weak > 0.0, singular > 0.0, closed.values if opened else (), rates, v, open_by, vdot)
+        own = 1.0 / units[list(part.group.loops.rows)]
+        if opened:
+            apart = maximum(apart, _largest(part.values * own))
+        if v is not None:
+            rate, right = constraint_motion(closed.tree, closed.q, v, part.group.loops)
+            rates = maximum(rates, _largest(rate * own))
+            if vdot is not None:
+                left = maximum(left, _largest((part.jacobian @ vdot[list(part.group.loops.columns)] - right) * own))
+    return _flags(weak > 0.0, singular > 0.0, apart, rates, v, left, vdot)
 
 
 def weaker(pivots: Any, scale: Any, limit: float) -> Any:
@@ -123,24 +129,21 @@ def weaker(pivots: Any, scale: Any, limit: float) -> Any:
     return sum(where(pivot >= limit * largest, 0.0, 1.0) for pivot, _ in left) > 0.0
 
 
-def _flags(
-    scale: Sequence[float] | np.ndarray, weak: Any, singular: Any, values: Any, rates: Any = None, v: Any = None, open_by: Any = None,
-    vdot: Any = None,
-) -> Any:  # fmt: skip
-    """Return the flags of a state, added up: from the values of all constraints, their rates at v, and what vdot lacks to keep them."""
-
-    def largest(x: Any) -> Any:
-        found: Any = 0.0
-        for entry, unit in zip(x, scale, strict=False):
-            found = maximum(found, abs(entry) * (1.0 / unit))
-        return found
-
-    total = where(largest(values) > LOOSE, float(OPEN), 0.0)
-    if rates is not None:
-        total = total + where(largest(rates) > LOOSE * _sum(v) + 1e-12, float(OPENING), 0.0)
-    if open_by is not None:
-        total = total + where(largest(open_by) > LOOSE * (_sum(vdot) + _sum(v) * _sum(v)) + 1e-12, float(BREAKING), 0.0)
+def _flags(weak: Any, singular: Any, apart: Any, rates: Any, v: Any, left: Any = 0.0, vdot: Any = None) -> Any:
+    """Return the flags of a state, added up: from the largest values of all constraints, of their rates at v, and of what vdot lacks."""
+    total = where(apart > LOOSE, float(OPEN), 0.0)
+    if v is not None:
+        total = total + where(rates > LOOSE * _sum(v) + 1e-12, float(OPENING), 0.0)
+    if vdot is not None:
+        total = total + where(left > LOOSE * (_sum(vdot) + _sum(v) * _sum(v)) + 1e-12, float(BREAKING), 0.0)
     return total + where(weak, float(WEAK), 0.0) + where(singular, float(SINGULAR), 0.0)
+
+
+def _largest(values: Any) -> Any:
+    found: Any = 0.0
+    for value in values:
+        found = maximum(found, abs(value))
+    return found
 
 
 def _sum(x: Any) -> Any:

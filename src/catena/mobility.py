@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from catena.assembly import RANK, assemble, coordinate_units, loop_units, project_velocity
-from catena.formulations.constraints import base, branch, constraint_jacobian
+from catena.assembly import RANK, assemble, coordinate_units, loop_units, moved_along
+from catena.formulations.constraints import Joined, base, branch, constraint_jacobian, joined, row_count
 from catena.formulations.partition import Group, Partition
 from catena.model import Model
 
@@ -61,35 +61,41 @@ def mobility(m: Model, q: Any = None) -> Mobility:
     """
     if q is None:
         q = _general(m)
-    tree = m.tree()
-    J = scaled_jacobian(m, q)
-    rank, _ = pivots(J)
-    names = m.v_names
-    dependent = _dependent(J, rank)
+    q, tree = np.asarray(q, dtype=float), m.tree()
+    groups, blocks = joined(tree), scaled_blocks(m, q)
+    ranks = [pivots(J, 1.0)[0] for J in blocks]
+    dependent = {group.columns[c] for group, J, rank in zip(groups, blocks, ranks, strict=True) for c in _dependent(J, rank)}
+    names, number = m.v_names, sum(len(J) for J in blocks)
     loops = tuple(
-        Loop(closure.name, _name(tree, base(tree, closure)), tuple(tree.names[k] for k in _around(tree, closure)), _rows(closure))
+        Loop(closure.name, _name(tree, base(tree, closure)), tuple(tree.names[k] for k in _around(tree, closure)), row_count(closure))
         for closure in tree.closures
     )
     return Mobility(
-        np.asarray(q, dtype=float),
+        q,
         m.nv,
-        len(J),
-        len(J) - rank,
+        number,
+        number - sum(ranks),
         tuple(name for i, name in enumerate(names) if i not in dependent),
         tuple(name for i, name in enumerate(names) if i in dependent),
         loops,
-        tuple(names for names, _, _ in _groups(tree)),
+        tuple((*(tree.closures[i].name for i in group.closures), *(tree.couplings[i].name for i in group.couplings)) for group in groups),
     )
 
 
-def scaled_jacobian(m: Model, q: Any) -> np.ndarray:
-    """Return the Jacobian of the constraints without units: rows and columns measured by the mechanism's size, where they are lengths.
+def scaled_blocks(m: Model, q: Any) -> list[np.ndarray]:
+    """Return the Jacobian of the constraints of each group of loops on its coordinates, without units.
 
-    Its longest row has length 1. A row that is nothing but rounding stays as short as it is.
+    Rows and columns are measured by the mechanism's size, where they are lengths. The longest row of all has length 1. A row that is
+    nothing but rounding stays as short as it is.
     """
-    J = np.asarray(constraint_jacobian(m.tree(), np.asarray(q, dtype=float))[1], dtype=float)
-    J = J * coordinate_units(m) / np.array(loop_units(m))[:, None]
-    return J / max(np.linalg.norm(J, axis=1).max(initial=0.0), 1e-300)
+    tree, q = m.tree(), np.asarray(q, dtype=float)
+    rows, columns = np.array(loop_units(m)), coordinate_units(m)
+    blocks = []
+    for group in joined(tree):
+        J = np.asarray(constraint_jacobian(tree, q, group=group)[1], dtype=float)
+        blocks.append(J * columns[list(group.columns)] / rows[list(group.rows)][:, None])
+    longest = max((np.linalg.norm(J, axis=1).max(initial=0.0) for J in blocks), default=0.0)
+    return [J / max(longest, 1e-300) for J in blocks]
 
 
 def pivots(J: np.ndarray, size: float = 0.0) -> tuple[int, np.ndarray]:
@@ -104,10 +110,18 @@ def pivots(J: np.ndarray, size: float = 0.0) -> tuple[int, np.ndarray]:
     return int(np.count_nonzero(sizes > RANK * max(sizes.max(initial=0.0), size, 1e-300))), order
 
 
+def rank(m: Model, q: Any) -> int:
+    """Return how many constraints are independent at q."""
+    return sum(pivots(J, 1.0)[0] for J in scaled_blocks(m, q))
+
+
 def independent_rows(m: Model, q: Any) -> tuple[int, ...]:
     """Return the numbers of constraints that are independent at q, as many as there are; in the order of the Jacobian's rows."""
-    rank, order = pivots(scaled_jacobian(m, q).T)
-    return tuple(sorted(order[:rank].tolist()))
+    found: list[int] = []
+    for group, J in zip(joined(m.tree()), scaled_blocks(m, q), strict=True):
+        number, order = pivots(J.T, 1.0)
+        found += [group.rows[i] for i in order[:number]]
+    return tuple(sorted(found))
 
 
 def _dependent(J: np.ndarray, rank: int) -> set[int]:
@@ -130,25 +144,30 @@ def partition(m: Model, q: Any, never: Collection[int] = (), last: Collection[in
     Coordinates of `never` do not depend on others; those of `last` do where all the rest depends already. Pivots are sought in rows and
     columns, so that elimination in the order found needs no exchange at q and nearby.
     """
-    J = scaled_jacobian(m, q)
-    return Partition(tuple(_group(J, rows, columns, never, last) for _, rows, columns in _groups(m.tree())))
+    blocks = zip(joined(m.tree()), scaled_blocks(m, q), strict=True)
+    return Partition(tuple(_group(group, J, never, last) for group, J in blocks))
 
 
-def _group(J: np.ndarray, rows: list[int], columns: list[int], never: Collection[int], last: Collection[int]) -> Group:
-    left, size = J.copy(), float(np.abs(J[np.ix_(rows, columns)]).max(initial=0.0))
+def _group(loops: Joined, J: np.ndarray, never: Collection[int], last: Collection[int]) -> Group:
+    left, rows = J.copy(), range(len(J))
     chosen, dependent = [], []
-    classes = [[c for c in columns if c not in never and c not in last], [c for c in columns if c not in never and c in last]]
-    for candidates in classes:
-        for _ in range(pivots(left[np.ix_(rows, candidates)], size)[0]):
-            pairs = [(i, c) for i in rows if i not in chosen for c in candidates if c not in dependent]
+    candidates = [c for c, j in enumerate(loops.columns) if j not in never]
+    for some in ([c for c in candidates if loops.columns[c] not in last], [c for c in candidates if loops.columns[c] in last]):
+        for _ in range(pivots(left[:, some], 1.0)[0]):
+            pairs = [(i, c) for i in rows if i not in chosen for c in some if c not in dependent]
             row, column = max(pairs, key=lambda at: abs(left[at]))
             chosen.append(row)
             dependent.append(column)
             others = [i for i in rows if i not in chosen]
             left[others] -= np.outer(left[others, column] / left[row, column], left[row])
         left[chosen] = 0.0
-    redundant = tuple(i for i in rows if i not in chosen)
-    return Group(tuple(chosen), redundant, tuple(dependent), tuple(c for c in columns if c not in dependent))
+    return Group(
+        loops,
+        tuple(loops.rows[i] for i in chosen),
+        tuple(loops.rows[i] for i in rows if i not in chosen),
+        tuple(loops.columns[c] for c in dependent),
+        tuple(j for c, j in enumerate(loops.columns) if c not in dependent),
+    )
 
 
 def _general(m: Model) -> np.ndarray:
@@ -157,11 +176,10 @@ def _general(m: Model) -> np.ndarray:
     rng = np.random.default_rng(0)
     best, most = q, -1
     for _ in range(3):
-        v = project_velocity(m, q, rng.normal(size=m.nv), {})
-        q = assemble(m, m.integrate(q, 0.1 * v / max(1.0, np.abs(v).max())), {})
-        rank = pivots(scaled_jacobian(m, q))[0]
-        if rank > most:
-            best, most = q, rank
+        q = moved_along(m, q, 0.1 * rng.normal(size=m.nv))
+        found = rank(m, q)
+        if found > most:
+            best, most = q, found
     return best
 
 
@@ -173,27 +191,3 @@ def _around(tree: Any, closure: Any) -> list[int]:
     """Return the bodies on the way around a loop, from one end to the other, without the base."""
     stop = base(tree, closure)
     return [*reversed(branch(tree, closure.a, stop)), *branch(tree, closure.b, stop)]
-
-
-def _rows(closure: Any) -> int:
-    return sum(basic.rows for basic in closure.constraints)
-
-
-def _groups(tree: Any) -> list[tuple[tuple[str, ...], list[int], list[int]]]:
-    """Return, for each group of loops and couplings that share joints, their names, rows of the Jacobian and velocity coordinates."""
-    owner = {i: k for k, at in enumerate(tree.v_slices) for i in range(at.start, at.stop)}
-    parts = [(closure.name, _rows(closure), set(_around(tree, closure))) for closure in tree.closures]
-    parts += [(coupling.name, 1, {owner[i] for i, _ in coupling.coefficients}) for coupling in tree.couplings]
-    groups: list[tuple[list[str], list[int], set[int]]] = []
-    at = 0
-    for name, count, bodies in parts:
-        names, rows, joined = [name], list(range(at, at + count)), set(bodies)
-        at += count
-        for group in [group for group in groups if group[2] & joined]:
-            groups.remove(group)
-            names, rows, joined = [*group[0], *names], [*group[1], *rows], joined | group[2]
-        groups.append((names, rows, joined))
-    return [
-        (tuple(names), rows, [i for k in sorted(joined) for i in range(tree.v_slices[k].start, tree.v_slices[k].stop)])
-        for names, rows, joined in groups
-    ]

@@ -13,6 +13,7 @@ from catena.assembly import TOLERANCE, coordinate_units, loop_units
 from catena.closed import coordinates, flags
 from catena.constrained import ConstrainedKernel
 from catena.errors import ArgumentError, ModelError, SingularWarning
+from catena.formulations.constraints import joined
 from catena.formulations.inverse import newton_euler
 from catena.formulations.mass import composite_body
 from catena.formulations.partition import Closed, Partition
@@ -182,6 +183,7 @@ class Reduced:
         """One step of Newton's: q -> (q that is nearer, how far it is away, how far apart the loops are at q)."""
         m = self.model
         rows, columns = np.array(loop_units(m)), coordinate_units(m)
+        order = rows[[i for group in joined(m.tree()) for i in group.rows]]
 
         def largest(values: Any, units: Any) -> Any:
             found: Any = 0.0
@@ -190,8 +192,8 @@ class Reduced:
             return found
 
         def function(closed: Closed) -> Any:
-            change = closed.correction()
-            return np.array([*m.chart(closed.q, change), largest(change, columns), largest(closed.values, rows)], dtype=object)
+            change, apart = closed.correction(), largest(np.concatenate([part.values for part in closed.solved]), order)
+            return np.array([*m.chart(closed.q, change), largest(change, columns), apart], dtype=object)
 
         return self._kernel("positions", ("q",), "q_next", function, opened=False)
 

@@ -194,8 +194,10 @@ _RIGHT = {"s": _s_right, "d1": _d1_right, "d2": _d2_right, "ss": _ss_right, "scr
 
 def base(tree, closure):
     """Return the base of a loop: the body nearest to both of its ends, inboard of them; -1 is the ground."""
-    inboard = set(tree.path(closure.a))
-    return next((k for k in tree.path(closure.b) if k in inboard), -1)
+    a, b = closure.a, closure.b
+    while a != b:
+        a, b = (tree.parent[a], b) if a > b else (a, tree.parent[b])
+    return a
 
 
 def branch(tree, k, stop):
@@ -207,66 +209,68 @@ def branch(tree, k, stop):
     return path[::-1]
 
 
-def constraint_jacobian(tree, q, rows=rows):
-    """Return the values of all constraints, and their Jacobian, rows x nv: closures, then couplings."""
-    values, J = [np.zeros(0)], [np.zeros((0, tree.nv))]
-    for closure in tree.closures:
+class Loop:
+    """A loop at q, in the frame of its base: where the ends of the closing joint are, and what the joints around it do."""
+
+    def __init__(self, tree, q, closure):
         tree.mark()
+        self.tree, self.q, self.closure = tree, q, closure
         stop = base(tree, closure)
-        arms = [_arm(tree, q, stop, k) for k in (closure.a, closure.b)]
-        at = ends(closure, arms[0][0], arms[1][0], np.eye(3))
-        value, *r = rows(closure, at)
-        block = np.zeros((len(value), tree.nv)).astype(object)
-        for row, (_, columns) in zip(r, arms, strict=True):
-            for k, (_, S) in columns.items():
-                block[:, tree.v_slices[k]] = row @ S
-        values.append(value)
-        J.append(block)
-    for coupling in tree.couplings:
-        values.append(np.array([sum(c * q[i] for i, c in coupling.positions) - coupling.offset]))
-        row = np.zeros((1, tree.nv))
-        for i, c in coupling.coefficients:
-            row[0, i] = c
-        J.append(row)
-    tree.mark()
-    return np.concatenate(values), np.concatenate(J)
+        self.arms = [_arm(tree, q, branch(tree, k, stop)) for k in (closure.a, closure.b)]
+        self.at = ends(closure, self.arms[0][0], self.arms[1][0], np.eye(3))
+
+    def jacobian(self, rows=rows, only=slice(None)):
+        """Return the values of the constraints, and what each velocity coordinate around the loop does to them; of some rows only."""
+        value, *r = rows(self.closure, self.at)
+        columns = {}
+        for row, (_, along) in zip(r, self.arms, strict=True):
+            for k, (_, S) in along.items():
+                block = row[only] @ S
+                columns |= {j: block[:, c] for c, j in enumerate(range(self.tree.v_slices[k].start, self.tree.v_slices[k].stop))}
+        return value, columns
+
+    def motion(self, v):
+        """Return the rates of the constraints, and their right-hand side: Jacobian times vdot."""
+        (V_a, A_a), (V_b, A_b) = (_motion(self.tree, self.q, v, along) for _, along in self.arms)
+        _, r_a, r_b = rows(self.closure, self.at)
+        return r_a @ V_a + r_b @ V_b, right(self.closure, self.at, V_a, V_b) - r_a @ A_a - r_b @ A_b
+
+    def wrenches(self, multipliers):
+        """Return what the multipliers of the constraints do at the ends: the wrenches on a and on b, each in the joint frame there."""
+        _, *r = rows(self.closure, self.at)
+        frames = Rigid(self.at.R_a, self.at.p_a), Rigid(self.at.R_b, self.at.p_b)
+        return [frame.inverse().force(row.T @ multipliers) for frame, row in zip(frames, r, strict=True)]
 
 
-def constraint_right(tree, q, v):
-    """Return the right-hand side of all constraints: Jacobian times vdot."""
-    values = []
-    for closure in tree.closures:
-        tree.mark()
-        stop = base(tree, closure)
-        (a, along_a), (b, along_b) = (_arm(tree, q, stop, k) for k in (closure.a, closure.b))
-        (V_a, A_a), (V_b, A_b) = (_motion(tree, q, v, along) for along in (along_a, along_b))
-        at = ends(closure, a, b, np.eye(3))
-        _, r_a, r_b = rows(closure, at)
-        values.append(right(closure, at, V_a, V_b) - r_a @ A_a - r_b @ A_b)
-    tree.mark()
-    return np.concatenate([*values, np.zeros(len(tree.couplings))])
+def coupling_value(coupling, q):
+    """Return the value of a coupling."""
+    return sum(c * q[i] for i, c in coupling.positions) - coupling.offset
+
+
+def coupling_rate(coupling, v):
+    """Return the rate of a coupling; of accelerations, its second rate."""
+    return sum(c * v[i] for i, c in coupling.coefficients)
+
+
+def row_count(closure):
+    """Return how many constraints a closure has."""
+    return sum(basic.rows for basic in closure.constraints)
 
 
 def closing_wrenches(tree, q, multipliers):
     """Return what the multipliers of all constraints do at each closure: the wrenches on a and on b, each in the joint frame there."""
     found, first = [], 0
     for closure in tree.closures:
-        tree.mark()
-        stop = base(tree, closure)
-        a, b = (_arm(tree, q, stop, k)[0] for k in (closure.a, closure.b))
-        at = ends(closure, a, b, np.eye(3))
-        _, *r = rows(closure, at)
-        own = multipliers[first : first + len(r[0])]
-        first += len(own)
-        frames = Rigid(at.R_a, at.p_a), Rigid(at.R_b, at.p_b)
-        found.append([frame.inverse().force(row.T @ own) for frame, row in zip(frames, r, strict=True)])
+        number = row_count(closure)
+        found.append(Loop(tree, q, closure).wrenches(multipliers[first : first + number]))
+        first += number
     return found
 
 
-def _arm(tree, q, stop, k):
-    """Return where body k stands in the frame of its loop's base; and of each body on the way to it its place and joint matrix there."""
+def _arm(tree, q, path):
+    """Return where the last body of a way stands in the frame it starts from; and of each on the way its place and joint matrix there."""
     place, along = Rigid(np.eye(3), np.zeros(3)), {}
-    for j in branch(tree, k, stop):
+    for j in path:
         place = place @ tree.placement(j, q).rigid()
         along[j] = place, _in_base(place, tree.joint_matrix(j, q))
     return place, along
@@ -287,3 +291,89 @@ def _in_base(place, S):
     turning = place.R @ S[:3]
     shifted = [cross(place.p, turning[:, c]) for c in range(S.shape[1])]
     return np.concatenate([turning, place.R @ S[3:] + np.stack(shifted, axis=1)]) if shifted else S
+
+
+# loops that share joints
+
+
+class Joined(NamedTuple):
+    """Loops and couplings that share joints, by number; with the rows of their constraints, and their velocity coordinates."""
+
+    closures: tuple[int, ...]
+    couplings: tuple[int, ...]
+    rows: tuple[int, ...]
+    columns: tuple[int, ...]
+
+
+def joined(tree):
+    """Return the groups of loops and couplings that share joints: what is in one has no part in the constraints of another."""
+    owner = {j: k for k, at in enumerate(tree.v_slices) for j in range(at.start, at.stop)}
+    around = [{k for end in (closure.a, closure.b) for k in branch(tree, end, base(tree, closure))} for closure in tree.closures]
+    around += [{owner[i] for i, _ in coupling.coefficients} for coupling in tree.couplings]
+    first = np.cumsum([0, *map(row_count, tree.closures), *[1] * len(tree.couplings)]).tolist()
+
+    root = list(range(len(around)))
+
+    def group(i):
+        while root[i] != i:
+            root[i] = i = root[root[i]]
+        return i
+
+    taken = {}
+    for i, bodies in enumerate(around):
+        for k in bodies:
+            one, other = group(i), group(taken.setdefault(k, i))
+            root[max(one, other)] = min(one, other)
+    members = {}
+    for i in range(len(around)):
+        members.setdefault(group(i), []).append(i)
+    found, loops = [], len(tree.closures)
+    for numbers in members.values():
+        bodies = sorted(set().union(*(around[i] for i in numbers)))
+        found.append(
+            Joined(
+                tuple(i for i in numbers if i < loops),
+                tuple(i - loops for i in numbers if i >= loops),
+                tuple(row for i in numbers for row in range(first[i], first[i + 1])),
+                tuple(j for k in bodies for j in range(tree.v_slices[k].start, tree.v_slices[k].stop)),
+            )
+        )
+    return tuple(found)
+
+
+def whole(tree):
+    """Return all loops and couplings as one group, with all velocity coordinates."""
+    rows = sum(map(row_count, tree.closures)) + len(tree.couplings)
+    counts = len(tree.closures), len(tree.couplings), rows, tree.nv
+    return Joined(*(tuple(range(count)) for count in counts))
+
+
+def constraint_jacobian(tree, q, rows=rows, group=None):
+    """Return the values of a group's constraints, without one of all, and their Jacobian on its coordinates: closures, then couplings."""
+    group = whole(tree) if group is None else group
+    place = {j: c for c, j in enumerate(group.columns)}
+    values, J = [np.zeros(0)], [np.zeros((0, len(place)))]
+    for i in group.closures:
+        value, columns = Loop(tree, q, tree.closures[i]).jacobian(rows)
+        block = np.zeros((len(value), len(place))).astype(object)
+        for j, column in columns.items():
+            block[:, place[j]] = column
+        values.append(value)
+        J.append(block)
+    tree.mark()
+    for i in group.couplings:
+        row = np.zeros((1, len(place)))
+        for j, c in tree.couplings[i].coefficients:
+            row[0, place[j]] = c
+        values.append(np.array([coupling_value(tree.couplings[i], q)]))
+        J.append(row)
+    return np.concatenate(values), np.concatenate(J)
+
+
+def constraint_motion(tree, q, v, group=None):
+    """Return the rates of a group's constraints, without one of all, and their right-hand side: Jacobian times vdot."""
+    group = whole(tree) if group is None else group
+    both = [Loop(tree, q, tree.closures[i]).motion(v) for i in group.closures]
+    tree.mark()
+    rates = [coupling_rate(tree.couplings[i], v) for i in group.couplings]
+    return np.concatenate([*(rate for rate, _ in both), np.array(rates)]), np.concatenate([*(g for _, g in both), np.zeros(len(rates))])

@@ -15,11 +15,11 @@ Which coordinates depend, and which constraints are independent, is a matter of 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-from catena.formulations.constraints import constraint_jacobian, constraint_right
+from catena.formulations.constraints import Joined, constraint_jacobian, constraint_motion
 from catena.spatial import LU, Factor
 
 
@@ -29,6 +29,7 @@ class Group(NamedTuple):
     There are as many dependent coordinates as independent constraints; both are in the order in which they are eliminated.
     """
 
+    loops: Joined
     rows: tuple[int, ...]
     redundant: tuple[int, ...]
     dependent: tuple[int, ...]
@@ -45,17 +46,36 @@ class Partition:
         return sum(len(group.rows) for group in self.groups)
 
     @property
+    def rows(self) -> tuple[int, ...]:
+        """All constraints that are independent."""
+        return tuple(sorted(i for group in self.groups for i in group.rows))
+
+    @property
     def dependent(self) -> tuple[int, ...]:
         """All coordinates that depend on others."""
         return tuple(sorted(i for group in self.groups for i in group.dependent))
 
 
-class Solved(NamedTuple):
-    """A group at a configuration: the factors of J, and follow."""
+class Solved:
+    """A group of loops at q, solved for its dependent coordinates: values of its constraints, the factors of J, and follow."""
 
-    group: Group
-    factor: LU
-    follow: Any
+    def __init__(self, tree, q, group):
+        self.group = group
+        self.values, self.jacobian = constraint_jacobian(tree, q, group=group.loops)
+        self.row = {i: n for n, i in enumerate(group.loops.rows)}
+        self.column = {j: n for n, j in enumerate(group.loops.columns)}
+        tree.mark()
+        self.factor = LU(self.block(group.rows, group.dependent))
+        follow = [-self.factor.solve(column) for column in self.block(group.rows, group.independent).T]
+        self.follow = np.stack(follow, axis=1) if follow else np.zeros((len(group.rows), 0))
+
+    def block(self, rows, columns):
+        """Return rows of the Jacobian on velocity coordinates, both by number."""
+        return self.jacobian[np.ix_([self.row[i] for i in rows], [self.column[j] for j in columns])]
+
+    def chosen(self, values):
+        """Return the values of the independent constraints, of those of all in the group."""
+        return values[[self.row[i] for i in self.group.rows]]
 
 
 class Closed:
@@ -63,77 +83,67 @@ class Closed:
 
     def __init__(self, tree, q, partition):
         self.tree, self.q = tree, q
-        self.values, self.jacobian = constraint_jacobian(tree, q)
-        self.solved = [self._solved(group) for group in partition.groups]
-
-    def _solved(self, group):
-        self.tree.mark()
-        factor = LU(self._block(group.rows, group.dependent))
-        columns = self._block(group.rows, group.independent).T
-        follow = [-factor.solve(column) for column in columns]
-        return Solved(group, factor, np.stack(follow, axis=1) if follow else np.zeros((len(group.rows), 0)))
-
-    def _block(self, rows, columns):
-        return self.jacobian[np.ix_(rows, columns)]
+        self.solved = [Solved(tree, q, group) for group in partition.groups]
 
     def basis(self):
         """Return N, nv x nv: all rates from the independent ones; zero columns for dependent coordinates."""
         N = np.eye(self.tree.nv).astype(object)
-        for group, _, follow in self.solved:
-            N[list(group.dependent)] = 0.0
-            N[np.ix_(group.dependent, group.independent)] = follow
+        for part in self.solved:
+            N[list(part.group.dependent)] = 0.0
+            N[np.ix_(part.group.dependent, part.group.independent)] = part.follow
         return N
 
     def rates(self, x):
         """Return all rates, where the independent ones are those of x."""
         v = np.array(x, dtype=object)
-        for group, _, follow in self.solved:
-            v[list(group.dependent)] = follow @ v[list(group.independent)]
+        for part in self.solved:
+            v[list(part.group.dependent)] = part.follow @ v[list(part.group.independent)]
         return v
 
     def accelerations(self, v, x):
         """Return all accelerations at the rates v, where the independent ones are those of x."""
-        right = constraint_right(self.tree, self.q, v)
         vdot = np.array(x, dtype=object)
-        for group, factor, follow in self.solved:
-            vdot[list(group.dependent)] = factor.solve(right[list(group.rows)]) + follow @ vdot[list(group.independent)]
+        for part in self.solved:
+            _, right = constraint_motion(self.tree, self.q, v, part.group.loops)
+            moved = part.follow @ vdot[list(part.group.independent)]
+            vdot[list(part.group.dependent)] = part.factor.solve(part.chosen(right)) + moved
         return vdot
 
     def correction(self):
         """Return the step of Newton's that closes the loops, the independent coordinates held."""
         change = self.tree.vector()
-        for group, factor, _ in self.solved:
-            change[list(group.dependent)] = -factor.solve(self.values[list(group.rows)])
+        for part in self.solved:
+            change[list(part.group.dependent)] = -part.factor.solve(part.chosen(part.values))
         return change
 
     def on_independent(self, force):
         """Return the joint forces on the independent coordinates that do the work of others on all; zero on the dependent ones."""
         f = np.array(force, dtype=object)
-        for group, _, follow in self.solved:
-            f[list(group.independent)] = f[list(group.independent)] + follow.T @ f[list(group.dependent)]
-            f[list(group.dependent)] = 0.0
+        for part in self.solved:
+            independent, dependent = list(part.group.independent), list(part.group.dependent)
+            f[independent] = f[independent] + part.follow.T @ f[dependent]
+            f[dependent] = 0.0
         return f
 
     def on_actuated(self, force, actuated):
         """Return the joint forces on the actuated coordinates that do the work of others on all: those of least norm."""
         f = self.on_independent(force)
-        for group, _, follow in self.solved:
-            driven = [i for i, at in enumerate(group.dependent) if at in actuated]
+        for part in self.solved:
+            independent = list(part.group.independent)
+            driven = [i for i, at in enumerate(part.group.dependent) if at in actuated]
             if driven:
-                own, others = _least(follow[driven], f[list(group.independent)])
-                f[list(group.independent)] = own
-                f[[group.dependent[i] for i in driven]] = others
+                f[independent], f[[part.group.dependent[i] for i in driven]] = _least(part.follow[driven], f[independent])
         return f
 
     def multipliers(self, force, units):
         """Return lambda, of least norm, that with the constraints holds the joint forces given; `units` measure the constraints."""
-        found = np.zeros(len(self.values)).astype(object)
-        for group, factor, _ in self.solved:
+        found = np.zeros(len(units)).astype(object)
+        for part in self.solved:
             self.tree.mark()
-            rows, redundant, dependent = list(group.rows), list(group.redundant), list(group.dependent)
-            held = factor.solve_transposed(np.array(force, dtype=object)[dependent])
+            rows, redundant, dependent = (list(x) for x in (part.group.rows, part.group.redundant, part.group.dependent))
+            held = part.factor.solve_transposed(np.array(force, dtype=object)[dependent])
             if redundant:
-                shares = np.stack([factor.solve_transposed(row) for row in self._block(group.redundant, group.dependent)])
+                shares = np.stack([part.factor.solve_transposed(row) for row in part.block(redundant, dependent)])
                 shares = shares * units[rows] / units[redundant][:, None]
                 held, others = _least(shares, held * units[rows])
                 found[redundant] = others / units[redundant]
