@@ -22,6 +22,7 @@ from scipy.optimize import least_squares
 
 import catena as ct
 from catena.model import Joint
+from catena.model.connections import Inverse
 
 COMPLEX_STEP = 1e-100
 DIFFERENCE_STEP = 0.005
@@ -94,6 +95,8 @@ def joint_pose(joint: Joint, q: Any) -> tuple[np.ndarray, np.ndarray]:
             return quaternion_matrix(q[3:]), np.asarray(q[:3])
         case ct.Custom():
             value = joint.function(np.asarray(q))
+            if isinstance(joint.function, Inverse):
+                return np.asarray(value.R), np.asarray(value.p)
             if isinstance(value, tuple):
                 return np.asarray(value[0]), np.asarray(value[1])
             return np.asarray(value)[:3, :3], np.asarray(value)[:3, 3]
@@ -195,11 +198,13 @@ class Referee:
         for i, link in enumerate(self.links):
             k = self.parent[i]
             turned, moved = joint_pose(link.joint, q[self.q_at[i]])
-            R[i] = R[k] @ link.at.R @ turned
-            p[i] = p[k] + R[k] @ (link.at.p + link.at.R @ moved)
+            frame, to_frame = R[k] @ link.at.R @ turned, R[k] @ (link.at.p + link.at.R @ moved)  # of the joint, on the child
+            R[i] = frame @ link.outer.R.T
+            arm = R[i] @ link.outer.p
+            p[i] = p[k] + to_frame - arm
             twist = joint_matrix(link.joint, q[self.q_at[i]]) @ v[self.v_at[i]]
-            omega[i] = omega[k] + R[i] @ twist[:3]
-            velocity[i] = velocity[k] + np.cross(omega[k], p[i] - p[k]) + R[i] @ twist[3:]
+            omega[i] = omega[k] + frame @ twist[:3]
+            velocity[i] = velocity[k] + np.cross(omega[k], to_frame) + frame @ twist[3:] - np.cross(omega[i], arm)
         return Motion(R, p, omega, velocity)
 
     def poses(self, q: np.ndarray) -> np.ndarray:
@@ -211,17 +216,19 @@ class Referee:
 
     def kinematics(self, q: np.ndarray, v: np.ndarray, at: Motion) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return K, S and gamma: every joint says K A - S vdot = gamma about the accelerations A of the bodies."""
-        K, S, gamma = np.eye(6 * self.n), np.zeros((6 * self.n, self.nv)), np.zeros(6 * self.n)
+        K, S, gamma = np.zeros((6 * self.n, 6 * self.n)), np.zeros((6 * self.n, self.nv)), np.zeros(6 * self.n)
         for i, link in enumerate(self.links):
             rows, k = slice(6 * i, 6 * i + 6), self.parent[i]
+            _, R, p, velocity, T, acceleration = self._frame(at, link.name, link.outer)
             local = joint_matrix(link.joint, q[self.q_at[i]])
             twist, drift = local @ v[self.v_at[i]], joint_bias(link.joint, q[self.q_at[i]], v[self.v_at[i]])
-            turned = np.kron(np.eye(2), at.R[i])
+            turned = np.kron(np.eye(2), R)
             S[rows, self.v_at[i]] = turned @ local
             gamma[rows] = turned @ drift + np.concatenate([np.cross(at.omega[i], part) for part in (turned @ twist).reshape(2, 3)])
-            gamma[rows.start + 3 : rows.stop] += np.cross(at.omega[k], at.v[i] - at.v[k])
+            gamma[rows.start + 3 : rows.stop] += np.cross(at.omega[k], velocity - at.v[k]) - acceleration
+            K[rows, rows] = T
             if k >= 0:
-                K[rows, 6 * k : 6 * k + 6] = -np.block([[np.eye(3), np.zeros((3, 3))], [-hat(at.p[i] - at.p[k]), np.eye(3)]])
+                K[rows, 6 * k : 6 * k + 6] = -np.block([[np.eye(3), np.zeros((3, 3))], [-hat(p - at.p[k]), np.eye(3)]])
         return K, S, gamma
 
     def inertias(self, at: Motion) -> tuple[np.ndarray, np.ndarray]:

@@ -105,7 +105,7 @@ def _groups(m: Model) -> list[_Loops]:
 
 def mechanism_size(m: Model) -> float:
     """Return the size of a mechanism [m]: the longest offset of a joint, of an end of a loop or of a centre of mass."""
-    lengths = [np.abs(x).max() for link in m.links for x in (link.at.p, np.array(link.body.com))]
+    lengths = [np.abs(x).max() for link in m.links for x in (link.at.p, link.outer.p, np.array(link.body.com))]
     lengths += [np.abs(x).max() for closure in m.tree().closures for x in (closure.at_a.p, closure.at_b.p)]
     return float(max(lengths)) or 1.0
 

@@ -219,13 +219,14 @@ class Loop:
         self.arms = [_arm(tree, q, branch(tree, k, stop)) for k in (closure.a, closure.b)]
         self.at = ends(closure, self.arms[0][0], self.arms[1][0], np.eye(3))
 
-    def jacobian(self, rows=rows, only=slice(None)):
-        """Return the values of the constraints, and what each velocity coordinate around the loop does to them; of some rows only."""
+    def jacobian(self, rows=rows, only=None):
+        """Return the values of the constraints, and what each velocity coordinate around the loop does to them; to some, if given."""
         value, *r = rows(self.closure, self.at)
+        only = range(len(value)) if only is None else only
         columns = {}
         for row, (_, along) in zip(r, self.arms, strict=True):
             for k, (_, S) in along.items():
-                block = row[only] @ S
+                block = row[list(only)] @ S
                 columns |= {j: block[:, c] for c, j in enumerate(range(self.tree.v_slices[k].start, self.tree.v_slices[k].stop))}
         return value, columns
 
