@@ -12,10 +12,11 @@ from tests.test_constraints import CLOSING
 
 import catena as ct
 from catena.assembly import assemble, gap, project_velocity
+from catena.closed import plan_of
 from catena.formulations import METHODS
 from catena.formulations.constraints import constraint_jacobian
 from catena.formulations.linear import cut_joints
-from catena.mobility import independent_rows, mobility
+from catena.mobility import mobility
 from catena.simulation import closing
 
 CLOSES = [name for name, method in METHODS.items() if method.closes]
@@ -53,9 +54,8 @@ def test_random_rings_equal_the_referee(kind: str, seed: int) -> None:
     q, v, tau = state(m, seed)
     assert gap(m, q).sizes.max() < 1e-12
     expected = Referee(m).forward_with_loops(q, v, tau)
-    chosen = independent_rows(m, q)
     for name in CLOSES:
-        found = METHODS[name].closes.forward_dynamics(m.tree(), q, v, tau, chosen=chosen)  # type: ignore[union-attr]
+        found = METHODS[name].closes.forward_dynamics(m.tree(), q, v, tau, plan=plan_of(m, name, q))  # type: ignore[union-attr]
         assert relative(np.asarray(found.vdot, dtype=float), expected) < 1e-9
         assert np.abs(np.asarray(found.rates, dtype=float)).max() < 1e-9
 
@@ -148,7 +148,7 @@ def test_other_constraints_are_taken_where_the_usual_ones_depend_on_each_other()
     q, v, tau = state(m, 1)
     expected = run(q, v, tau)
     usual = next(iter(run._kernels))
-    other = cut_joints.forward_dynamics(m.tree(), q, v, tau, reference="origin", chosen=usual)
+    other = cut_joints.forward_dynamics(m.tree(), q, v, tau, reference="origin", plan=usual)
     assert relative(np.asarray(other.vdot, dtype=float), expected) < 1e-12
 
 

@@ -19,8 +19,8 @@ from tests.test_peers import TOLERANCE, Pinocchio
 from tests.test_random_loops import CLOSES, Builder, states
 
 import catena as ct
+from catena.closed import plan_of
 from catena.formulations import METHODS
-from catena.mobility import independent_rows
 
 STATES = 3
 
@@ -68,7 +68,7 @@ def assert_equals_pinocchio(m: ct.Model, batch: list[tuple[np.ndarray, np.ndarra
     for q, v, tau in batch:
         expected, force = peer.closed_forward(q, v, tau), peer.joint_forces(q, v, tau)
         for name in CLOSES:
-            found = METHODS[name].closes.forward_dynamics(m.tree(), q, v, force, chosen=independent_rows(m, q))  # type: ignore[union-attr]
+            found = METHODS[name].closes.forward_dynamics(m.tree(), q, v, force, plan=plan_of(m, name, q))  # type: ignore[union-attr]
             assert relative(np.asarray(found.vdot, dtype=float), expected) < TOLERANCE
 
 

@@ -12,11 +12,12 @@ from tests.test_constraints import CLOSING
 from tests.test_linkages import walk
 
 import catena as ct
+from catena.closed import plan_of
 from catena.examples import quarter_car
 from catena.formulations import METHODS
 from catena.formulations.linear import cut_joints
 from catena.graph import Trace
-from catena.mobility import independent_rows, rank
+from catena.mobility import rank
 from catena.spatial import Rigid
 
 CLOSES = [name for name, method in METHODS.items() if method.closes]
@@ -100,7 +101,7 @@ def assert_moves_as_the_referee_says(built: Builder, seed: int, count: int = 2) 
         expected = Referee(m).forward_with_loops(q, v, tau)
         force = tau + Referee(m).passive(q, v)
         for name in CLOSES:
-            found = METHODS[name].closes.forward_dynamics(m.tree(), q, v, force, chosen=independent_rows(m, q))  # type: ignore[union-attr]
+            found = METHODS[name].closes.forward_dynamics(m.tree(), q, v, force, plan=plan_of(m, name, q))  # type: ignore[union-attr]
             assert relative(np.asarray(found.vdot, dtype=float), expected) < 1e-9
             assert np.abs(np.asarray(found.rates, dtype=float)).max() < 1e-9
 
@@ -219,7 +220,7 @@ def test_graphs_equal_the_referee_and_every_connection_holds(words: tuple[str, .
         assert relative(ct.poses(m)(q), referee.poses(q)) < 1e-13
         expected = referee.forward_with_loops(q, v, tau)
         for name in CLOSES:
-            found = METHODS[name].closes.forward_dynamics(m.tree(), q, v, tau, chosen=independent_rows(m, q))  # type: ignore[union-attr]
+            found = METHODS[name].closes.forward_dynamics(m.tree(), q, v, tau, plan=plan_of(m, name, q))  # type: ignore[union-attr]
             assert relative(np.asarray(found.vdot, dtype=float), expected) < 1e-9
         A, at = accelerations(referee, q, v, expected), referee.motion(q, v)
         for connection in m.connections:  # as the user wrote them, whether they hang a body, turned round or not, or close a loop
@@ -239,7 +240,7 @@ def multiplications(m: ct.Model, reference: str) -> int:
     tree, trace = m.tree(), Trace("multiplications")
     arguments = [trace.input(name, (size,)) for name, size in (("q", tree.nq), ("v", tree.nv), ("tau", tree.nv))]
     chosen = range(sum(basic.rows for closure in tree.closures for basic in closure.constraints))
-    solved = cut_joints.forward_dynamics(tree.marked(trace.mark), *arguments, reference=reference, chosen=chosen)
+    solved = cut_joints.forward_dynamics(tree.marked(trace.mark), *arguments, reference=reference, plan=chosen)
     return trace.graph(vdot=solved.vdot).operations["mul"]
 
 

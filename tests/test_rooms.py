@@ -32,7 +32,8 @@ ALLOWED: dict[str, set[str]] = {
     "mobility": {"model", "formulations", "assembly", "numpy", "scipy"},
     "tracing": {"model", "formulations", "graph", "native", "errors", "numpy"},
     "constrained": {"model", "formulations", "native", "assembly", "errors", "numpy"},
-    "closed": {"model", "formulations", "graph", "native", "assembly", "mobility", "tracing", "constrained", "errors", "numpy"},
+    "planning": {"model", "formulations", "assembly", "mobility", "errors", "numpy"},
+    "closed": {"model", "formulations", "graph", "native", "assembly", "mobility", "planning", "tracing", "constrained", "errors", "numpy"},
     "reactions": {"model", "formulations", "native", "assembly", "mobility", "tracing", "constrained", "closed", "spatial", "numpy"},
     "reduced": {"model", "formulations", "graph", "native", "assembly", "mobility", "tracing", "constrained", "closed", "errors"}
     | {"references", "numpy"},

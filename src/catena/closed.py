@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -11,13 +13,17 @@ from catena.assembly import coordinate_units, loop_units
 from catena.constrained import BREAKING, OPEN, OPENING, SINGULAR, WEAK, ConstrainedKernel
 from catena.errors import ModelError
 from catena.formulations import METHODS
-from catena.formulations.constraints import constraint_motion
+from catena.formulations.constraints import constraint_motion, row_count
 from catena.formulations.partition import Closed, Partition
 from catena.graph.functions import maximum, where
 from catena.mobility import independent_rows, mobility, partition
 from catena.model import Model, Tree
 from catena.native import Kernel
+from catena.planning import explanation, reduction_plan
 from catena.tracing import dynamics_kernel
+
+#: The method whose plan says where coordinates are eliminated; those of the others say which constraints hold the loops.
+REDUCTION = "coordinate-reduction"
 
 #: States whose loops are open by more than this, relative to the mechanism's size or in radians, are refused; and velocities that open them
 #: at such a rate, relative to the speed of the joints.
@@ -25,7 +31,7 @@ LOOSE = 1e-6
 
 #: Constraints that are less independent than this of the others chosen are exchanged, and those that are less than that are dependent: the
 #: square of a sine, for the matrix of the multipliers; a sine, for the Jacobian itself.
-WEAK_SQUARE, SINGULAR_SQUARE = 1e-8, 1e-13
+WEAK_SQUARE, SINGULAR_SQUARE = 1e-6, 1e-13
 WEAK_SINE, SINGULAR_SINE = 1e-3, 1e-8
 
 
@@ -35,16 +41,30 @@ def forward_dynamics(m: Model, method: str, described: str, references: tuple[st
     assert closes is not None
     scale = np.array(loop_units(m))
 
-    def make(chosen: tuple[int, ...]) -> Kernel:
+    def make(chosen: Any) -> Kernel:
         def function(tree: Tree, q: Any, v: Any, tau: Any, force: Any, wrenches: Any) -> Any:
-            solved = closes.forward_dynamics(tree, q, v, tau + force, wrenches, chosen=chosen)
-            weak, singular = (weaker(solved.pivots, scale[list(chosen)], limit) for limit in (WEAK_SQUARE, SINGULAR_SQUARE))
+            solved = closes.forward_dynamics(tree, q, v, tau + force, wrenches, plan=chosen)
+            weak, singular = (weaker(solved.pivots, scale, limit) for limit in (WEAK_SQUARE, SINGULAR_SQUARE))
             apart, rates = (_largest(x * (1.0 / scale)) for x in (solved.values, solved.rates))
             return solved.vdot, _flags(weak, singular, apart, rates, v)
 
         return dynamics_kernel(m, "forward_dynamics", ("q", "v", "tau"), ("vdot", "flags"), function, described, references)
 
-    return ConstrainedKernel(m, mobility(m).q, lambda q: independent_rows(m, q), make)
+    return ConstrainedKernel(m, mobility(m).q, partial(plan_of, m, method), make, partial(explained, m, method))
+
+
+def plan_of(m: Model, method: str, q: Any) -> Any:
+    """Return the plan of a method that closes loops for a configuration."""
+    return reduction_plan(m, q) if method == REDUCTION else independent_rows(m, q)
+
+
+def explained(m: Model, method: str, plan: Any) -> str:
+    """Return a plan of a method in words."""
+    if method == REDUCTION:
+        return explanation(m, plan)
+    loops = [closure.name for closure in m.tree().closures for _ in range(row_count(closure))] + [c.name for c in m.tree().couplings]
+    held = Counter(loops[i] for i in plan)
+    return "\n".join(f"'{name}': {held[name]} of {count} constraints, by multipliers" for name, count in Counter(loops).items())
 
 
 def inverse_dynamics(
@@ -120,13 +140,14 @@ def flags(m: Model, closed: Closed, v: Any = None, vdot: Any = None, opened: boo
 def weaker(pivots: Any, scale: Any, limit: float) -> Any:
     """Return whether a chosen constraint is less independent of the others than a limit; where the solution is not a number, too.
 
-    `pivots` are those of a method, `scale` is what the chosen constraints are measured by.
+    `pivots` are those of a method, stage by stage of the elimination: constraint, pivot, and what it is compared with; `scale` is what the
+    constraints are measured by.
     """
-    left = [(pivot / unit**2, size / unit**2) for (pivot, size), unit in zip(pivots, scale, strict=True)]
-    largest: Any = 0.0
-    for _, size in left:
-        largest = maximum(largest, size)
-    return sum(where(pivot >= limit * largest, 0.0, 1.0) for pivot, _ in left) > 0.0
+    weak: Any = 0.0
+    for stage in pivots:
+        largest = _largest(size / scale[i] ** 2 for i, _, size in stage)
+        weak = weak + sum(where(pivot / scale[i] ** 2 >= limit * largest, 0.0, 1.0) for i, pivot, _ in stage)
+    return weak > 0.0
 
 
 def _flags(weak: Any, singular: Any, apart: Any, rates: Any, v: Any, left: Any = 0.0, vdot: Any = None) -> Any:

@@ -32,8 +32,15 @@ class ConstrainedKernel:
     (3,)
     """
 
-    def __init__(self, m: Model, q: np.ndarray, plan: Callable[[np.ndarray], Any], make: Callable[[Any], Kernel]) -> None:
-        self._model, self._plan, self._make = m, plan, make
+    def __init__(
+        self,
+        m: Model,
+        q: np.ndarray,
+        plan: Callable[[np.ndarray], Any],
+        make: Callable[[Any], Kernel],
+        explain: Callable[[Any], str] = repr,
+    ) -> None:
+        self._model, self._plan, self._make, self._explain = m, plan, make, explain
         self._usual: Sized = plan(q)
         self._first = first = make(self._usual)
         self._kernels = {self._usual: first}
@@ -49,6 +56,11 @@ class ConstrainedKernel:
         if flags.any() if isinstance(flags, np.ndarray) else flags:
             result = self._again(result, flags, arrays, named)
         return result
+
+    @property
+    def plan(self) -> str:
+        """The plan that is good at most configurations, in words."""
+        return self._explain(self._usual)
 
     def cite(self) -> str:
         """Return the sources of the method, one a line."""

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from catena.assembly import loop_units
-from catena.closed import flags
+from catena.closed import flags, plan_of
 from catena.constrained import ConstrainedKernel
 from catena.formulations import METHODS
 from catena.formulations.applied_forces import applied_forces
@@ -69,7 +70,10 @@ def joint_wrenches(m: Model, method: str, described: str, solve: Callable[..., A
     check_forces(m, "joint_wrenches")
     whole, units = m.tree(weld=False), np.array(loop_units(m) if m.has_loops else [])
 
-    def make(chosen: Partition) -> Kernel:
+    def plan(q: Any) -> _Plans:
+        return _Plans(partition(m, q), plan_of(m, method, q) if m.has_loops else ())
+
+    def make(chosen: _Plans) -> Kernel:
         def function(tree: Tree, *arguments: Any) -> Any:
             t, q, v, tau = arguments if m.time_dependent else (0.0, *arguments)
             force, wrenches = acting_forces(tree, t, q, v)
@@ -78,9 +82,8 @@ def joint_wrenches(m: Model, method: str, described: str, solve: Callable[..., A
             if m.has_loops:
                 closes = METHODS[method].closes
                 assert closes is not None
-                rows = tuple(sorted(i for group in chosen.groups for i in group.rows))
-                vdot = closes.forward_dynamics(tree, q, v, tau + force, wrenches, chosen=rows).vdot
-                closed = Closed(tree, q, chosen)
+                vdot = closes.forward_dynamics(tree, q, v, tau + force, wrenches, plan=chosen.dynamics).vdot
+                closed = Closed(tree, q, chosen.coordinates)
                 lacking = newton_euler.inverse_dynamics(tree, q, v, vdot, wrenches) - tau - force
                 closing, flag = closing_wrenches(tree, q, closed.multipliers(lacking, units)), flags(m, closed, v=v)
             else:
@@ -92,7 +95,18 @@ def joint_wrenches(m: Model, method: str, described: str, solve: Callable[..., A
         return traced_kernel(m, "joint_wrenches", inputs, ("wrenches", "flags"), function, described, references)
 
     q = mobility(m).q if m.has_loops else m.neutral()
-    return WrenchKernel(m, q, lambda q: partition(m, q) if m.has_loops else Partition(()), make)
+    return WrenchKernel(m, q, plan, make)
+
+
+@dataclass(frozen=True)
+class _Plans:
+    """How coordinates depend, and the plan of the method that gives the accelerations."""
+
+    coordinates: Partition
+    dynamics: Any
+
+    def __len__(self) -> int:
+        return len(self.coordinates)
 
 
 def _wrenches(m: Model, tree: Tree, q: Any, v: Any, vdot: Any, closing: list[Any], acting: Any) -> Any:

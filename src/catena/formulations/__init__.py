@@ -16,14 +16,14 @@ from typing import Any, NamedTuple
 from catena.formulations import cubic, inverse, linear, mass, quadratic  # noqa: F401  the classes, in the order of the paper
 from catena.formulations.cubic import composite_body
 from catena.formulations.inverse import composite_inverse, newton_euler
-from catena.formulations.linear import armstrong, articulated_body, cut_joints, fully_recursive
+from catena.formulations.linear import armstrong, articulated_body, coordinate_reduction, cut_joints, fully_recursive
 from catena.formulations.mass import composite_body as composite_mass
 from catena.formulations.mass import direct, symmetric
 from catena.formulations.quadratic import conjugate_gradient, innovations
 
 
 class Closes(NamedTuple):
-    """How a method closes loops, with the constraints whose numbers are `chosen`: forward dynamics, and the projection of states."""
+    """How a method closes loops, by a plan for a configuration: forward dynamics, and the projection of states."""
 
     forward_dynamics: Callable[..., Any]
     project: Callable[..., Any]
@@ -91,6 +91,12 @@ METHODS: dict[str, Method] = {
     "innovations": Method({"forward_dynamics": innovations.forward_dynamics}, "J91", "O(n^2)"),
     "articulated-body": Method({"forward_dynamics": articulated_body.forward_dynamics}, "J91", "O(n)"),
     "armstrong": Method({"forward_dynamics": armstrong.forward_dynamics}, "J91", "O(n)", lacks=armstrong.requirement),
+    "coordinate-reduction": Method(
+        {"forward_dynamics": coordinate_reduction.tree_dynamics},
+        "CA03",
+        "O(n)",
+        closes=Closes(coordinate_reduction.forward_dynamics, partial(cut_joints.project, reference="joint")),
+    ),
     "fully-recursive/centroid": _fully_recursive("centroid"),
     "fully-recursive/joint": _fully_recursive("joint"),
     "fully-recursive/origin": _fully_recursive("origin"),

@@ -35,10 +35,10 @@ class Closing:
         self.model, self.closes = model, closes
         self.rows = independent_rows(model, q)
         with np.errstate(all="ignore"):
-            _, _, pivots, _ = closes.project(model.tree(), q, np.zeros(model.nv), model.chart, chosen=self.rows)
+            _, _, pivots, _ = closes.project(model.tree(), q, np.zeros(model.nv), model.chart, plan=self.rows)
         self.units = np.array(loop_units(model))
-        self.scale = self.units[list(self.rows)]
-        left, sizes = (np.array(x, dtype=float) / self.scale**2 for x in zip(*pivots, strict=True))
+        (stage,) = pivots
+        left, sizes = (np.array([float(row[n]) / self.units[row[0]] ** 2 for row in stage]) for n in (1, 2))
         weak = left.min() / sizes.max()
         if not weak > _SINGULAR:
             raise SimulationError(
@@ -49,18 +49,18 @@ class Closing:
 
     def forward_dynamics(self, tree: Tree, q: Array, v: Array, tau: Array, wrenches: Any) -> Array:
         """Return vdot."""
-        return self.closes.forward_dynamics(tree, q, v, tau, wrenches, chosen=self.rows).vdot
+        return self.closes.forward_dynamics(tree, q, v, tau, wrenches, plan=self.rows).vdot
 
     def project(self, tree: Tree, q: Array, v: Array) -> tuple[Array, Array, Any]:
         """Return the state nearest to (q, v) that meets the constraints, and whether others must take over before it.
 
         They must where those chosen are hardly independent, and where others are not met: there the mechanism would leave its branch.
         """
-        q, v, pivots, values = self.closes.project(tree, q, v, self.model.chart, chosen=self.rows)
+        q, v, pivots, values = self.closes.project(tree, q, v, self.model.chart, plan=self.rows)
         apart: Any = 0.0
         for value, unit in zip(values, self.units, strict=True):
             apart = maximum(apart, abs(value) * (1.0 / unit))
-        return q, v, weaker(pivots, self.scale, self.limit) | (apart > _APART)
+        return q, v, weaker(pivots, self.units, self.limit) | (apart > _APART)
 
 
 def check_closed(model: Model, q: np.ndarray) -> None:

@@ -11,7 +11,7 @@ Cost     O(n m + m^3) for n bodies and m constraints
     gamma        gamma    right-hand side
     lambda       force    multipliers
 
-Rows of redundant constraints are left out by `chosen`: which rows are independent is a matter of the configuration, and is decided outside.
+Rows of redundant constraints are left out by the plan: which rows are independent is a matter of the configuration, and is decided outside.
 """
 
 from __future__ import annotations
@@ -36,30 +36,30 @@ class Solved(NamedTuple):
     pivots: Any
 
 
-def forward_dynamics(tree, q, v, tau, wrenches=None, *, reference, chosen):
-    """Return the solution under the joint forces tau, with the constraints whose numbers are `chosen`.
+def forward_dynamics(tree, q, v, tau, wrenches=None, *, reference, plan):
+    """Return the solution under the joint forces tau, with the constraints whose numbers are in the plan.
 
     `wrenches` act on the bodies: one (moment, force) for each body in its frame, at its origin, or None; last the ground's.
     """
     motion, state = states(tree, q, v, reference, wrenches)
     M22, G, Q2 = eliminate(tree, state, tau)
-    values, rates, on_bodies, on_joints, gamma = _constraints(tree, q, v, motion, state, reference, chosen)
+    values, rates, on_bodies, on_joints, gamma = _constraints(tree, q, v, motion, state, reference, plan)
     carried, c = _transfer(tree, state, G, on_bodies, on_joints)
     A, left = _reduced(tree, state, M22, Q2, carried, c, gamma)
     factor = Factor(A)
     force = factor.solve(left)
-    return Solved(_accelerations(tree, state, M22, G, Q2, c, force), force, values, rates, _pivots(A, factor))
+    return Solved(_accelerations(tree, state, M22, G, Q2, c, force), force, values, rates, _pivots(plan, A, factor))
 
 
-def project(tree, q, v, chart, *, reference, chosen):
-    """Return the state nearest to (q, v) that meets the chosen constraints, by kinetic energy; their pivots; and all values.
+def project(tree, q, v, chart, *, reference, plan):
+    """Return the state nearest to (q, v) that meets the constraints of the plan, by kinetic energy; their pivots; and all values.
 
     Positions move by `chart(q, u)` in two steps of Newton's, which take an error e to about e^4.
     """
     for _ in range(2):
-        change, _, _ = _change(tree, q, np.zeros(tree.nv), reference, chosen, of_rates=False)
+        change, _, _ = _change(tree, q, np.zeros(tree.nv), reference, plan, of_rates=False)
         q = chart(q, change)
-    change, pivots, values = _change(tree, q, v, reference, chosen, of_rates=True)
+    change, pivots, values = _change(tree, q, v, reference, plan, of_rates=True)
     return q, v + change, pivots, values
 
 
@@ -74,12 +74,12 @@ def _change(tree, q, v, reference, chosen, of_rates):
     A, _ = _reduced(tree, state, M22, still, {}, c, left)
     factor = Factor(A)
     at_rest = [body._replace(D=np.zeros(6)) for body in state]
-    return _accelerations(tree, at_rest, M22, G, still, c, factor.solve(left)), _pivots(A, factor), values
+    return _accelerations(tree, at_rest, M22, G, still, c, factor.solve(left)), _pivots(chosen, A, factor), values
 
 
-def _pivots(A, factor):
-    """Return of each constraint what those after it leave of its entry in the reduced matrix, and that entry."""
-    return [(1.0 / w, A[i, i]) for i, w in enumerate(factor.w)]
+def _pivots(chosen, A, factor):
+    """Return of each constraint what those after it leave of its entry in the reduced matrix, and that entry; all in one stage."""
+    return [[(row, 1.0 / w, A[i, i]) for i, (row, w) in enumerate(zip(chosen, factor.w, strict=True))]]
 
 
 def _constraints(tree, q, v, motion, state, reference, chosen):
