@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -19,7 +20,7 @@ from catena.graph.functions import maximum, where
 from catena.mobility import independent_rows, mobility, partition
 from catena.model import Model, Tree
 from catena.native import Kernel
-from catena.planning import explanation, reduction_plan
+from catena.planning import dependent_coordinates, explanation, reduction_plan
 from catena.tracing import dynamics_kernel
 
 #: The method whose plan says where coordinates are eliminated; those of the others say which constraints hold the loops.
@@ -56,6 +57,26 @@ def forward_dynamics(m: Model, method: str, described: str, references: tuple[st
 def plan_of(m: Model, method: str, q: Any) -> Any:
     """Return the plan of a method that closes loops for a configuration."""
     return reduction_plan(m, q) if method == REDUCTION else independent_rows(m, q)
+
+
+@dataclass(frozen=True)
+class Plans:
+    """The plan of a method, and the coordinates that depend with it; as long as there are independent constraints."""
+
+    dynamics: Any
+    coordinates: Partition
+
+    def __len__(self) -> int:
+        return len(self.coordinates)
+
+
+def plans_of(m: Model, method: str, q: Any) -> Plans:
+    """Return the plan of a method that closes loops for a configuration, and the coordinates that depend with it."""
+    if method == REDUCTION:
+        plan = reduction_plan(m, q)
+        return Plans(plan, dependent_coordinates(m, plan))
+    coordinates = partition(m, q)
+    return Plans(coordinates.rows, coordinates)
 
 
 def explained(m: Model, method: str, plan: Any) -> str:

@@ -12,8 +12,9 @@ import numpy as np
 
 from catena.assembly import coordinate_units, loop_units
 from catena.errors import ModelError
-from catena.formulations.constraints import Loop, row_count
+from catena.formulations.constraints import Loop, joined, row_count
 from catena.formulations.linear.coordinate_reduction import Plan, Stage
+from catena.formulations.partition import Group, Partition
 from catena.mobility import independent_rows
 from catena.model import Model, Tree
 
@@ -36,6 +37,23 @@ Pairs = list[tuple[int, int]]  # constraint, the coordinate that depends on it
 def reduction_plan(m: Model, q: Any) -> Plan:
     """Return the plan of coordinate reduction for a configuration that closes the loops."""
     return _Planner(m, np.asarray(q, dtype=float)).plan()
+
+
+def dependent_coordinates(m: Model, plan: Plan) -> Partition:
+    """Return the coordinates that depend in a plan, and the constraints that they follow from, group of loops by group."""
+    stages = [stage for _, _, stages in _places(m.tree(), plan) for stage in stages]
+    place, groups = {}, joined(m.tree())
+    for n, group in enumerate(groups):
+        place |= dict.fromkeys(group.rows, n)
+    pairs: list[Pairs] = [[] for _ in groups]
+    for i, j in (pair for stage in stages for pair in stage.closed):
+        pairs[place[i]].append((i, j))
+    found = []
+    for group, own in zip(groups, pairs, strict=True):
+        rows, dependent = tuple(i for i, _ in own), tuple(j for _, j in own)
+        redundant = tuple(i for i in group.rows if i not in rows)
+        found.append(Group(group, rows, redundant, dependent, tuple(j for j in group.columns if j not in dependent)))
+    return Partition(tuple(found))
 
 
 def explanation(m: Model, plan: Plan) -> str:

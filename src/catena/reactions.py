@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from catena.assembly import loop_units
-from catena.closed import flags, plan_of
+from catena.closed import Plans, flags, plans_of
 from catena.constrained import ConstrainedKernel
 from catena.formulations import METHODS
 from catena.formulations.applied_forces import applied_forces
 from catena.formulations.constraints import closing_wrenches, constraint_jacobian
 from catena.formulations.inverse import newton_euler
 from catena.formulations.partition import Closed, Partition
-from catena.mobility import mobility, partition
+from catena.mobility import mobility
 from catena.model import Model, Tree
 from catena.native import Kernel
 from catena.spatial import Rigid
@@ -70,10 +69,10 @@ def joint_wrenches(m: Model, method: str, described: str, solve: Callable[..., A
     check_forces(m, "joint_wrenches")
     whole, units = m.tree(weld=False), np.array(loop_units(m) if m.has_loops else [])
 
-    def plan(q: Any) -> _Plans:
-        return _Plans(partition(m, q), plan_of(m, method, q) if m.has_loops else ())
+    def plan(q: Any) -> Plans:
+        return plans_of(m, method, q) if m.has_loops else Plans((), Partition(()))
 
-    def make(chosen: _Plans) -> Kernel:
+    def make(chosen: Plans) -> Kernel:
         def function(tree: Tree, *arguments: Any) -> Any:
             t, q, v, tau = arguments if m.time_dependent else (0.0, *arguments)
             force, wrenches = acting_forces(tree, t, q, v)
@@ -96,17 +95,6 @@ def joint_wrenches(m: Model, method: str, described: str, solve: Callable[..., A
 
     q = mobility(m).q if m.has_loops else m.neutral()
     return WrenchKernel(m, q, plan, make)
-
-
-@dataclass(frozen=True)
-class _Plans:
-    """How coordinates depend, and the plan of the method that gives the accelerations."""
-
-    coordinates: Partition
-    dynamics: Any
-
-    def __len__(self) -> int:
-        return len(self.coordinates)
 
 
 def _wrenches(m: Model, tree: Tree, q: Any, v: Any, vdot: Any, closing: list[Any], acting: Any) -> Any:
