@@ -1,4 +1,8 @@
-"""What every docstring example may use: catena as `ct` and NumPy as `np`."""
+"""What every docstring example may use: catena as `ct` and NumPy as `np`; and one thread for small matrices, where more take longer."""
+
+import os
+
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import numpy as np
 import pytest

@@ -144,7 +144,7 @@ def test_gears_turn_together() -> None:
 def test_other_constraints_are_taken_where_the_usual_ones_depend_on_each_other() -> None:
     """A folded parallelogram: at the usual plan's weak states the answer comes from another plan."""
     m = four_bar()
-    run: Any = ct.forward_dynamics(m)
+    run: Any = ct.forward_dynamics(m, "fully-recursive/joint")
     q, v, tau = state(m, 1)
     expected = run(q, v, tau)
     usual = next(iter(run._kernels))

@@ -1,21 +1,25 @@
 """Comparisons equal what the kernels and the registry say; growth equals the laws that it is read from."""
 
+import json
 from dataclasses import FrozenInstanceError
 from fractions import Fraction
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
 import catena as ct
-from catena import iterative, registry
+from catena import cli, iterative, registry
 from catena.comparison import (
     REFERENCE,
+    REFERENCE_WITH_LOOPS,
     compare,
     counted_polynomial,
     crossing,
     disagreement,
     exponent,
     growth,
+    methods,
     polynomial,
     sizes,
 )
@@ -96,6 +100,102 @@ def test_choice_of_auto_is_that_of_the_registry(found):
 @pytest.mark.parametrize(("problem", "method"), [(problem, method) for problem in REFERENCE for method in registry.methods(problem)])
 def test_order_is_one_power(problem, method):
     assert METHODS[method].order(problem) in ("O(n)", "O(n^2)", "O(n^3)")
+
+
+# --- comparison of mechanisms with loops
+
+LOOPED = ("four-bar", "quarter-car", "peaucellier", "bricard")
+
+
+@pytest.fixture(scope="module")
+def closed():
+    """The comparisons of mechanisms with loops, by name."""
+    return {name: compare(EXAMPLES[name](), states=12, seconds=0.0) for name in LOOPED}
+
+
+@pytest.mark.parametrize("name", LOOPED)
+def test_freedom_with_loops_is_that_of_the_mobility(name, closed):
+    m = EXAMPLES[name]()
+    assert closed[name].freedom == m.mobility().freedom < m.nv
+    assert closed[name].bodies == len(m.links)
+
+
+@pytest.mark.parametrize("name", LOOPED)
+def test_rows_with_loops_are_all_methods_that_close_them(name, closed):
+    m, found = EXAMPLES[name](), closed[name]
+    for problem in found.references:
+        assert tuple(row.method for row in found.rows if row.problem == problem) == registry.fitting(problem, m)
+    forward = {row.method for row in found.rows if row.problem == "forward_dynamics"}
+    assert forward == {method for method in METHODS if METHODS[method].closes is not None}
+    assert forward > {"coordinate-reduction", "fully-recursive/joint"}
+    assert "inverse_dynamics" not in {row.problem for row in found.rows}
+
+
+@pytest.mark.parametrize("name", LOOPED)
+def test_methods_that_close_loops_agree_with_the_reference_among_them(name, closed):
+    found = closed[name]
+    assert found.references == {problem: REFERENCE_WITH_LOOPS[problem] for problem in ("forward_dynamics", "mass_matrix")}
+    for problem, reference in found.references.items():
+        assert found.row(problem, reference).disagreement == 0.0
+    others = [row for row in found.rows if row.problem == "forward_dynamics" and row.method != found.references[row.problem]]
+    assert all(0.0 < row.disagreement < 1e-9 for row in others)  # compared with another, not with itself
+    assert {row.states for row in found.rows} == {12}
+
+
+@pytest.mark.parametrize("name", LOOPED)
+def test_sampled_states_close_the_loops_and_none_is_another(name):
+    m = EXAMPLES[name]()
+    sample = methods._sample(m, 12, 3)
+    assert ct.loop_error(m)(sample["q"]).max() < 1e-10
+    for q, v in zip(sample["q"], sample["v"], strict=True):
+        np.testing.assert_allclose(m.project_velocity(q, v), v, atol=1e-9 * np.abs(v).max())
+    assert len(np.unique(sample["q"].round(6), axis=0)) == 12
+    np.testing.assert_array_equal(sample["q"], methods._sample(m, 12, 3)["q"])
+
+
+def test_costs_with_loops_are_those_of_the_kernels_and_of_the_method(closed):
+    m = EXAMPLES["four-bar"]()
+    for row in closed["four-bar"].rows:
+        assert row.operations == sum(getattr(ct, row.problem)(m, row.method).operations.values())
+        assert min(row.single_us, row.batch_us, row.build_seconds) > 0.0
+    orders = {row.method: row.order for row in closed["four-bar"].rows if row.problem == "forward_dynamics"}
+    assert orders.pop("coordinate-reduction") == "O(n + m)"
+    assert set(orders.values()) == {"O(n + n m^2 + m^3)"}
+
+
+@pytest.mark.parametrize("name", ["peaucellier", "bricard", "double-wishbone"])
+def test_times_are_taken_where_the_plans_of_all_methods_fit(name, monkeypatch):
+    timed = []
+
+    def times(kernels, arguments, seconds):
+        timed.append((kernels, arguments))
+        return dict.fromkeys(kernels, 1.0), dict.fromkeys(kernels, 1.0)
+
+    monkeypatch.setattr(methods, "_times", times)
+    compare(EXAMPLES[name](), states=2, problems=["forward_dynamics"])
+    ((kernels, arguments),) = timed
+    for kernel in kernels.values():
+        _, flags = kernel._first(*arguments)
+        assert not np.any(flags)
+
+
+def test_command_names_the_reference_and_the_freedom_with_loops():
+    arguments = ["compare", "four-bar", "--states", "4"]
+    text = CliRunner().invoke(cli.app, arguments, env={"COLUMNS": "120"}).output
+    lines = {line.split()[0]: line for line in text.splitlines() if line.strip()}
+    assert text.startswith("four-bar: 3 bodies, 1 degree of freedom\n")
+    assert "reference" in lines["fully-recursive/joint"]
+    assert "0.0e+00" not in text
+    assert "O(n + m)" in lines["coordinate-reduction"]
+    facts = json.loads(CliRunner().invoke(cli.app, [*arguments, "--json"]).output)
+    assert facts["freedom"] == 1
+    assert facts["references"] == {"forward_dynamics": "fully-recursive/joint", "mass_matrix": "composite-body"}
+    assert {row["method"] for row in facts["rows"]} > {"coordinate-reduction", "fully-recursive/joint"}
+
+
+def test_few_states_are_put_together_unless_told():
+    rows = compare(EXAMPLES["four-bar"](), problems=["mass_matrix"], seconds=0.0).rows
+    assert {row.states for row in rows} == {50}
 
 
 def test_same_seed_gives_the_same_states(found):

@@ -102,6 +102,23 @@ def test_processes_equal_one_rollout(processes: ProcessPoolExecutor, module: Any
         assert same(one, ct.ensemble(m, q, v, controls, step=1e-3, steps=20, executor=processes, chunk=8))
 
 
+def test_mechanisms_with_loops_equal_one_rollout(processes: ProcessPoolExecutor) -> None:
+    """Which constraints hold a trajectory does not depend on its chunk, nor on the process."""
+    m = EXAMPLES["bennett"]()
+    q, speeds = [m.assemble()], np.linspace(2.0, 9.0, 21)
+    for _ in range(20):
+        q.append(m.assemble(guess=q[-1] + 0.3 * m.project_velocity(q[-1], link1=1.0)))
+    v = np.array([m.project_velocity(x, link1=speed) for x, speed in zip(q, speeds, strict=True)])
+    one = ct.rollout(m, q, v, step=2e-3, steps=100, every=25)
+    assert not one.failed.all()
+    assert same(one, ct.ensemble(m, q, v, step=2e-3, steps=100, every=25, chunk=4))
+    assert same(one, ct.ensemble(m, q, v, step=2e-3, steps=100, every=25, chunk=7, executor=processes))
+    wrong = np.array(q)
+    wrong[17, 1] += 0.1
+    with pytest.raises(ct.ArgumentError, match=r"q0\[17\] leaves loop 'ring' of model 'bennett' open"):
+        ct.ensemble(m, wrong, v, step=2e-3, steps=100, chunk=4)
+
+
 def test_functions_that_cannot_be_pickled_are_named(processes: ProcessPoolExecutor) -> None:
     def study(m: ct.Model, controls: Any = None) -> ct.Rollout:
         return ct.ensemble(m, m.neutral(), None, controls, step=1e-3, steps=1, executor=processes)

@@ -105,8 +105,16 @@ def control(text):
     assert text.endswith("below 1e-9: True\n")
 
 
+def five_bar(text):
+    lines = text.splitlines()
+    assert "bar1, bar2 do not determine bar4" in lines[0]
+    assert lines[1] == "<Reduced 'five-bar': 4 coordinates from bar1, bar4>"
+    assert [line.endswith(": True") for line in lines[2:4]] == [True, True]
+    assert numbers(lines[4]) == pytest.approx([0.81, 1.69], abs=0.001)
+
+
 SILENT = (pendulum, batch, joints, inverse_dynamics, custom_joint)
-DRAWN = (double_pendulum, top, bouncing, control)
+DRAWN = (double_pendulum, top, bouncing, control, five_bar)
 CHECKS = {f"{check.__name__}.py": check for check in (*SILENT, *DRAWN)}
 
 
@@ -137,7 +145,7 @@ def image(path):
     return pytest.importorskip("matplotlib.image").imread(path)
 
 
-@pytest.mark.parametrize("name", ["double_pendulum", "top"])
+@pytest.mark.parametrize("name", ["double_pendulum", "top", "five_bar"])
 def test_picture_of_the_readme_is_what_its_script_draws(name, tmp_path):
     kept = PICTURES / f"{name}.png"
     run(f"{name}.py", tmp_path, "drawn.png")

@@ -26,7 +26,7 @@ ALLOWED: dict[str, set[str]] = {
     "formulations": {"spatial", "numpy"},
     "graph": {"numpy", "errors"},
     "native": {"graph", "errors", "numpy", "llvmlite", "platformdirs"},
-    "registry": {"model", "formulations", "graph", "native", "errors", "references"},
+    "registry": {"model", "formulations", "graph", "native", "closed", "errors", "references"},
     "iterative": {"formulations", "native", "errors", "numpy", "scipy"},
     "assembly": {"model", "formulations", "errors", "numpy"},
     "mobility": {"model", "formulations", "assembly", "numpy", "scipy"},
@@ -43,7 +43,8 @@ ALLOWED: dict[str, set[str]] = {
     "examples": {"model", "numpy"},
     "comparison": {"model", "formulations", "native", "registry", "iterative", "kernels", "examples", "errors", "numpy"},
     # view: `Trajectory.plot` calls it, inside the method; matplotlib: the type of what it returns
-    "simulation": {"model", "formulations", "graph", "native", "assembly", "mobility", "registry", "kernels", "spatial", "errors"}
+    "simulation": {"model", "formulations", "graph", "native", "assembly", "mobility", "closed", "registry", "kernels"}
+    | {"spatial", "errors"}
     | {"atomic", "view"}
     | {"numpy", "scipy", "rich", "xarray", "matplotlib", "cloudpickle"},
     "view": {"model", "simulation", "comparison", "errors", "atomic", "numpy", "matplotlib"},

@@ -46,7 +46,7 @@ def forward_dynamics(m: Model, method: str, described: str, references: tuple[st
         def function(tree: Tree, q: Any, v: Any, tau: Any, force: Any, wrenches: Any) -> Any:
             solved = closes.forward_dynamics(tree, q, v, tau + force, wrenches, plan=chosen)
             weak, singular = (weaker(solved.pivots, scale, limit) for limit in (WEAK_SQUARE, SINGULAR_SQUARE))
-            apart, rates = (_largest(x * (1.0 / scale)) for x in (solved.values, solved.rates))
+            apart, rates = (largest(x * (1.0 / scale)) for x in (solved.values, solved.rates))
             return solved.vdot, _flags(weak, singular, apart, rates, v)
 
         return dynamics_kernel(m, "forward_dynamics", ("q", "v", "tau"), ("vdot", "flags"), function, described, references)
@@ -137,25 +137,39 @@ def coordinates(m: Model, names: Collection[str], what: str) -> tuple[int, ...]:
 
 def flags(m: Model, closed: Closed, v: Any = None, vdot: Any = None, opened: bool = True) -> Any:
     """Return the flags of a state that was solved with a partition; loops may be open without `opened`."""
-    units, columns = np.array(loop_units(m)), coordinate_units(m)
-    weak, singular, apart, rates, left = 0.0, 0.0, 0.0, 0.0, 0.0
+    units = np.array(loop_units(m))
+    weak, singular, rates, left = 0.0, 0.0, 0.0, 0.0
+    for pivots, size in pivots_of(m, closed):
+        for pivot in pivots:
+            weak = weak + where(pivot >= WEAK_SINE * size, 0.0, 1.0)
+            singular = singular + where(pivot >= SINGULAR_SINE * size, 0.0, 1.0)
     for part in closed.solved:
-        rows, dependent = part.group.rows, part.group.dependent
-        scale = np.outer(1.0 / units[list(rows)], columns[list(dependent)])
-        size = _largest((part.block(rows, dependent) * scale).ravel())
-        for pivot, unit in zip(part.factor.pivots, scale.diagonal(), strict=True):
-            share = abs(pivot) * unit
-            weak = weak + where(share >= WEAK_SINE * size, 0.0, 1.0)
-            singular = singular + where(share >= SINGULAR_SINE * size, 0.0, 1.0)
         own = 1.0 / units[list(part.group.loops.rows)]
-        if opened:
-            apart = maximum(apart, _largest(part.values * own))
         if v is not None:
             rate, right = constraint_motion(closed.tree, closed.q, v, part.group.loops)
-            rates = maximum(rates, _largest(rate * own))
+            rates = maximum(rates, largest(rate * own))
             if vdot is not None:
-                left = maximum(left, _largest((part.jacobian @ vdot[list(part.group.loops.columns)] - right) * own))
-    return _flags(weak > 0.0, singular > 0.0, apart, rates, v, left, vdot)
+                left = maximum(left, largest((part.jacobian @ vdot[list(part.group.loops.columns)] - right) * own))
+    return _flags(weak > 0.0, singular > 0.0, apart_by(m, closed) if opened else 0.0, rates, v, left, vdot)
+
+
+def pivots_of(m: Model, closed: Closed) -> list[tuple[list[Any], Any]]:
+    """Return the pivots of each group of loops that was solved with a partition, and its largest entry, all without units."""
+    units, columns, found = np.array(loop_units(m)), coordinate_units(m), []
+    for part in closed.solved:
+        rows, dependent = list(part.group.rows), list(part.group.dependent)
+        scale = np.outer(1.0 / units[rows], columns[dependent])
+        pivots = [abs(pivot) * unit for pivot, unit in zip(part.factor.pivots, scale.diagonal(), strict=True)]
+        found.append((pivots, largest((part.block(rows, dependent) * scale).ravel())))
+    return found
+
+
+def apart_by(m: Model, closed: Closed) -> Any:
+    """Return how far the loops are from being closed at most: relative to the mechanism's size, or in radians."""
+    units, found = np.array(loop_units(m)), 0.0
+    for part in closed.solved:
+        found = maximum(found, largest(part.values * (1.0 / units[list(part.group.loops.rows)])))
+    return found
 
 
 def weaker(pivots: Any, scale: Any, limit: float) -> Any:
@@ -166,8 +180,8 @@ def weaker(pivots: Any, scale: Any, limit: float) -> Any:
     """
     weak: Any = 0.0
     for stage in pivots:
-        largest = _largest(size / scale[i] ** 2 for i, _, size in stage)
-        weak = weak + sum(where(pivot / scale[i] ** 2 >= limit * largest, 0.0, 1.0) for i, pivot, _ in stage)
+        most = largest(size / scale[i] ** 2 for i, _, size in stage)
+        weak = weak + sum(where(pivot / scale[i] ** 2 >= limit * most, 0.0, 1.0) for i, pivot, _ in stage)
     return weak > 0.0
 
 
@@ -181,7 +195,8 @@ def _flags(weak: Any, singular: Any, apart: Any, rates: Any, v: Any, left: Any =
     return total + where(weak, float(WEAK), 0.0) + where(singular, float(SINGULAR), 0.0)
 
 
-def _largest(values: Any) -> Any:
+def largest(values: Any) -> Any:
+    """Return the largest of numbers, by size."""
     found: Any = 0.0
     for value in values:
         found = maximum(found, abs(value))

@@ -13,7 +13,6 @@ import numpy as np
 
 from catena import closed, reactions
 from catena.assembly import loop_owners
-from catena.closed import LOOSE, weaker  # noqa: F401
 from catena.constrained import ConstrainedKernel
 from catena.errors import ModelError
 from catena.formulations import METHODS

@@ -59,10 +59,9 @@ def mobility(m: Model, q: Any = None) -> Mobility:
     >>> found.freedom, found.constraints, found.redundant
     (1, 5, 3)
     """
-    if q is None:
-        q = _general(m)
-    q, tree = np.asarray(q, dtype=float), m.tree()
-    groups, blocks = joined(tree), scaled_blocks(m, q)
+    q, blocks = _general(m) if q is None else (np.asarray(q, dtype=float), scaled_blocks(m, q))
+    tree = m.tree()
+    groups = joined(tree)
     ranks = [pivots(J, 1.0)[0] for J in blocks]
     dependent = {group.columns[c] for group, J, rank in zip(groups, blocks, ranks, strict=True) for c in _dependent(J, rank)}
     names, number = m.v_names, sum(len(J) for J in blocks)
@@ -112,7 +111,11 @@ def pivots(J: np.ndarray, size: float = 0.0) -> tuple[int, np.ndarray]:
 
 def rank(m: Model, q: Any) -> int:
     """Return how many constraints are independent at q."""
-    return sum(pivots(J, 1.0)[0] for J in scaled_blocks(m, q))
+    return _rank(scaled_blocks(m, q))
+
+
+def _rank(blocks: list[np.ndarray]) -> int:
+    return sum(pivots(J, 1.0)[0] for J in blocks)
 
 
 def independent_rows(m: Model, q: Any) -> tuple[int, ...]:
@@ -170,16 +173,23 @@ def _group(loops: Joined, J: np.ndarray, never: Collection[int], last: Collectio
     )
 
 
-def _general(m: Model) -> np.ndarray:
-    """Return a configuration that closes the loops, a little away from the nearest one, which may be a special one."""
+def _general(m: Model) -> tuple[np.ndarray, list[np.ndarray]]:
+    """Return a configuration that closes the loops, a little away from the nearest one, which may be a special one; and its Jacobians.
+
+    No configuration has a larger rank than one drawn at random, where the loops are open: one with this rank is general, and none other
+    has to be looked at.
+    """
     q = assemble(m, None, {})
     rng = np.random.default_rng(0)
-    best, most = q, -1
+    best, most, bound = (q, []), -1, rank(m, m.random(np.random.default_rng(1)))
     for _ in range(3):
         q = moved_along(m, q, 0.1 * rng.normal(size=m.nv))
-        found = rank(m, q)
+        blocks = scaled_blocks(m, q)
+        found = _rank(blocks)
         if found > most:
-            best, most = q, found
+            best, most = (q, blocks), found
+        if most >= bound:
+            break
     return best
 
 

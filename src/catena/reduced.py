@@ -9,15 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from catena.assembly import TOLERANCE, coordinate_units, loop_units
-from catena.closed import coordinates, flags
+from catena.assembly import TOLERANCE, coordinate_units
+from catena.closed import apart_by, coordinates, flags, largest
 from catena.constrained import ConstrainedKernel
 from catena.errors import ArgumentError, ModelError, SingularWarning
-from catena.formulations.constraints import joined
 from catena.formulations.inverse import newton_euler
 from catena.formulations.mass import composite_body
 from catena.formulations.partition import Closed, Partition
-from catena.graph.functions import maximum
 from catena.mobility import mobility, partition
 from catena.model import Model, Tree
 from catena.native import Kernel
@@ -182,18 +180,11 @@ class Reduced:
     def _newton(self) -> ConstrainedKernel:
         """One step of Newton's: q -> (q that is nearer, how far it is away, how far apart the loops are at q)."""
         m = self.model
-        rows, columns = np.array(loop_units(m)), coordinate_units(m)
-        order = rows[[i for group in joined(m.tree()) for i in group.rows]]
-
-        def largest(values: Any, units: Any) -> Any:
-            found: Any = 0.0
-            for value, unit in zip(values, units, strict=True):
-                found = maximum(found, abs(value) * (1.0 / unit))
-            return found
+        columns = coordinate_units(m)
 
         def function(closed: Closed) -> Any:
-            change, apart = closed.correction(), largest(np.concatenate([part.values for part in closed.solved]), order)
-            return np.array([*m.chart(closed.q, change), largest(change, columns), apart], dtype=object)
+            change, apart = closed.correction(), apart_by(m, closed)
+            return np.array([*m.chart(closed.q, change), largest(change * (1.0 / columns)), apart], dtype=object)
 
         return self._kernel("positions", ("q",), "q_next", function, opened=False)
 

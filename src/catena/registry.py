@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
+from catena.closed import plan_of
 from catena.errors import MethodError
 from catena.formulations import AUTO, METHODS
+from catena.formulations.constraints import joined
 from catena.graph import Trace
 from catena.model import Model, Tree
 from catena.references import REFERENCES
@@ -17,8 +20,10 @@ from catena.references import REFERENCES
 DEPTH = 4.0
 
 
-#: What `method="auto"` takes for forward dynamics with loops.
-LOOPS = "fully-recursive/joint"
+#: What `method="auto"` takes for forward dynamics with loops; and what it compares it with where one loop has more coordinates than `LONG`
+#: and the mechanism no more than `COUNTED`: the multipliers of a single long loop can cost less than to carry its constraints along.
+LOOPS, MULTIPLIERS = "coordinate-reduction", "fully-recursive/joint"
+LONG, COUNTED = 10, 64
 
 #: Among which methods of forward dynamics it chooses for trees; those in the world's axes lose digits far from the origin, or are slower.
 CANDIDATES = ("articulated-body", "composite-body", "innovations", "armstrong")
@@ -86,7 +91,7 @@ def _misfit(problem: str, name: str, m: Model, traced: bool) -> str:
 def automatic(problem: str, m: Model) -> tuple[str, str]:
     """Return the method of least cost for a problem of this model, and why it is."""
     if problem == "forward_dynamics" and m.has_loops:
-        return LOOPS, "close to the fewest operations of the methods that close loops, and as exact far from the origin"
+        return _automatic_with_loops(m)
     usual = AUTO[problem]
     others = [name for name in fitting(problem, m) if name != usual and not METHODS[name].iterates]
     if problem != "forward_dynamics":
@@ -99,6 +104,21 @@ def automatic(problem: str, m: Model) -> tuple[str, str]:
     best = min(counts, key=lambda name: counts[name])
     rest = ", ".join(f"{name} {counts[name]:,}" for name in counts if name != best)
     return best, f"{counts[best]:,} operations; {rest}"
+
+
+def _automatic_with_loops(m: Model) -> tuple[str, str]:
+    tree = m.tree()
+    if m.nv > COUNTED or all(len(group.columns) <= LONG or len(group.closures) > 1 for group in joined(tree)):
+        return LOOPS, "no multipliers, and a cost that grows with the number of loops"
+    q = m.assemble()
+    counts = {}
+    for name in (LOOPS, MULTIPLIERS):
+        closes = METHODS[name].closes
+        assert closes is not None
+        solve = partial(closes.forward_dynamics, plan=plan_of(m, name, q))
+        counts[name] = _operations(tree, lambda *state, solve=solve: solve(*state).vdot)
+    best, other = sorted(counts, key=lambda name: counts[name])
+    return best, f"{counts[best]:,} operations; {other} {counts[other]:,}"
 
 
 def _mean_depth(tree: Tree) -> float:

@@ -21,8 +21,8 @@ from catena.cli.printing import freedom_text, new_console, new_table, print_rows
 from catena.cli.simulate import check_outputs
 from catena.comparison import Comparison, Crossing, Growth, Row
 
-#: Columns of a terminal from which on the longest name of a method goes on one line.
-WIDE = 92
+#: Columns of a terminal from which on the longest name of a method goes on one line; and the longest order.
+WIDE, WIDE_ORDER = 92, 96
 
 
 @app.command()
@@ -102,15 +102,15 @@ def _print_comparison(console: Console, found: Comparison) -> None:
     print_title(console, f"{found.model}: {found.bodies:,} {bodies}, {freedom_text(found.freedom)}")
     for choice in found.automatic:
         rows = [row for row in found.rows if row.problem == choice.problem]
-        reference = comparison.REFERENCE[choice.problem]
+        reference = found.references[choice.problem]
         title = choice.problem.replace("_", " ").capitalize()
         print_title(console, f"\n{title}, {max(row.states for row in rows):,} random states")
-        table = new_table("method", "order", ">differs", ">operations", ">one state\n[us]", ">in a batch\n[us]", ">build\n[s]")
+        table = new_table("method", "order", ">differs", ">operations", ">one state\n[us]", ">in batch\n[us]", ">build\n[s]")
         for row in rows:
             differs = "reference" if row.method == reference else f"{row.disagreement:.1e}"
             build = f"{row.build_seconds:.2f}{'*' if row.cached else ' '}"
             costs = (_number(row.operations), _number(row.single_us), _number(row.batch_us))
-            table.add_row(_name(console, row.method), row.order, differs, *costs, build)
+            table.add_row(_name(console, row.method), _order(console, row.order), differs, *costs, build)
         console.print(table)
         console.print(f"auto takes {choice.method}: {choice.why}")
         for row in rows:
@@ -170,6 +170,11 @@ def polynomial_text(coefficients: tuple[float, ...]) -> str:
 def _name(console: Console, method: str) -> str:
     """Return the name of a method, on two lines where there is little room."""
     return method if console.width >= WIDE else method.replace("/", "/\n  ")
+
+
+def _order(console: Console, order: str) -> str:
+    """Return how a cost grows; a long order has a line for each term where there is little room."""
+    return order if console.width >= WIDE_ORDER or len(order) < 10 else order.replace(" + ", " +\n")
 
 
 def _number(x: float) -> str:

@@ -2,7 +2,7 @@
 
 Times are the shortest of several runs in which the methods take turns; operations are those of the compiled graphs. A method that iterates
 is solved state by state in Python: it is measured on a handful of states, and its operations are those of an iteration times their mean
-number.
+number. Mechanisms with loops are compared at states that close them, and timed at one to which the plans of all methods fit.
 """
 
 from __future__ import annotations
@@ -10,13 +10,15 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 import numpy as np
 
 from catena import registry
-from catena.errors import ArgumentError, ConvergenceWarning
+from catena.errors import ArgumentError, ConvergenceWarning, ModelError
 from catena.formulations import METHODS
 from catena.iterative import IterativeKernel
 from catena.kernels import forward_dynamics, inverse_dynamics, mass_matrix
@@ -26,12 +28,17 @@ from catena.native import Kernel
 #: The problems that are compared, and the method that the others are held against.
 REFERENCE = {"forward_dynamics": "articulated-body", "inverse_dynamics": "newton-euler", "mass_matrix": "composite-body"}
 
+#: The same for mechanisms with loops, where it is another; and how the cost of methods that close them grows, with m constraints: with
+#: multipliers, or without.
+REFERENCE_WITH_LOOPS = REFERENCE | {"forward_dynamics": "fully-recursive/joint"}
+MULTIPLIERS, ORDER_WITH_LOOPS = "O(n + n m^2 + m^3)", {"coordinate-reduction": "O(n + m)"}
+
 #: States of a batch, at most and at least, and about the time that a run over it may take [s]: short runs meet less noise, and fewer states
 #: would leave vector lanes empty.
 BATCH, FEWEST, LONGEST = 4096, 32, 0.005
 
-#: States that are put together for a mechanism with loops; a larger sample repeats them.
-_CLOSED = 20
+#: States that are put together for a mechanism with loops unless told, and how far they are apart [rad or m].
+CLOSED, APART = 50, 0.2
 
 #: States on which a method that iterates is measured.
 HANDFUL = 8
@@ -49,9 +56,9 @@ class Row:
     """A method on a problem of a model.
 
     `disagreement` is the largest difference from the reference method over `states` random states, relative to the largest entry of each
-    state's result; `order` is how the cost grows. Times are in microseconds for a state, in a call of its own and in a batch;
-    `build_seconds` is the time to trace and compile, or to find the code in the cache. Methods that iterate have the mean number of
-    `iterations` and the largest `residual`; `note` tells of states that did not converge.
+    state's result; `order` is how the cost grows, with m constraints where there are loops. Times are in microseconds for a state, in a
+    call of its own and in a batch; `build_seconds` is the time to trace and compile, or to find the code in the cache. Methods that iterate
+    have the mean number of `iterations` and the largest `residual`; `note` tells of states that did not converge.
     """
 
     problem: str
@@ -89,7 +96,7 @@ class Lack:
 
 @dataclass(frozen=True)
 class Comparison:
-    """The methods on the problems of a model."""
+    """The methods on the problems of a model; `references` has the method of each problem that the others are held against."""
 
     model: str
     bodies: int
@@ -98,6 +105,7 @@ class Comparison:
     rows: tuple[Row, ...]
     automatic: tuple[Choice, ...]
     lacking: tuple[Lack, ...]
+    references: dict[str, str]
 
     def row(self, problem: str, method: str) -> Row:
         """Return the row of a method."""
@@ -128,16 +136,18 @@ def compare(
     m.tree()  # refuses what cannot move
     if m.has_loops:  # which joint forces give a motion depends on which joints have motors
         problems = [problem for problem in problems if problem != "inverse_dynamics"]
-    count = min(1000, max(HANDFUL, 200_000 // m.nv**2)) if states is None else states
+    most = min(1000, max(HANDFUL, 200_000 // m.nv**2))
+    count = (min(CLOSED, most) if m.has_loops else most) if states is None else states
     if count < 1:
         raise ArgumentError(f"compare: {count} states are too few; give at least 1")
-    sample = _sample(m, count, seed)
+    sample, freedom = _sample(m, count, seed), m.mobility().freedom if m.has_loops else m.nv
+    references = REFERENCE_WITH_LOOPS if m.has_loops else REFERENCE
     return Comparison(
         m.name,
         len(m.links),
-        m.nv,
+        freedom,
         seed,
-        tuple(row for problem in problems for row in _rows(m, problem, sample, seconds, report)),
+        tuple(row for problem in problems for row in _rows(m, problem, references[problem], freedom, sample, seconds, report)),
         tuple(Choice(problem, *registry.automatic(problem, m)) for problem in problems),
         tuple(
             Lack(problem, name, registry.lack(problem, name, m))
@@ -145,6 +155,7 @@ def compare(
             for name in registry.methods(problem)
             if registry.lack(problem, name, m)
         ),
+        {problem: references[problem] for problem in problems},
     )
 
 
@@ -165,31 +176,42 @@ def _sample(m: Model, count: int, seed: int) -> dict[str, np.ndarray]:
     q, t = m.random(rng, size=count), rng.uniform(0.0, 10.0, size=count)
     v, last = rng.normal(size=(2, count, m.nv))
     if m.has_loops:
-        few = min(count, _CLOSED)
-        q = _repeated(np.stack([m.assemble(guess=row) for row in q[:few]]), count)
-        v = _repeated(np.stack([m.project_velocity(*state) for state in zip(q[:few], v[:few], strict=True)]), count)
+        q = np.stack([*islice(_closed(m, rng), count)])
+        v = np.stack([m.project_velocity(*state) for state in zip(q, v, strict=True)])
     return {"t": t, "q": q, "v": v, "tau": last, "vdot": last}
 
 
-def _rows(m: Model, problem: str, sample: dict[str, np.ndarray], seconds: float, report: Report) -> Iterator[Row]:
+def _closed(m: Model, rng: np.random.Generator) -> Iterator[np.ndarray]:
+    """Yield positions that close the loops of a model along a way that turns at random; the first is none of the special ones."""
+    q = m.mobility().q
+    while True:
+        yield q
+        v = m.project_velocity(q, rng.normal(size=m.nv))
+        with suppress(ModelError):  # it came to an end of its way
+            q = m.assemble(guess=m.integrate(q, APART * v / max(np.abs(v).max(), 1e-300)))
+
+
+def _rows(
+    m: Model, problem: str, reference: str, freedom: int, sample: dict[str, np.ndarray], seconds: float, report: Report
+) -> Iterator[Row]:
     """Yield the rows of the methods that solve a problem of a model."""
+    title = f"{problem} of '{m.name}', {freedom} degrees of freedom"
     kernels: dict[str, Kernel | IterativeKernel] = {}
     build: dict[str, float] = {}
     for name in registry.fitting(problem, m):
-        report(f"{problem} of '{m.name}', {m.nv} degrees of freedom: building {name}")
+        report(f"{title}: building {name}")
         started = time.perf_counter()
         kernels[name] = _DOORS[problem](m, name)
         build[name] = time.perf_counter() - started
-    reference = kernels.get(REFERENCE[problem]) or next(iter(kernels.values()))
-    arguments = [sample[port.name] for port in reference.inputs]
-    expected = reference(*arguments)
+    arguments = [sample[port.name] for port in kernels[reference].inputs]
+    expected = kernels[reference](*arguments)
 
-    report(f"{problem} of '{m.name}', {m.nv} degrees of freedom: measuring")
+    report(f"{title}: measuring")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # told in the notes
         results = {name: kernel(*(x[: _most(kernel)] for x in arguments)) for name, kernel in kernels.items()}
         iterated = {name: (kernel.iterations, kernel.residual) for name, kernel in kernels.items() if isinstance(kernel, IterativeKernel)}
-        single, batch = _times(kernels, arguments, seconds)
+        single, batch = _times(kernels, [x[:1] for x in arguments] if m.has_loops else arguments, seconds)
     for name, kernel in kernels.items():
         count, residual, note = None, None, ""
         operations: float = sum(kernel.operations.values())
@@ -203,9 +225,15 @@ def _rows(m: Model, problem: str, sample: dict[str, np.ndarray], seconds: float,
         parts: tuple[Kernel, ...] = kernel._parts if isinstance(kernel, IterativeKernel) else (kernel,)
         cached = all(part.cached for part in parts)
         yield Row(
-            problem, name, METHODS[name].order(problem), len(found), disagreement(expected[: len(found)], found), operations,
+            problem, name, _order(m, problem, name), len(found), disagreement(expected[: len(found)], found), operations,
             1e6 * single[name], 1e6 * batch[name], build[name], cached, count, residual, note,
         )  # fmt: skip
+
+
+def _order(m: Model, problem: str, method: str) -> str:
+    """Return how the cost of a method grows."""
+    with_loops = problem == "forward_dynamics" and m.has_loops
+    return ORDER_WITH_LOOPS.get(method, MULTIPLIERS) if with_loops else METHODS[method].order(problem)
 
 
 def _most(kernel: Kernel | IterativeKernel) -> int | None:

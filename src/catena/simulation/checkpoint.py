@@ -22,7 +22,7 @@ from catena.simulation.trajectory import Occurrence
 if TYPE_CHECKING:
     from catena.simulation.simulate import Run
 
-_FORMAT = "catena checkpoint 1"
+_FORMAT = "catena checkpoint 2"
 
 
 class Checkpoint:
@@ -45,6 +45,10 @@ class Checkpoint:
             raise SimulationError(f"checkpoint: '{made.path}' cannot be written; name a file in a folder that is there and open to you")
         return made
 
+    def belong(self, run: Run) -> None:
+        """Belong to a run, which is at its start."""
+        self._key = key(run)
+
     def save_if_due(self, run: Run) -> None:
         """Write the file if the last time was long enough ago."""
         if time.monotonic() - self._last >= self.every:
@@ -55,8 +59,11 @@ class Checkpoint:
         samples = np.concatenate(run.samples) if run.samples else np.empty((0, run.system.problem.record.size))
         occurrences = np.array([[o.t, *o.q, *o.v] for o in run.occurrences]).reshape(len(run.occurrences), 1 + run.model.nq + run.model.nv)
         names = np.array([o.name for o in run.occurrences], dtype=np.str_)
-        self._key = self._key or key(run)
-        parts = {"format": _FORMAT, "key": self._key, "state": run.state, "samples": samples, "occurrences": occurrences, "names": names}
+        held = np.array([[hold.t, *hold.q] for hold in run.holds]).reshape(len(run.holds), 1 + run.model.nq)
+        parts = {
+            "format": _FORMAT, "key": self._key, "state": run.state, "samples": samples, "occurrences": occurrences, "names": names,
+            "held": held,
+        }  # fmt: skip
         with replacing(self.path, SimulationError) as stream:
             np.savez(stream, **parts)
         self._last = time.monotonic()
@@ -69,20 +76,21 @@ class Checkpoint:
             with np.load(self.path, allow_pickle=False) as file:
                 data = {name: file[name] for name in file.files}
             kind, made = str(data["format"]), str(data["key"])
-            state, samples, occurrences, names = (data[name] for name in ("state", "samples", "occurrences", "names"))
+            if kind != _FORMAT:
+                raise SimulationError(f"resume: '{self.path}' has the format '{kind}', this catena reads '{_FORMAT}'; start the run anew")
+            state, samples, occurrences, names, held = (data[name] for name in ("state", "samples", "occurrences", "names", "held"))
         except FileNotFoundError:
             raise SimulationError(f"resume: there is no file '{self.path}'; give the file named as checkpoint= before") from None
         except (OSError, ValueError, KeyError, zipfile.BadZipFile, EOFError) as error:
             why = str(error).rstrip(".")
             raise SimulationError(f"resume: '{self.path}' is not a checkpoint of catena, or damaged ({why}); start the run anew") from None
-        if kind != _FORMAT:
-            raise SimulationError(f"resume: '{self.path}' has the format '{kind}', this catena reads '{_FORMAT}'; start the run anew")
         if made != key(run) or state.shape != run.state.shape:
             raise SimulationError(
                 f"resume: '{self.path}' belongs to another run; give the model, state, forces and settings that it was made with"
             )
         run.state[:] = state
         run.samples = [samples] if len(samples) else []
+        run.hold_again([(float(row[0]), row[1:]) for row in held])
         nq = run.model.nq
         run.occurrences = [Occurrence(str(n), float(o[0]), o[1 : 1 + nq], o[1 + nq :]) for n, o in zip(names, occurrences, strict=True)]
 
@@ -103,8 +111,8 @@ def key(run: Run) -> str:
         options = [told(getattr(link.joint, field.name)) for field in fields(link.joint)]
         add(link.name, link.parent, link.at.p, link.at.R, link.body.matrix(), link.joint.kind, options)
     add(run.q0, run.v0, run.start, run.table, run.constants)
-    for graph in (run.system.dynamics.graph,) if run.iteration is None else (run.iteration.graph,):
-        add(graph.nodes, graph.inputs, graph.results)
+    graph = run.system.dynamics.graph if run.in_python else run.system.iteration().graph
+    add(graph.nodes, graph.inputs, graph.results)
     for event in run.events:
         add(event.name, event.direction, told(event.action), told(event.function) if run.in_python else "")
     if run.in_python:

@@ -1,73 +1,280 @@
-"""The loops of a run: the constraints that hold it, and when others must take over."""
+"""The loops of a run: the plan by which a method holds them, how well it does, and which other takes over where it does not.
+
+A plan says which constraints are independent, and what a method needs to know besides; it belongs to a configuration, and machine code is
+made for one plan. How well a plan holds a state is its `strength`, the square of a sine: 1 where its constraints are independent of each
+other, 0 where they are not. A run goes on with a plan while the strength stays above a limit, which is part of its state, and the
+constraints that were left out are met too.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from catena.assembly import gap, loop_units
-from catena.errors import ArgumentError, SimulationError
+from catena.assembly import gap, loop_units, mechanism_size, moved_along
+from catena.closed import LOOSE, plan_of
+from catena.errors import ArgumentError
 from catena.formulations import METHODS
-from catena.graph import maximum
-from catena.kernels import LOOSE, weaker
-from catena.mobility import independent_rows
+from catena.graph import Trace, maximum, minimum, where
+from catena.kernels import loop_error
+from catena.mobility import mobility
 from catena.model import Model, Tree
+from catena.native import Kernel, compile_graph
+from catena.registry import solution
+from catena.simulation.kept import kept
 
 Array = Any
+Plan = Any  # a method's own; it can be compared, and its length is the number of constraints
 
-#: Constraints hold until they are this much less independent than where they were chosen, the square of a sine; at most until `_WEAK`.
-_WORSE, _WEAK = 1e-2, 1e-6
+#: A plan holds until its strength is this part of what it was where it was made; at most until `_WEAK`. Beyond it the accelerations of
+#: stages, which are not quite on the loops, depend on the plan, and steps lose accuracy.
+_WORSE, _WEAK = 1e-1, 1e-2
 
-#: Constraints that are not chosen must be met to this, relative to the mechanism's size or in radians.
+#: A configuration at which no plan is stronger than this is singular.
+SINGULAR = 1e-10
+
+#: Constraints are met to this, relative to the mechanism's size or in radians, those that are not in the plan too.
 _APART = 1e-11
 
-#: A configuration at which the best constraints are less independent than this is singular.
-_SINGULAR = 1e-10
+#: How often states are projected again that do not meet them.
+_AGAIN = 3
+
+#: A plan is made for a state where all others have less than this part of their strength.
+_LEAST = 1e-2
+
+#: Steps of the walk on which plans are found, of the usual one and of others, and their length [rad or m].
+_NEAR, _FAR, _PACE = 3, 16, 0.5
+
+
+def limit_of(strength: Any) -> Any:
+    """Return down to which strength a plan holds that has this strength where it is made."""
+    return np.maximum(SINGULAR, np.minimum(_WEAK, _WORSE * strength))
+
+
+def renewed(limit: Any, strength: Any) -> Any:
+    """Return the limit after a step: where the plan has become stronger, it is held to more."""
+    return maximum(limit, minimum(_WEAK, _WORSE**2 * strength))
+
+
+def lasting(strength: Any, apart: Any) -> Any:
+    """Return the strength of a plan, negative where its state does not meet all constraints: it would leave the branch of the motion."""
+    return where(apart <= _APART, strength, -strength)
 
 
 class Closing:
-    """The constraints that hold the loops of a model near a configuration, by a method."""
+    """A plan that holds the loops of a model, by a method."""
 
-    def __init__(self, model: Model, method: str, q: Array, t: float) -> None:
+    def __init__(self, model: Model, method: str, plan: Plan) -> None:
         closes = METHODS[method].closes
         assert closes is not None
-        self.model, self.closes = model, closes
-        self.rows = independent_rows(model, q)
-        with np.errstate(all="ignore"):
-            _, _, pivots, _ = closes.project(model.tree(), q, np.zeros(model.nv), model.chart, plan=self.rows)
-        self.units = np.array(loop_units(model))
-        (stage,) = pivots
-        left, sizes = (np.array([float(row[n]) / self.units[row[0]] ** 2 for row in stage]) for n in (1, 2))
-        weak = left.min() / sizes.max()
-        if not weak > _SINGULAR:
-            raise SimulationError(
-                f"simulate '{model.name}': the configuration at t = {t:.9g} s is singular: its constraints are no longer independent of "
-                "each other; the motion up to there is in error.trajectory"
-            )
-        self.limit = min(_WEAK, _WORSE * weak)
+        self.model, self.closes, self.plan = model, closes, plan
+        self._units = np.array(loop_units(model))
 
     def forward_dynamics(self, tree: Tree, q: Array, v: Array, tau: Array, wrenches: Any) -> Array:
         """Return vdot."""
-        return self.closes.forward_dynamics(tree, q, v, tau, wrenches, plan=self.rows).vdot
+        return self.closes.forward_dynamics(tree, q, v, tau, wrenches, plan=self.plan).vdot
 
-    def project(self, tree: Tree, q: Array, v: Array) -> tuple[Array, Array, Any]:
-        """Return the state nearest to (q, v) that meets the constraints, and whether others must take over before it.
-
-        They must where those chosen are hardly independent, and where others are not met: there the mechanism would leave its branch.
+    def project(self, tree: Tree, q: Array, v: Array) -> tuple[Array, Array, Any, Any]:
+        """Return the state nearest to (q, v) that meets the constraints, by kinetic energy; the strength of the plan there, and what is
+        left of all constraints.
         """
-        q, v, pivots, values = self.closes.project(tree, q, v, self.model.chart, plan=self.rows)
+        rows = getattr(self.plan, "chosen", self.plan)
+        q, v, stages, values = self.closes.project(tree, q, v, self.model.chart, plan=rows)
+        if rows is not self.plan:  # the method has pivots of its own
+            stages = [*stages, *self.closes.forward_dynamics(tree, q, v, np.zeros(tree.nv), plan=self.plan).pivots]
         apart: Any = 0.0
-        for value, unit in zip(values, self.units, strict=True):
+        for value, unit in zip(values, self._units, strict=True):
             apart = maximum(apart, abs(value) * (1.0 / unit))
-        return q, v, weaker(pivots, self.units, self.limit) | (apart > _APART)
+        return q, v, self._strength(stages), apart
+
+    def _strength(self, stages: Sequence[Sequence[tuple[int, Any, Any]]]) -> Any:
+        """Return the strength, from the pivots of the method: constraint, pivot, and what it is compared with, stage by stage."""
+        strength: Any = 1.0
+        broken: Any = 0.0
+        for stage in stages:
+            smallest: Any = 1e300
+            largest: Any = 1e-300
+            for i, pivot, size in stage:
+                unit = 1.0 / self._units[i] ** 2
+                smallest, largest = minimum(smallest, pivot * unit), maximum(largest, size * unit)
+                broken = broken + where(pivot > 0.0, 0.0, 1.0)  # what is not a number, too
+            strength = minimum(strength, smallest / largest)
+        return where(broken > 0.0, 0.0, strength)
 
 
-def check_closed(model: Model, q: np.ndarray) -> None:
-    """Refuse a start that does not close the loops."""
-    found = gap(model, q)
-    if not found.sizes.max(initial=0.0) <= LOOSE:
-        raise ArgumentError(
-            f"simulate: q0 leaves loop '{found.worst}' of model '{model.name}' open, by {found.sizes.max():.2g} of its size or rad; "
-            "start from m.assemble(guess=q0)"
-        )
+class Chosen(NamedTuple):
+    """A plan, the configuration that it is made for, and its strength at one."""
+
+    plan: Plan
+    q: np.ndarray
+    strength: float
+
+
+class Settled(NamedTuple):
+    """States that are put on the constraints: (N, nq), (N, nv); the plans that hold them, each with its states; and the strengths, (N,)."""
+
+    q: np.ndarray
+    v: np.ndarray
+    plans: dict[Plan, np.ndarray]
+    strength: np.ndarray
+
+
+class Loops:
+    """The plans that hold the loops of a model, by a method, state by state.
+
+    Plans are compiled, so that few are better than the best. Some are known: a usual one, and others that are found on a walk through the
+    configurations; they belong to the model. A state is held by the first of them that is about as strong there as where it was made, else
+    by the strongest; where that is weak too, by a plan of its own. So the choice does not depend on other states.
+    """
+
+    def __init__(self, model: Model, method: str) -> None:
+        self.model, self.method = model, method
+
+    def plan(self, q: np.ndarray) -> Plan:
+        """Return the plan for a configuration."""
+        return plan_of(self.model, self.method, q)
+
+    @property
+    def usual(self) -> Chosen:
+        """The plan that is tried first, at a configuration that is none of the special ones."""
+        return kept(self.model, "usual plan", self.method, lambda: max(self._walk(_NEAR), key=lambda chosen: chosen.strength))
+
+    @property
+    def known(self) -> tuple[Chosen, ...]:
+        """The plans that are tried, the usual one first."""
+        return kept(self.model, "known plans", self.method, self._known)
+
+    def _known(self) -> tuple[Chosen, ...]:
+        found = {self.usual.plan: self.usual}
+        for chosen in self._walk(_FAR):
+            if chosen.strength >= _WORSE * self.usual.strength:
+                found.setdefault(chosen.plan, chosen)
+        return tuple(found.values())
+
+    def _walk(self, steps: int) -> Iterator[Chosen]:
+        """Yield plans for configurations that a walk along the motions of the mechanism comes to."""
+        rng = np.random.default_rng(0)
+        q, step = mobility(self.model).q, rng.normal(size=self.model.nv)
+        yield self.own(q)
+        for _ in range(steps):
+            step = self.model.project_velocity(q, step / np.abs(step).max() + 0.3 * rng.normal(size=self.model.nv))
+            q = moved_along(self.model, q, _PACE / max(np.abs(step).max(), 1e-300) * step)
+            yield self.own(q)
+
+    # one state, in floats
+
+    def start(self, q: np.ndarray) -> Chosen:
+        """Return the plan to begin with at a configuration."""
+        strength = self.strength(self.usual.plan, q)
+        return self.usual._replace(strength=strength) if strength >= limit_of(self.usual.strength) else self.other(q, self.usual.plan)
+
+    def other(self, q: np.ndarray, plan: Plan) -> Chosen:
+        """Return the plan to go on with at a configuration after one that weakens; the same one if there is no better."""
+        strongest, part = None, _LEAST if len(self.known) > 1 else 0.0
+        for known in self.known:
+            strength = self.strength(known.plan, q)
+            if known.plan != plan and strength >= limit_of(known.strength):
+                return known._replace(strength=strength)
+            if strength >= part * known.strength:
+                strongest, part = known._replace(strength=strength), strength / known.strength
+        return strongest or self.own(q)
+
+    def own(self, q: np.ndarray) -> Chosen:
+        """Return the plan that is made for a configuration."""
+        plan = self.plan(q)
+        return Chosen(plan, q, self.strength(plan, q))
+
+    def strength(self, plan: Plan, q: np.ndarray) -> float:
+        """Return the strength of a plan at a configuration."""
+        with np.errstate(all="ignore"):
+            _, _, *held = Closing(self.model, self.method, plan).project(self.model.tree(), q, np.zeros(self.model.nv))
+        return float(lasting(*held))
+
+    # many states, compiled
+
+    def settle(self, q: np.ndarray, v: np.ndarray) -> Settled:
+        """Return states (N, nq), (N, nv) that nearly close the loops put on the constraints, each with the plan to begin with there."""
+        usual, limit = self.usual.plan, limit_of(self.usual.strength)
+        project = self.projection(usual)
+        q_new, v_new, strength, apart = project(q, v)
+        for _ in range(_AGAIN):
+            rest = np.flatnonzero((strength >= limit) & ~(apart <= _APART))
+            if len(rest):
+                q_new[rest], v_new[rest], strength[rest], apart[rest] = project(q_new[rest], v_new[rest])
+        strong = (strength >= limit) & (apart <= _APART)
+        plans, weak = {usual: np.flatnonzero(strong)}, np.flatnonzero(~strong)
+        if len(weak):
+            q_weak = q[weak]
+            for i in np.flatnonzero(~(opening(self.model, q_weak) <= _APART)):
+                q_weak[i] = self.model.assemble(guess=q_weak[i])
+            for plan, which in self.choose(q_weak, usual).items():
+                at = weak[which]
+                q_new[at], v_new[at], strength[at], _ = self.projection(plan)(q_weak[which], v[at])
+                plans[plan] = np.union1d(plans.get(plan, at), at)
+            for i in np.flatnonzero(~(strength[weak] > SINGULAR)):  # by the rank of all constraints
+                q_new[weak[i]], v_new[weak[i]] = q_weak[i], self.model.project_velocity(q_weak[i], v[weak[i]])
+        return Settled(q_new, v_new, plans, strength)
+
+    def choose(self, q: np.ndarray, plan: Plan) -> dict[Plan, np.ndarray]:
+        """Return the plans to go on with at configurations (N, nq) after one that weakens, each with its own; as `other` does."""
+        found: dict[Plan, np.ndarray] = {}
+        left, strongest = np.arange(len(q)), np.full(len(q), -1)
+        part = np.full(len(q), _LEAST if len(self.known) > 1 else 0.0)
+        for k, known in enumerate(self.known):
+            strength = lasting(*self.projection(known.plan)(q[left], np.zeros(self.model.nv))[2:])
+            good = (strength >= limit_of(known.strength)) & (known.plan != plan)
+            better = strength >= part[left] * known.strength
+            strongest[left[better]], part[left[better]] = k, strength[better] / known.strength
+            found[known.plan], left = left[good], left[~good]
+        for k, known in enumerate(self.known):
+            found[known.plan] = np.union1d(found[known.plan], left[strongest[left] == k])
+        left = left[strongest[left] < 0]
+        for other, which in self.planned(q[left]).items():
+            found[other] = np.union1d(found.get(other, left[which]), left[which])
+        return found
+
+    def planned(self, q: np.ndarray) -> dict[Plan, np.ndarray]:
+        """Return the plans that are made for configurations (N, nq), each with its configurations."""
+        found: dict[Plan, list[int]] = {}
+        for i in range(len(q)):
+            found.setdefault(self.plan(q[i]), []).append(i)
+        return {plan: np.array(which) for plan, which in found.items()}
+
+    def projection(self, plan: Plan) -> Kernel:
+        """Return the kernel (q, v) -> q, v, strength, apart of `Closing.project`."""
+
+        def make() -> Kernel:
+            trace = Trace("projection")
+            tree = self.model.tree().marked(trace.mark, trace.solve)
+            q, v = trace.input("q", (self.model.nq,)), trace.input("v", (self.model.nv,))
+            q_new, v_new, strength, apart = Closing(self.model, self.method, plan).project(tree, q, v)
+            return compile_graph(trace.graph(q=q_new, v=v_new, strength=strength, apart=apart), method=self.method)
+
+        return kept(self.model, "projection", (self.method, plan), make)
+
+
+def opening(m: Model, q: np.ndarray) -> np.ndarray:
+    """Return how far the loops are open at configurations (N, nq): the worst, as a length [m] or an angle [rad]."""
+    return kept(m, "loop error", (), lambda: loop_error(m))(q).max(axis=-1)
+
+
+def closed(m: Model, q: np.ndarray, v: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return states (N, nq), (N, nv) that nearly close the loops, put on the constraints."""
+    return Loops(m, solution("forward_dynamics", "auto", m).name).settle(q, v)[:2]
+
+
+def check_closed(m: Model, q: np.ndarray, name: str, remedy: str) -> None:
+    """Refuse positions (..., nq) that do not close the loops."""
+    states = q.reshape(-1, m.nq)
+    suspects: Any = range(len(states))
+    if len(states) > 1:  # what is not clear at once is looked at one by one
+        suspects = np.flatnonzero(~(opening(m, states) <= LOOSE * min(1.0, mechanism_size(m))))
+    for i in suspects:
+        found = gap(m, states[i])
+        if not found.sizes.max(initial=0.0) <= LOOSE:
+            at = [int(k) for k in np.unravel_index(i, q.shape[:-1])] or ""
+            raise ArgumentError(
+                f"{name}{at} leaves loop '{found.worst}' of model '{m.name}' open, by {found.sizes.max():.2g} of its size or rad; {remedy}"
+            )

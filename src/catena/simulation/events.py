@@ -29,7 +29,8 @@ class Event:
     """A function of (t, q, v) whose change of sign stops a run, is recorded, or resets the state.
 
     `action` is "stop", "record", or a function (t, q, v) -> (q, v) that gives the state to go on with. `direction` +1 or -1 takes only
-    changes that rise or fall. The function is traced, unless it is marked with `ct.python`; the action is called as it is. A function that
+    changes that rise or fall. The function is traced, unless it is marked with `ct.python`; the action is called as it is. With loops, the
+    velocities it gives are changed by the least kinetic energy that keeps these closed, and its positions must close them. A function that
     is zero at the start has not changed its sign there; one whose sign another event's reset changes has. Of events at the same time, a
     stop comes before resets.
 
@@ -65,7 +66,9 @@ class Event:
         state = self.action(t, q.copy(), v.copy())
         if not isinstance(state, (tuple, list)) or len(state) != 2:
             raise ArgumentError(f"event '{self.name}': its action returned {state!r}; return the state to go on with, a pair (q, v)")
-        return check_state(run.model, *state, names=(f"event '{self.name}': its action returned q, which", f"event '{self.name}': v"))
+        what = f"event '{self.name}': its action returned q, which"
+        q_new, v_new = check_state(run.model, *state, names=(what, f"event '{self.name}': v"))
+        return run.closed(t, q_new, v_new, what) if run.model.has_loops else (q_new, v_new)
 
 
 def handle(run: Run) -> int:
@@ -111,7 +114,7 @@ def handle(run: Run) -> int:
         run.set(t=t, q=q_new, v=v_new)
         return STOPPED
     moment = _MOMENT * (t1 - t0)
-    later = run.reached(t, q_new, v_new, run.evaluate_at(t, q_new, v_new)[0], moment)
+    later = run.stepped(t, q_new, v_new, run.evaluate_at(t, q_new, v_new)[0], moment)[:2]
     signs = {i: _value(run.events[i], t + moment, *later) for i in together}
     for i, sign in signs.items():
         _refuse_gathering(run, run.events[i], t, t1 - t0, sign * float(g0[i]) < 0.0)

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
-from weakref import WeakKeyDictionary
 
 import numpy as np
 
 from catena.graph import Graph, Trace, where
 from catena.model import Model, Tree
 from catena.native import Iteration
+from catena.simulation.closing import Plan, renewed
 from catena.simulation.iteration import FINISHED, Layout, chosen, verdict
+from catena.simulation.kept import kept
 from catena.simulation.steps import Integrator
 from catena.simulation.steps import integrator as integrator_of
 from catena.simulation.system import Function, Input, System, Traced
@@ -24,9 +24,6 @@ Array = Any
 
 #: Evaluations of the dynamics up to so many nodes are one block of code; beyond it blocks by bodies run faster, as in kernels.
 _MERGE = 3000
-
-#: Compiled loops that are kept for a model.
-_KEPT = 8
 
 
 class Controls(Input):
@@ -50,11 +47,16 @@ class Controls(Input):
 
 @dataclass(frozen=True)
 class Loop:
-    """A compiled rollout, and the names of the entries of its state and constants."""
+    """A compiled rollout, and the names of the entries of its constants."""
 
-    state: Layout
     constants: Layout
     iteration: Iteration
+
+
+def layout(m: Model) -> Layout:
+    """Return the names of the entries of the state of a rollout."""
+    sizes = {"done": 1, "row": 1, "table": 1, "count": 1, "q": m.nq, "v": m.nv}
+    return Layout(sizes | {"limit": 1} if m.has_loops else sizes)
 
 
 def _advance(
@@ -67,39 +69,30 @@ def _advance(
     q, v = x["q"], x["v"]
     step = integrator.advance(flow, t, q, v, flow.acceleration(t, q, v), t1 - t)
     flow.mark()
-    good, code = verdict(integrator, step)
+    good, code = verdict(integrator, step, x.get("limit"))
     count = x["count"] + 1.0
     # a trajectory that fails keeps its last state: sines of what is not finite would slow its neighbours down
     new = {
         "done": where(good & (count >= c["steps"]), float(FINISHED), code),
         "row": where(good & (count >= (x["row"] + 1.0) * c["every"]), x["row"] + 1.0, x["row"]),
-        "table": where(count >= (x["table"] + 1.0) * c["since"], x["table"] + 1.0, x["table"]),
+        "table": where(good & (count >= (x["table"] + 1.0) * c["since"]), x["table"] + 1.0, x["table"]),
         "count": where(good, count, x["count"]),
         "q": chosen(good, step.q, q),
         "v": chosen(good, step.v, v),
     }
+    if "limit" in x:
+        new["limit"] = where(good, renewed(x["limit"], step.strength), x["limit"])
     return layouts[0].join(new), np.concatenate([step.q, step.v])
 
 
-# compiled loops by model, for the tree they were made of
-_loops: WeakKeyDictionary[Model, tuple[Tree, dict[Any, Loop]]] = WeakKeyDictionary()
-_lock = threading.Lock()
+def fixed_steps(m: Model, integrator: str, method: str, table: bool, controller: Function | None, plan: Plan) -> Loop:
+    """Return the compiled loop of rollouts, from an earlier call where the model and what its functions compute are the same.
 
-
-def fixed_steps(m: Model, integrator: str, method: str, table: bool, controller: Function | None) -> Loop:
-    """Return the compiled loop of rollouts, from an earlier call where the model and what its functions compute are the same."""
+    `plan` holds the loops of the model, if there are any.
+    """
     functions = [force.function for force in m.forces] + ([] if controller is None else [controller])
-    key = (integrator, method, table, controller is not None, *(_traced(m, f) for f in functions))
-    with _lock:
-        tree, known = _loops.get(m, (None, {}))
-        if tree is not m.tree():
-            known = {}
-            _loops[m] = m.tree(), known
-        if key not in known:
-            while len(known) >= _KEPT:
-                del known[next(iter(known))]
-            known[key] = _compiled(m, integrator_of(integrator), method, Controls(m, table, controller))
-        return known[key]
+    key = (integrator, method, table, controller is not None, plan, *(_traced(m, f) for f in functions))
+    return kept(m, "rollout", key, lambda: _compiled(m, integrator_of(integrator), method, Controls(m, table, controller), plan))
 
 
 def _traced(m: Model, function: Function) -> Graph:
@@ -109,21 +102,22 @@ def _traced(m: Model, function: Function) -> Graph:
     return trace.graph(value=function(t, q, v))
 
 
-def _compiled(m: Model, integrator: Integrator, method: str, controls: Controls) -> Loop:
+def _compiled(m: Model, integrator: Integrator, method: str, controls: Controls, plan: Plan) -> Loop:
     started = time.perf_counter()
     system = System(m, integrator, method, controls, False, ())
+    if m.has_loops:
+        system.hold(plan)
     trace, bodies = Trace("rollout"), []
     tree = m.tree().marked(lambda: bodies.append(len(trace.nodes)), trace.solve)
-    state = Layout({"done": 1, "row": 1, "table": 1, "count": 1, "q": m.nq, "v": m.nv})
     constants = Layout(dict.fromkeys(("anchor", "step", "every", "steps", "since"), 1))
-    layouts = (state, system.input.row, constants)
-    arguments = [trace.input(name, (layout.size,)) for name, layout in zip(("state", "row", "constants"), layouts, strict=True)]
+    layouts = (layout(m), system.input.row, constants)
+    arguments = [trace.input(name, (part.size,)) for name, part in zip(("state", "row", "constants"), layouts, strict=True)]
     after, sample = _advance(integrator, layouts, lambda row: _Staged(system, tree, row, trace.mark), *arguments)
     marks = [0, *trace.marks, len(trace.nodes)]
     if max(b - a for a, b in pairwise(marks)) > _MERGE:
         trace.marks = sorted({*trace.marks, *bodies})
     graph = trace.graph(state=after, record=sample)
-    return Loop(state, constants, Iteration(graph, time.perf_counter() - started))
+    return Loop(constants, Iteration(graph, time.perf_counter() - started))
 
 
 class _Staged(Traced):
@@ -138,3 +132,9 @@ class _Staged(Traced):
         vdot = super().under(t, q, v, tau)
         self.mark()
         return vdot
+
+    def project(self, t: Any, q: Array, v: Array) -> tuple[Array, Array, Any] | None:
+        self.mark()
+        projected = super().project(t, q, v)
+        self.mark()
+        return projected

@@ -14,12 +14,13 @@ import numpy as np
 
 from catena.graph import maximum, minimum, where
 from catena.native.iterate import DONE, ROW, TABLE
+from catena.simulation.closing import SINGULAR, renewed
 from catena.simulation.steps import Integrator, Step, converged
 
 Array = Any
 
 #: Why a trajectory is no longer advanced.
-RUNNING, FINISHED, NOT_FINITE, TOO_SMALL, EVENT, NOT_SOLVED, STOPPED, WEAKENED = range(8)
+RUNNING, FINISHED, NOT_FINITE, TOO_SMALL, EVENT, NOT_SOLVED, STOPPED, WEAKENED, OPENED, NO_WAY_ON = range(10)
 
 #: Step sizes below this part of the time (near 0, of 1 s) are lost in rounding.
 _SMALLEST_STEP = 1e-14
@@ -30,7 +31,7 @@ _STRETCH, _SLACK = 1e-2, 1e-6
 
 _HEAD = ("done", "row", "table", "t", "anchor", "count", "h", "since", "steps", "rejected")
 _CONSTANTS = ("until", "step", "every", "rtol", "atol", "largest")
-_NUMBERS = frozenset((*_HEAD, *_CONSTANTS))
+_NUMBERS = frozenset((*_HEAD, *_CONSTANTS, "limit"))
 
 
 class Layout:
@@ -65,7 +66,7 @@ class Layout:
 class Problem:
     """What a run is made of: the integrator, whether it adapts its steps, the force input and the event functions.
 
-    `events` are functions of (t, q, v).
+    `events` are functions of (t, q, v). With loops, the state has the `limit` down to which their constraints hold.
     """
 
     nq: int
@@ -76,6 +77,7 @@ class Problem:
     inputs: Layout  # of the constant inputs
     lengths: tuple[float, ...]  # what counts as a unit of each local coordinate in its error: 1 rad, or the size of the mechanism
     events: Sequence[Callable[[Any, Array, Array], Any]] = ()
+    loops: bool = False
 
     @property
     def state(self) -> Layout:
@@ -83,6 +85,8 @@ class Problem:
         sizes = dict.fromkeys(_HEAD, 1) | {"q": self.nq, "v": self.nv}
         if self.integrator.reuses_last:
             sizes["a"] = self.nv
+        if self.loops:
+            sizes["limit"] = 1
         if self.events:
             sizes |= {"g": len(self.events), "before": 1 + self.nq + 2 * self.nv + len(self.events)}
         layout = Layout(sizes)
@@ -107,10 +111,10 @@ def attempt(problem: Problem, flow_of: Callable[[dict, dict], Any], state: Array
     t, q, v = x["t"], x["q"], x["v"]
 
     # how far: to the next mark of the clock, the next row of the table or the end
-    limit = minimum(c["until"], table["t_next"][0]) if "t_next" in table else c["until"]
+    end = minimum(c["until"], table["t_next"][0]) if "t_next" in table else c["until"]
     target = t + x["h"] if problem.adaptive else x["anchor"] + (x["count"] + 1.0) * c["step"]
-    arrives = target >= limit - (_STRETCH if problem.adaptive else _SLACK) * x["h"]
-    t1 = where(arrives, limit, target)
+    arrives = target >= end - (_STRETCH if problem.adaptive else _SLACK) * x["h"]
+    t1 = where(arrives, end, target)
     h = t1 - t
 
     a = x["a"] if problem.integrator.reuses_last else flow.acceleration(t, q, v)
@@ -121,13 +125,15 @@ def attempt(problem: Problem, flow_of: Callable[[dict, dict], Any], state: Array
         accepted, h_next = _judge(problem, c, x, step, h, finite)
         h_next = where(arrives & accepted, maximum(h_next, x["h"]), h_next)  # a step cut short says nothing about the size
         h_next = minimum(h_next, c["largest"])
+        weak = accepted & (step.strength < x["limit"]) if problem.loops else None
+        if weak is not None:  # a shorter step may end better
+            accepted, h_next = accepted & ~weak, where(weak, 0.5 * h, h_next)
         small = h_next < _SMALLEST_STEP * maximum(abs(t), minimum(abs(c["until"]), 1.0))
         code = where(small, float(TOO_SMALL), float(RUNNING))
+        if weak is not None:
+            code = where(weak & (x["limit"] > SINGULAR), float(WEAKENED), code)
     else:
-        (accepted, code), h_next = verdict(problem.integrator, step), x["h"]
-    if step.weak is not None:  # from where the step began, others take over
-        code = where(accepted & step.weak, float(WEAKENED), code)
-        accepted = accepted & ~step.weak
+        (accepted, code), h_next = verdict(problem.integrator, step, x.get("limit")), x["h"]
     code = where(accepted & (t1 >= c["until"]), float(FINISHED), code)
 
     new: dict[str, Any] = {
@@ -141,6 +147,8 @@ def attempt(problem: Problem, flow_of: Callable[[dict, dict], Any], state: Array
     }  # fmt: skip
     if problem.integrator.reuses_last:
         new["a"] = step.a
+    if problem.loops:
+        new["limit"] = renewed(x["limit"], step.strength)
     if problem.events:
         new["g"] = np.array([g(t1, step.q, step.v) for g in problem.events], dtype=object)
         new["before"] = np.array([t, *q, *v, *a, *x["g"]], dtype=object)
@@ -157,15 +165,22 @@ def _finite(step: Step) -> Any:
     return total([*step.q, *step.v]) < 1e300
 
 
-def verdict(integrator: Integrator, step: Step) -> tuple[Any, Any]:
-    """Return whether a step of a fixed size is kept, and why the trajectory is no longer advanced if it is not."""
+def verdict(integrator: Integrator, step: Step, limit: Any = None) -> tuple[Any, Any]:
+    """Return whether a step of a fixed size is kept, and why the trajectory is no longer advanced if it is not.
+
+    `limit` is the least strength of the constraints of loops.
+    """
     good = finite = _finite(step)
     failed: Any = float(RUNNING)
     if integrator.tableau is not None and integrator.tableau.implicit:
         solved = converged(step.correction)
         good = finite & solved
         failed = where(solved, float(RUNNING), float(NOT_SOLVED))
-    return good, where(finite, failed, float(NOT_FINITE))
+    code = where(finite, failed, float(NOT_FINITE))
+    if limit is not None:  # also where they lead to what is not finite
+        weak = step.strength < limit
+        good, code = good & ~weak, where(weak, where(abs(step.strength) < limit, float(WEAKENED), float(OPENED)), code)
+    return good, code
 
 
 def _judge(problem: Problem, c: dict[str, Any], x: dict[str, Any], step: Any, h: Any, finite: Any) -> tuple[Any, Any]:

@@ -6,6 +6,7 @@ import os
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -13,9 +14,11 @@ import numpy as np
 from catena.errors import ArgumentError
 from catena.model import Model
 from catena.native import Iteration
+from catena.registry import solution
 from catena.simulation.arguments import floats, number, positive
-from catena.simulation.fixed_steps import fixed_steps
-from catena.simulation.iteration import FINISHED, NOT_FINITE, NOT_SOLVED
+from catena.simulation.closing import SINGULAR, Loops, check_closed, limit_of
+from catena.simulation.fixed_steps import fixed_steps, layout
+from catena.simulation.iteration import FINISHED, NO_WAY_ON, NOT_FINITE, NOT_SOLVED, OPENED, RUNNING, WEAKENED
 from catena.simulation.steps import integrator as integrator_of
 from catena.simulation.system import Function, Input, check_traceable
 
@@ -25,7 +28,7 @@ _STEPS = 200_000
 #: Work below so many steps is not worth a thread.
 _LEAST = 2_000
 
-_REASONS = {FINISHED: "", NOT_FINITE: "not finite", NOT_SOLVED: "not solved"}
+_REASONS = {FINISHED: "", NOT_FINITE: "not finite", NOT_SOLVED: "not solved", OPENED: "not closed", NO_WAY_ON: "singular"}
 
 
 @dataclass(frozen=True, repr=False)
@@ -33,7 +36,8 @@ class Rollout:
     """Trajectories: positions q (..., samples, nq) and velocities v (..., samples, nv) at the times t (samples,).
 
     A trajectory that failed holds NaN from its failure on: `failed` (...) tells which, `failed_step` the step that failed, counted from 0,
-    or -1, and `reason` why: "not finite", or "not solved" where the equations of an implicit step were not.
+    or -1, and `reason` why: "not finite"; "not solved", the equations of an implicit step; "not closed", the loops of a mechanism after a
+    step that led too far from them; "singular", where loops leave open how the mechanism goes on.
     """
 
     t: np.ndarray
@@ -76,6 +80,8 @@ def rollout(
     - (nv,), or (..., nv) with as many leading axes as the states: constant, the same or for each trajectory;
     - (..., K, nv), with more leading axes than the states have: over time; each of the K rows is held for steps / K steps;
     - a function (t, q, v) -> tau, which is traced and compiled.
+
+    States of a model with loops must close these; velocities are changed by the least kinetic energy that keeps them closed.
 
     `every` so many steps a sample is kept, besides the first. `integrator` names one of those of `ct.simulate`; steps are always fixed.
     `threads` limits the threads. The result does not depend on them, and every trajectory is, bit for bit, the one that it would be
@@ -120,8 +126,6 @@ class Plan:
                 f"rollout: force '{force.name}' is marked ct.python, and machine code cannot call it; use ct.simulate, "
                 "or give a function that can be traced, without the mark"
             )
-        if m.has_loops:
-            raise ArgumentError(f"rollout: model '{m.name}' has loops, and rollouts are of trees; use ct.simulate")
         integrator_of(integrator)
         if step is None or steps is None:
             raise ArgumentError(
@@ -163,50 +167,128 @@ class Plan:
 
     def run(self, threads: int) -> Rollout:
         """Return the trajectories, in one row."""
-        nq, count = self.model.nq, len(self.q)
-        loop = fixed_steps(self.model, self.integrator, self.method, self.table is not None, self.controller)
-        at = loop.state.at
-        state = np.zeros((count, loop.state.size))
-        state[:, at["q"]], state[:, at["v"]] = self.q, self.v
-        samples = np.empty((count, self.steps // self.every + 1, nq + self.model.nv))
-        samples[:, 0] = state[:, at["q"].start :]
-        table = np.zeros((1, 1, 0)) if self.table is None else self.table
+        work = _Work(self, threads)
+        groups = work.begin()
+        while groups:
+            held = next(iter(groups))
+            which = groups.pop(held)
+            if len(which):
+                work.advance(held, which)
+                for other, at in work.weakened(held, which).items():
+                    groups[other] = np.union1d(groups.get(other, at), at)
+        return work.rollout()
+
+
+class _Work:
+    """The states of a rollout, advanced by machine code, and its samples.
+
+    Trajectories go in groups, by the plan that holds their loops; those of trees are one.
+    """
+
+    def __init__(self, plan: Plan, threads: int) -> None:
+        m, count = plan.model, len(plan.q)
+        self.plan, self.threads = plan, threads
+        self.layout = layout(m)
+        self.state = np.zeros((count, self.layout.size))
+        self.since = np.zeros(count)  # the steps after which each took its plan
+        self.samples = np.empty((count, plan.steps // plan.every + 1, m.nq + m.nv))
+
+    @cached_property
+    def loops(self) -> Loops:
+        """The loops of the model, if it has any."""
+        return Loops(self.plan.model, solution("forward_dynamics", self.plan.method, self.plan.model, traced=True).name)
+
+    def part(self, name: str) -> np.ndarray:
+        """Return a part of all states."""
+        return self.state[:, self.layout.at[name]]
+
+    def begin(self) -> dict[Any, np.ndarray]:
+        """Put all trajectories at their start, and return the groups to advance."""
+        q, v, groups = self.plan.q, self.plan.v, {None: np.arange(len(self.state))}
+        if self.plan.model.has_loops and len(q):
+            q, v, groups, strength = self.loops.settle(q, v)
+            self._hold(slice(None), strength)
+        self.part("q")[:], self.part("v")[:] = q, v
+        self.samples[:, 0] = np.concatenate([q, v], axis=1)
+        return {held: self._running(which) for held, which in groups.items()}
+
+    def weakened(self, held: Any, which: np.ndarray) -> dict[Any, np.ndarray]:
+        """Return the groups in which those trajectories of a group go on whose plan holds no longer.
+
+        They go on by another plan; where that does not help, by one that is made for here; where it is the same, as far as it goes.
+        """
+        code, q = self.part("done")[which, 0], self.part("q")
+        weak, opened = which[code >= WEAKENED], which[code == OPENED]
+        groups: dict[Any, np.ndarray] = {}
+        if not len(weak):
+            return groups
+        new = self.part("count")[weak, 0] > self.since[weak]
+        first, again = weak[new], weak[~new]
+        plans = [(other, first[at]) for other, at in self.loops.choose(q[first], held).items()]
+        plans += [(other, again[at]) for other, at in self.loops.planned(q[again]).items()]
+        for other, at in plans:
+            stuck = at[self.part("limit")[at, 0] <= SINGULAR]
+            self._hold(at, self.loops.projection(other)(q[at], self.part("v")[at])[2])
+            if other == held:
+                self.part("limit")[at] = SINGULAR
+                far = np.isin(stuck, opened) & (len(held) >= len(self.loops.usual.plan))
+                self.part("done")[stuck, 0] = np.where(far, OPENED, NO_WAY_ON)
+            groups[other] = np.union1d(groups.get(other, ()), self._running(at)).astype(int)
+        return groups
+
+    def _hold(self, at: Any, strength: np.ndarray) -> None:
+        """Let trajectories be held by plans of a strength, unless it is too small."""
+        self.part("limit")[at, 0] = limit_of(strength)
+        self.part("done")[at, 0] = np.where(strength > SINGULAR, RUNNING, NO_WAY_ON)
+        self.since[at] = self.part("count")[at, 0]
+
+    def _running(self, which: np.ndarray) -> np.ndarray:
+        return which[self.part("done")[which, 0] == RUNNING]
+
+    def advance(self, held: Any, which: np.ndarray) -> None:
+        """Advance a group of trajectories, held by a plan, as far as it goes."""
+        plan = self.plan
+        loop = fixed_steps(plan.model, plan.integrator, plan.method, plan.table is not None, plan.controller, held)
+        table = np.zeros((1, 1, 0)) if plan.table is None else plan.table
         constants = {
-            "anchor": self.start,
-            "step": self.step,
-            "every": self.every,
-            "steps": self.steps,
-            "since": self.steps // table.shape[1],
-        }
+            "anchor": plan.start, "step": plan.step, "every": plan.every, "steps": plan.steps, "since": plan.steps // table.shape[1],
+        }  # fmt: skip
         constant = loop.constants.join(constants).astype(float)[None]
         stop = threading.Event()
 
-        def advance(at: slice) -> None:
+        def advance(part: slice) -> None:
+            at: Any = which[part]
+            if at[-1] - at[0] == len(at) - 1:  # neighbours, which need not be copied
+                at = slice(at[0], at[-1] + 1)
             own = table if len(table) == 1 else table[at]
-            some = state[at]
-            iterations = max(1, _STEPS // len(some))
-            for _ in range(0, self.steps, iterations):
-                if stop.is_set():
-                    return
-                loop.iteration.run(some, own, constant, samples[at, 1:], iterations)
+            state, samples = self.state[at], self.samples[at, 1:]
+            iterations = max(1, _STEPS // len(state))
+            while not stop.is_set() and (state[:, 0] == RUNNING).any():
+                loop.iteration.run(state, own, constant, samples, iterations)
+            if not isinstance(at, slice):
+                self.state[at], self.samples[at, 1:] = state, samples
 
-        parts = _parts(count, self.steps, threads, loop.iteration)
-        if len(parts) <= 1 or threads == 1:
+        parts = _parts(len(which), plan.steps, self.threads, loop.iteration)
+        if len(parts) <= 1 or self.threads == 1:
             for part in parts:
                 advance(part)
-        else:
-            with ThreadPoolExecutor(threads) as pool:
-                try:
-                    list(pool.map(advance, parts))
-                except BaseException:  # Ctrl-C too: what has begun ends soon
-                    stop.set()
-                    raise
-        codes = state[:, at["done"].start].astype(int)
-        step = np.where(codes == FINISHED, -1, state[:, at["count"].start].astype(int))
+            return
+        with ThreadPoolExecutor(self.threads) as pool:
+            try:
+                list(pool.map(advance, parts))
+            except BaseException:  # Ctrl-C too: what has begun ends soon
+                stop.set()
+                raise
+
+    def rollout(self) -> Rollout:
+        """Return the trajectories, with NaN from where they failed."""
+        plan, nq = self.plan, self.plan.model.nq
+        codes = self.part("done")[:, 0].astype(int)
+        step = np.where(codes == FINISHED, -1, self.part("count")[:, 0].astype(int))
         for i in np.flatnonzero(step >= 0):
-            samples[i, step[i] // self.every + 1 :] = np.nan
+            self.samples[i, step[i] // plan.every + 1 :] = np.nan
         reason = np.array([_REASONS[code] for code in codes], dtype=f"<U{max(map(len, _REASONS.values()))}")
-        return Rollout(self.times, samples[..., :nq], samples[..., nq:], step, reason)
+        return Rollout(plan.times, self.samples[..., :nq], self.samples[..., nq:], step, reason)
 
 
 def _parts(count: int, steps: int, threads: int, iteration: Iteration) -> list[slice]:
@@ -248,6 +330,8 @@ def _states(m: Model, q0: Any, v0: Any) -> tuple[np.ndarray, np.ndarray]:
                     "give one of length 1 (w, x, y, z), as m.normalised(q0) does"
                 )
             q[..., first : first + 4] /= size[..., None]
+    if m.has_loops:
+        check_closed(m, q, "rollout: q0", "start from m.assemble(guess=q0)")
     return q, v
 
 

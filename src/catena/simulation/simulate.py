@@ -5,20 +5,20 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from catena.errors import ArgumentError, SimulationError
 from catena.model import Model
 from catena.model.forces import python
-from catena.native import Iteration, Kernel
 from catena.simulation.arguments import check_state, number, positive, recording
 from catena.simulation.checkpoint import Checkpoint
-from catena.simulation.closing import check_closed
+from catena.simulation.closing import SINGULAR, Chosen, Plan, check_closed, lasting, limit_of
 from catena.simulation.events import Event, handle
 from catena.simulation.interrupts import noted_interrupts
-from catena.simulation.iteration import EVENT, FINISHED, NOT_FINITE, NOT_SOLVED, RUNNING, STOPPED, TOO_SMALL, WEAKENED, run_in_python
+from catena.simulation.iteration import EVENT, FINISHED, OPENED, RUNNING, STOPPED, WEAKENED, run_in_python
+from catena.simulation.outcome import singular, trajectory, trouble
 from catena.simulation.progress import progress
 from catena.simulation.steps import integrator as integrator_of
 from catena.simulation.system import Function, Input, System, check_traceable
@@ -89,6 +89,14 @@ def simulate(
     return run.go(kept, resume, show_progress)
 
 
+class Hold(NamedTuple):
+    """From when on a plan holds the loops of a run, the configuration it is made for, and the plan."""
+
+    t: float
+    q: np.ndarray
+    plan: Plan
+
+
 class Run:
     """A run: its arguments, checked, and its state."""
 
@@ -136,17 +144,12 @@ class Run:
                 raise ArgumentError(
                     f"integrator 'scipy:{self.scipy_method}' does not keep the loops of model '{m.name}' closed; use 'dormand-prince'"
                 )
-            check_closed(m, self.q0)
+            check_closed(m, self.q0, "simulate: q0", "start from m.assemble(guess=q0)")
             self.q0 = m.assemble(guess=self.q0)
             self.v0 = m.project_velocity(self.q0, self.v0)
-            self.system.close(self.q0, self.start)
-        self.iteration: Iteration | None = None
-        self._start: Kernel | None = None
-        self._step: Kernel | None = None
         self.samples: list[np.ndarray] = []
         self.occurrences: list[Occurrence] = []
-        self.switches = 0  # how often other constraints took over
-        self._closed_at: float | None = None  # when they did
+        self.holds: list[Hold] = []  # the plans that hold the loops, one after the other
 
     # --- the constants and the state of the loop, by name
 
@@ -161,6 +164,14 @@ class Run:
         self.constants = problem.constants.join(parts).astype(float)[None]
         self.state = np.zeros((1, problem.state.size))
         self.at = problem.state.at
+        if self.model.has_loops:
+            chosen = self.system.loops.start(self.q0)
+            if not chosen.strength > SINGULAR:
+                raise SimulationError(
+                    f"simulate '{self.model.name}': q0 is a singular configuration, where constraints of loops depend on each other and "
+                    "the motion could go on in several ways; start from another one"
+                )
+            self._hold(self.start, chosen)
         self.restart(self.start, self.q0, self.v0)
         a, _, g = self.evaluate_at(self.start, self.q0, self.v0)
         if not np.isfinite(a).all():
@@ -211,9 +222,7 @@ class Run:
         if self.in_python:
             flow = self.system.called_flow(self._row(t), self.constants[0])
             return flow.acceleration(t, q, v), flow.force(t, q, v), np.array([float(event.function(t, q, v)) for event in self.events])
-        if self._start is None:
-            self._start = self.system.start()
-        return self._start(t, q, v, self._row(t), self.constants[0])
+        return self.system.start()(t, q, v, self._row(t), self.constants[0])
 
     def _row_number(self, t: Any) -> Any:
         if self.input.times is None:
@@ -250,12 +259,13 @@ class Run:
                 with np.errstate(all="ignore"):  # what is not finite is told below
                     run_in_python(function, state, table, constants, record, iterations)
         else:
-            self.iteration = self.system.iteration()
+            self.system.iteration()  # compiled before the run begins
 
             def advance(state: Any, table: Any, constants: Any, record: Any, iterations: int) -> None:
-                assert self.iteration is not None
-                self.iteration.run(state, table, constants, record, iterations)
+                self.system.iteration().run(state, table, constants, record, iterations)
 
+        if kept is not None:
+            kept.belong(self)
         if resume is not None:
             Checkpoint(resume, 0.0).restore(self)
         try:
@@ -264,9 +274,9 @@ class Run:
                 kept.save(self)
         except SimulationError as error:
             if error.trajectory is None:
-                error.trajectory = self.trajectory("error", time.perf_counter() - began)
+                error.trajectory = trajectory(self, "error", time.perf_counter() - began)
             raise
-        return self.trajectory(stopped, time.perf_counter() - began)
+        return trajectory(self, stopped, time.perf_counter() - began)
 
     def _advance(self, advance: Any, kept: Checkpoint | None, show: bool | None) -> str:
         """Advance to the end, and return why the run stopped."""
@@ -279,8 +289,8 @@ class Run:
                     advance(self.state, self.table, self.constants, buffer, iterations)
                     self._collect(buffer)
                     code = int(self.state[0, 0])
-                    if code == WEAKENED:
-                        self._close_otherwise()
+                    if code in (WEAKENED, OPENED):
+                        self._hold_otherwise(code)
                         code = RUNNING
                         self.state[0, 0] = code
                     if code == EVENT:
@@ -292,7 +302,7 @@ class Run:
                     if code == FINISHED:
                         return "end"
                     if code != RUNNING:
-                        raise self._trouble(code)
+                        raise trouble(self, code)
                     if interrupted():
                         return "interrupted"
                     spent = time.perf_counter() - looked
@@ -306,22 +316,46 @@ class Run:
                 self._collect(buffer)
                 return "interrupted"
 
-    def _close_otherwise(self) -> None:
-        """Hold the loops by other constraints from here on; the state stays."""
-        before = self.system.closing
-        self.system.close(self.get("q").copy(), self.time)
-        assert before is not None
-        assert self.system.closing is not None
-        if self._closed_at == self.time and before.rows == self.system.closing.rows:
-            raise SimulationError(
-                f"simulate '{self.model.name}': the motion comes to a singular configuration after t = {self.time:.9g} s, where it could "
-                "go on in several ways; the motion up to there is in error.trajectory"
-            )
-        self._closed_at = self.time
-        self._start = self._step = None
-        if self.iteration is not None:
-            self.iteration = self.system.iteration()
-        self.switches += 1
+    # --- the constraints of loops
+
+    @property
+    def plan(self) -> Plan:
+        """The plan that holds the loops."""
+        return self.holds[-1].plan
+
+    def _hold(self, t: float, chosen: Chosen) -> None:
+        """Hold the loops by a plan from a time on."""
+        if not chosen.strength > SINGULAR:
+            raise singular(self)
+        self.system.hold(chosen.plan)
+        self.holds.append(Hold(t, chosen.q, chosen.plan))
+        self.set(limit=limit_of(chosen.strength))
+
+    def hold_again(self, made: Sequence[tuple[float, np.ndarray]]) -> None:
+        """Hold the loops by the plans that were made from times on for configurations; the last is at hand."""
+        self.holds = [Hold(t, q, self.system.loops.plan(q)) for t, q in made]
+        if self.holds:
+            self.system.hold(self.plan)
+
+    def _hold_otherwise(self, code: int) -> None:
+        """Hold the loops by another plan; where that does not help, by one made for here; where that is the same, as far as it goes."""
+        q, loops = self.get("q").copy(), self.system.loops
+        chosen = loops.other(q, self.plan) if self.holds[-1].t < self.time else loops.own(q)
+        again = chosen.plan == self.plan
+        if again and self.get("limit")[0] <= SINGULAR:
+            raise singular(self) if code == WEAKENED or len(self.plan) < len(loops.usual.plan) else trouble(self, code)
+        self._hold(self.time, chosen)
+        if again:
+            self.set(limit=SINGULAR)
+
+    def closed(self, t: float, q: np.ndarray, v: np.ndarray, name: str) -> tuple[np.ndarray, np.ndarray]:
+        """Return a state put on the constraints of the loops, by another plan where that at hand is weak. Refuse q that opens them."""
+        check_closed(self.model, q, name, "return m.assemble(guess=q)")
+        q1, v1, *held = self.system.loops.projection(self.plan)(q, v)
+        if not lasting(*held) >= self.get("limit")[0]:
+            self._hold(t, self.system.loops.other(q, self.plan))
+            q1, v1, *_ = self.system.loops.projection(self.plan)(q, v)
+        return q1, v1
 
     def _attempts(self) -> int:
         return int(self.get("steps")[0] + self.get("rejected")[0])
@@ -332,89 +366,26 @@ class Run:
             self.samples.append(buffer[0, :rows].copy())
         self.state[0, 1] = 0.0
 
-    def reached(self, t: Any, q: np.ndarray, v: np.ndarray, a: np.ndarray, h: Any) -> tuple[np.ndarray, np.ndarray]:
-        """Return the state after a step of any size; unless something is called from Python, also after many."""
-        if np.ndim(h) == 0 and h == 0.0:
+    def reached(self, t: float, q: np.ndarray, v: np.ndarray, a: np.ndarray, h: float) -> tuple[np.ndarray, np.ndarray]:
+        """Return the state at a time h after the start of the last step: after a step of that size."""
+        if h == 0.0:
             return q, v
-        row = self._row(t + 0.5 * h)
-        if self.in_python:
-            step = self.integrator.advance(self.system.called_flow(row, self.constants[0]), t, q, v, a, h)
-            return np.asarray(step.q, dtype=float), np.asarray(step.v, dtype=float)
-        if self._step is None:
-            self._step = self.system.step()
-        q1, v1, _ = self._step(t, q, v, a, h, row, self.constants[0])
+        q1, v1, *held = self.stepped(t, q, v, a, h)
+        if held and not held[0] > SINGULAR:  # no plan holds it; from both ends of the step
+            q_end, v_end = self.get("q").copy(), self.get("v").copy()
+            ends = [[t, self.time], [q, q_end], [v, v_end], [a, self.evaluate_at(self.time, q_end, v_end)[0]]]
+            between = Trajectory(self.model, *map(np.array, ends)).at(t + h)
+            return between.q[0], between.v[0]
         return q1, v1
 
-    def _trouble(self, code: int) -> SimulationError:
-        """Return the error of a run that cannot go on; it carries the trajectory up to the last good state."""
-        t, h, q, v = self.time, float(self.get("h")[0]), self.get("q").copy(), self.get("v").copy()
-        names = self.model.v_names
-        if code == TOO_SMALL:
-            h = 10.0 * h  # the step that was refused
-        with np.errstate(all="ignore"):
-            a = self.evaluate_at(t, q, v)[0]
-            q_next, v_next = self.reached(t, q, v, a, h)
-            ahead = self.evaluate_at(t + h, self.model.chart(q, h * self.model.chart_rate(q, 0.0 * v, v)), v)[0]
-        worst = names[int(np.argmax(np.abs(a)))]
-        if code == NOT_FINITE or not np.isfinite([*a, *ahead, *q_next, *v_next]).all():
-            # where it comes from: an acceleration here or a step ahead, else what the step leads to
-            cause = next((x for x in (a, ahead, v_next) if not np.isfinite(x).all()), v_next)
-            bad = names[int(np.argmax(np.where(np.isfinite(cause), np.abs(cause), np.inf)))]
-            remedy = "look at the forces there" if self.adaptive else "use a smaller step, or no step= for adaptive ones"
-            text = f"the state is not finite after t = {t:.9g} s, first the velocity of '{bad}'; {remedy}"
-        elif code == TOO_SMALL:
-            text = (
-                f"the step size fell to {0.1 * h:.3g} s at t = {t:.9g} s, where '{worst}' has the largest acceleration, "
-                f"{np.abs(a).max():.3g}; the motion is not smooth there, or rtol and atol are too small"
-            )
-        else:
-            assert code == NOT_SOLVED
-            text = (
-                f"the equations of the implicit step at t = {t:.9g} s were not solved; '{worst}' has the largest acceleration, "
-                f"{np.abs(a).max():.3g}; use a smaller step"
-            )
-        return SimulationError(f"simulate '{self.model.name}': {text}; the motion up to there is in error.trajectory")
-
-    # --- what it leaves
-
-    def trajectory(self, stopped: str, seconds: float) -> Trajectory:
-        """Return what has been recorded, and the state now."""
-        t, q, v = self.time, self.get("q").copy(), self.get("v").copy()
-        if int(self.state[0, 0]) == EVENT:  # interrupted before it was clear what happens in the last step
-            t, q, v, _, _ = self.before()
-        a, tau, _ = self.evaluate_at(t, q, v)
-        rows = np.concatenate([*self.samples, np.concatenate([[t], q, v, a, tau])[None]])
-        rows = rows[rows[:, 0] > np.concatenate([[-np.inf], np.maximum.accumulate(rows[:-1, 0])])]
-        info = {
-            "integrator": self.integrator.name, "method": self.system.method, "steps": int(self.get("steps")[0]),
-            "rejected": int(self.get("rejected")[0]), "seconds": seconds, "stopped": stopped,
-        }  # fmt: skip
-        if self.model.has_loops:
-            info["switches"] = self.switches
-        layout = self.system.problem.record.at
-        parts = [rows[:, layout[name]] for name in ("t", "q", "v", "a", "tau")]
-        if self.times is not None:
-            times = self.times[self.times <= rows[-1, 0]]
-            if not len(times):
-                times = rows[-1:, 0]  # it stopped before the first: the state that it came to
-            if not self.in_python:
-                parts = self._at(times, *parts)
-            else:
-                run = Trajectory(self.model, parts[0][:, 0], *parts[1:], info=info, events=tuple(self.occurrences))
-                return run if len(run) == 1 else run.at(times)
-        return Trajectory(self.model, parts[0].reshape(-1), *parts[1:], info=info, events=tuple(self.occurrences))
-
-    def _at(self, times: np.ndarray, t: np.ndarray, q: np.ndarray, v: np.ndarray, a: np.ndarray, tau: np.ndarray) -> list[np.ndarray]:
-        """Return the samples at other times: by steps of the integrator from the samples before them."""
-        k = np.searchsorted(t[:, 0], times, side="right") - 1
-        parts = [times, *(part[k] for part in (q, v, a, tau))]
-        between = times > t[k, 0]
-        if between.any():
-            k, at = k[between], times[between]
-            q_at, v_at = self.reached(t[k, 0], q[k], v[k], a[k], at - t[k, 0])
-            for part, values in zip(parts[1:], (q_at, v_at, *self.evaluate_at(at, q_at, v_at)[:2]), strict=True):
-                part[between] = values
-        return parts
+    def stepped(self, t: Any, q: np.ndarray, v: np.ndarray, a: np.ndarray, h: Any) -> tuple[Any, ...]:
+        """Return the results of `System.step`; unless something is called from Python, also of many steps."""
+        row = self._row(t + 0.5 * h)
+        if not self.in_python:
+            return self.system.step()(t, q, v, a, h, row, self.constants[0])
+        step = self.integrator.advance(self.system.called_flow(row, self.constants[0]), t, q, v, a, h)
+        state = (np.asarray(step.q, dtype=float), np.asarray(step.v, dtype=float))
+        return state if step.free is None else (*state, step.strength, *step.free)
 
 
 def _checked(events: Any) -> tuple[Event, ...]:

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from catena.errors import MethodError
+from catena.graph import where
 from catena.model import Model
 from catena.simulation.tableaus import TABLEAUS, Tableau
 from catena.spatial import LU
@@ -46,7 +47,7 @@ class Flow(Protocol):
         ...
 
     def project(self, t: Any, q: Array, v: Array) -> tuple[Array, Array, Any] | None:
-        """Return the state nearest to (q, v) that meets the constraints, and whether they weaken there; or None where there are none."""
+        """Return the state nearest to (q, v) that meets the constraints, and how well they hold it; or None where there are none."""
         ...
 
     def mark(self) -> None:
@@ -62,7 +63,8 @@ class Step(NamedTuple):
     a: Array | None = None
     errors: tuple[Array, ...] = ()
     correction: Any = 0.0
-    weak: Any = None  # whether the constraints that hold the state are no longer independent enough
+    strength: Any = None  # how well the constraints of loops hold the state
+    free: tuple[Array, Array] | None = None  # position and velocity before these put them on the loops
 
 
 @dataclass(frozen=True)
@@ -80,8 +82,15 @@ class Integrator:
         projected = flow.project(t + h, step.q, step.v)
         if projected is None:
             return step
-        q1, v1, weak = projected
-        return step._replace(q=q1, v=v1, a=None if step.a is None else flow.acceleration(t + h, q1, v1), weak=weak)
+        if self.order <= 2:  # its steps end further from the constraints than one projection reaches
+            projected = flow.project(t + h, *projected[:2]) or projected
+        q1, v1, strength = projected
+        sound = _square(np.concatenate([step.q, step.v])) < 1e300
+        if self.tableau is not None and self.tableau.implicit:
+            sound = sound & converged(step.correction)
+        a1 = None if step.a is None else flow.acceleration(t + h, q1, v1)
+        strength = where(sound, strength, 1.0)  # a step that fails says nothing of the constraints
+        return step._replace(q=q1, v=v1, a=a1, strength=strength, free=(step.q, step.v))
 
     @property
     def adaptive(self) -> bool:

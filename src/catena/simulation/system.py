@@ -13,14 +13,14 @@ from catena.errors import ArgumentError, TraceError
 from catena.formulations.applied_forces import applied_forces
 from catena.formulations.joint_forces import passive_force
 from catena.formulations.mass.composite_body import mass_matrix
-from catena.graph import Trace, where
+from catena.graph import Trace
 from catena.kernels import jacobian
 from catena.model import Model, Tree
 from catena.model.forces import Applied, python
 from catena.native import Iteration, Kernel, compile_graph
 from catena.registry import solution
 from catena.simulation.arguments import floats
-from catena.simulation.closing import Closing
+from catena.simulation.closing import Closing, Loops, Plan, lasting
 from catena.simulation.iteration import Layout, Problem, attempt
 from catena.simulation.steps import Integrator
 
@@ -129,13 +129,11 @@ class Traced:
         return mass_matrix(self._tree, q)
 
     def project(self, t: Any, q: Array, v: Array) -> tuple[Array, Array, Any] | None:
-        return None if self._system.closing is None else self.projected(q, v)
-
-    def projected(self, q: Array, v: Array) -> tuple[Array, Array, Any]:
-        """Return the nearest state that meets the constraints, and whether they weaken there."""
         closing = self._system.closing
-        assert closing is not None
-        return closing.project(self._tree, q, v)
+        if closing is None:
+            return None
+        q, v, *held = closing.project(self._tree, q, v)
+        return q, v, lasting(*held)
 
 
 class _Called:
@@ -164,10 +162,11 @@ class _Called:
         return self._system.mass(np.asarray(q, dtype=float))
 
     def project(self, t: Any, q: Array, v: Array) -> tuple[Array, Array, Any] | None:
-        if self._system.closing is None:
+        closing = self._system.closing
+        if closing is None:
             return None
-        q, v, weak = self._system.projection(np.asarray(q, dtype=float), np.asarray(v, dtype=float))
-        return q, v, np.bool_(weak)
+        q, v, *held = self._system.loops.projection(closing.plan)(np.asarray(q, dtype=float), np.asarray(v, dtype=float))
+        return q, v, lasting(*held)
 
 
 class System:
@@ -178,7 +177,9 @@ class System:
     ) -> None:
         self.model, self.integrator, self.input, self.events = model, integrator, input_, tuple(events)
         self.method, _, self.solve, self.references = solution("forward_dynamics", method, model, traced=True)
+        self.loops = Loops(model, self.method)
         self.closing: Closing | None = None
+        self._made: dict[Plan, dict[str, Any]] = {}  # for each plan of the loops
         scale = _size(model)
         self.problem = Problem(
             model.nq,
@@ -189,17 +190,26 @@ class System:
             Layout({"tau": model.nv}),
             tuple(scale if unit == "m/s" else 1.0 for unit in model.v_units),
             self.events,
+            model.has_loops,
         )
 
-    def close(self, q: Array, t: float) -> None:
-        """Choose the constraints that hold the loops from a configuration on; what was compiled for others is made anew."""
-        self.closing = Closing(self.model, self.method, q, t)
+    def hold(self, plan: Plan) -> None:
+        """Hold the loops by a plan from here on; what is compiled is compiled for it."""
+        self.closing = Closing(self.model, self.method, plan)
         self.solve = self.closing.forward_dynamics
-        for made in ("dynamics", "projection"):
-            self.__dict__.pop(made, None)
+
+    def _once(self, name: str, make: Callable[[], Any]) -> Any:
+        """Return what is made for the plan at hand, from an earlier call if there was one."""
+        made = self._made.setdefault(None if self.closing is None else self.closing.plan, {})
+        if name not in made:
+            made[name] = make()
+        return made[name]
 
     def iteration(self) -> Iteration:
         """Return the run as a loop in machine code."""
+        return self._once("iteration", self._iteration)
+
+    def _iteration(self) -> Iteration:
         started = time.perf_counter()
         trace, tree = self._trace("simulate")
         problem = self.problem
@@ -221,21 +231,16 @@ class System:
         """The forces that are called from Python, with the Jacobian of the point they act on."""
         return tuple((f, None if f.body is None else jacobian(self.model, f.body, f.point)) for f in self.model.python_forces)
 
-    @cached_property
+    @property
     def dynamics(self) -> Kernel:
         """The kernel (t, q, v, tau) -> vdot, without the forces that are called from Python."""
+        return self._once("dynamics", self._dynamics)
+
+    def _dynamics(self) -> Kernel:
         trace, tree = self._trace("dynamics")
         t, q = trace.input("t"), trace.input("q", (self.model.nq,))
         v, tau = trace.input("v", (self.model.nv,)), trace.input("tau", (self.model.nv,))
         return compile_graph(trace.graph(vdot=Traced(self, tree, {}, {}).under(t, q, v, tau)), method=self.method)
-
-    @cached_property
-    def projection(self) -> Kernel:
-        """The kernel (q, v) -> q, v, weak: the nearest state that meets the constraints, and whether they weaken there."""
-        trace, tree = self._trace("projection")
-        q, v = trace.input("q", (self.model.nq,)), trace.input("v", (self.model.nv,))
-        q1, v1, weak = Traced(self, tree, {}, {}).projected(q, v)
-        return compile_graph(trace.graph(q=q1, v=v1, weak=where(weak, 1.0, 0.0)), method=self.method)
 
     @cached_property
     def mass(self) -> Kernel:
@@ -249,16 +254,19 @@ class System:
         def function(flow: Traced, t: Any, q: Array, v: Array) -> dict[str, Any]:
             return {"a": flow.acceleration(t, q, v), "tau": flow.force(t, q, v), "g": [g(t, q, v) for g in self.events]}
 
-        return self._kernel("start", ("t", "q", "v"), function)
+        return self._once("start", lambda: self._kernel("start", ("t", "q", "v"), function))
 
     def step(self) -> Kernel:
-        """Return the kernel (t, q, v, a, h, row, constants) -> q, v, event functions: one step of any size."""
+        """Return the kernel (t, q, v, a, h, row, constants) -> q, v: one step of any size; with loops also the strength of the constraints,
+        and q, v before these put them on the loops.
+        """
 
         def function(flow: Traced, t: Any, q: Array, v: Array, a: Array, h: Any) -> dict[str, Any]:
             step = self.integrator.advance(flow, t, q, v, a, h)
-            return {"q": step.q, "v": step.v, "g": [g(t + h, step.q, step.v) for g in self.events]}
+            found = {"q": step.q, "v": step.v}
+            return found if step.free is None else found | {"strength": step.strength, "q_free": step.free[0], "v_free": step.free[1]}
 
-        return self._kernel("step", ("t", "q", "v", "a", "h"), function)
+        return self._once("step", lambda: self._kernel("step", ("t", "q", "v", "a", "h"), function))
 
     def _arguments(self) -> tuple[tuple[str, Layout], ...]:
         return (("state", self.problem.state), ("row", self.problem.row), ("constants", self.problem.constants))

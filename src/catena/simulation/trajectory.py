@@ -15,9 +15,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from catena.atomic import replacing
+from catena.closed import LOOSE
 from catena.errors import ArgumentError, TrajectoryFileError
 from catena.kernels import energy
 from catena.model import Model
+from catena.simulation.closing import closed, opening
 from catena.simulation.interpolation import interpolate
 
 if TYPE_CHECKING:
@@ -191,8 +193,9 @@ class Trajectory:
 
         States are interpolated on the manifolds of the joints, with errors of order h^6 in q, h^5 in v and h^4 in vdot for samples h apart;
         h^4 and h^3 where the trajectory holds no vdot. Quaternions stay at length 1; they are interpolated where a body turns less than
-        half a turn between samples. `tau` is interpolated linearly. At the samples themselves the states are the samples. Where an event
-        changed the state, at a time that is also a sample's, the motion before it goes to the state before.
+        half a turn between samples. Loops that are closed at the samples are closed in between. `tau` is interpolated linearly. At the
+        samples themselves the states are the samples. Where an event changed the state, at a time that is also a sample's, the motion
+        before it goes to the state before.
 
         >>> from catena.simulation import Trajectory
         >>> m = ct.Model("slider")
@@ -213,6 +216,10 @@ class Trajectory:
         if wanted.ndim != 1 or len(wanted) == 0 or (np.diff(wanted) <= 0.0).any():
             raise ArgumentError("at: the times do not increase; give one time, or an array of shape (T,) of increasing times")
         q, v, vdot = interpolate(self.model, self.t, self.q, self.v, self.vdot, wanted, self._jumps())
+        if self.model.has_loops:
+            whole, k = opening(self.model, self.q) <= LOOSE, np.searchsorted(self.t, wanted)
+            between = np.flatnonzero((self.t[k] > wanted) & whole[k] & whole[k - 1])
+            q[between], v[between] = closed(self.model, q[between], v[between])
         tau = None if self.tau is None else np.stack([np.interp(wanted, self.t, column) for column in self.tau.T], axis=1)
         events = tuple(event for event in self.events if wanted[0] <= event.t <= wanted[-1])
         return Trajectory(self.model, wanted, q, v, vdot, tau, info=self.info, events=events)

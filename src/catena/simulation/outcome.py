@@ -1,0 +1,123 @@
+"""What a run leaves: its trajectory, or what went wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from catena.errors import SimulationError
+from catena.simulation.closing import SINGULAR
+from catena.simulation.iteration import EVENT, NOT_FINITE, NOT_SOLVED, OPENED, TOO_SMALL
+from catena.simulation.trajectory import Trajectory
+
+if TYPE_CHECKING:
+    from catena.simulation.simulate import Run
+
+
+def trajectory(run: Run, stopped: str, seconds: float) -> Trajectory:
+    """Return what has been recorded, and the state now."""
+    t, q, v = run.time, run.get("q").copy(), run.get("v").copy()
+    if int(run.state[0, 0]) == EVENT:  # interrupted before it was clear what happens in the last step
+        t, q, v, _, _ = run.before()
+    a, tau, _ = run.evaluate_at(t, q, v)
+    if run.holds and not run.system.loops.strength(run.plan, q) > SINGULAR:
+        a = np.full_like(a, np.nan)  # it could go on in several ways
+    rows = np.concatenate([*run.samples, np.concatenate([[t], q, v, a, tau])[None]])
+    rows = rows[rows[:, 0] > np.concatenate([[-np.inf], np.maximum.accumulate(rows[:-1, 0])])]
+    info = {
+        "integrator": run.integrator.name, "method": run.system.method, "steps": int(run.get("steps")[0]),
+        "rejected": int(run.get("rejected")[0]), "seconds": seconds, "stopped": stopped,
+    }  # fmt: skip
+    if run.model.has_loops:
+        info["switches"] = len(run.holds) - 1
+    layout = run.system.problem.record.at
+    parts = [rows[:, layout[name]] for name in ("t", "q", "v", "a", "tau")]
+    if run.times is not None:
+        times = run.times[run.times <= rows[-1, 0]]
+        if not len(times):
+            times = rows[-1:, 0]  # it stopped before the first: the state that it came to
+        if not run.in_python:
+            parts = _at(run, times, *parts)
+        else:
+            whole = Trajectory(run.model, parts[0][:, 0], *parts[1:], info=info, events=tuple(run.occurrences))
+            return whole if len(whole) == 1 else whole.at(times)
+    return Trajectory(run.model, parts[0].reshape(-1), *parts[1:], info=info, events=tuple(run.occurrences))
+
+
+def _at(run: Run, times: np.ndarray, t: np.ndarray, q: np.ndarray, v: np.ndarray, a: np.ndarray, tau: np.ndarray) -> list[np.ndarray]:
+    """Return the samples at other times: by steps of the integrator from the samples before them."""
+    k = np.searchsorted(t[:, 0], times, side="right") - 1
+    parts = [times, *(part[k] for part in (q, v, a, tau))]
+    between = times > t[k, 0]
+    singular = np.zeros(len(times), dtype=bool)
+    for since, until in _stretches(run):
+        here = np.flatnonzero(between & (t[k, 0] >= since) & (t[k, 0] < until))
+        if len(here):
+            at, i = times[here], k[here]
+            q_at, v_at, *held = run.stepped(t[i, 0], q[i], v[i], a[i], at - t[i, 0])
+            singular[here] = ~(held[0] > SINGULAR) if held else False
+            for part, values in zip(parts[1:], (q_at, v_at, *run.evaluate_at(at, q_at, v_at)[:2]), strict=True):
+                part[here] = values
+    if singular.any():  # no plan holds these
+        across = Trajectory(run.model, t[:, 0], q, v, a, tau, events=tuple(run.occurrences)).at(times[singular])
+        for part, values in zip(parts[1:], (across.q, across.v, across.vdot, across.tau), strict=True):
+            part[singular] = values
+    return parts
+
+
+def _stretches(run: Run) -> Iterator[tuple[float, float]]:
+    """Yield the spans of time over which a plan holds the loops, with it at hand."""
+    if not run.holds:
+        yield -np.inf, np.inf
+        return
+    for hold, until in zip(run.holds, [*(later.t for later in run.holds[1:]), np.inf], strict=True):
+        run.system.hold(hold.plan)
+        yield hold.t, until
+
+
+def trouble(run: Run, code: int) -> SimulationError:
+    """Return the error of a run that cannot go on; it carries the trajectory up to the last good state."""
+    t, h, q, v = run.time, float(run.get("h")[0]), run.get("q").copy(), run.get("v").copy()
+    names = run.model.v_names
+    if code == TOO_SMALL and run.holds and run.get("limit")[0] <= SINGULAR:
+        return singular(run)
+    if code == TOO_SMALL:
+        h = 10.0 * h  # the step that was refused
+    with np.errstate(all="ignore"):
+        a = run.evaluate_at(t, q, v)[0]
+        q_next, v_next, *_ = run.stepped(t, q, v, a, h)
+        ahead = run.evaluate_at(t + h, run.model.chart(q, h * run.model.chart_rate(q, 0.0 * v, v)), v)[0]
+    worst = names[int(np.argmax(np.abs(a)))]
+    if code == NOT_FINITE or not np.isfinite([*a, *ahead, *q_next, *v_next]).all():
+        # where it comes from: an acceleration here or a step ahead, else what the step leads to
+        cause = next((x for x in (a, ahead, v_next) if not np.isfinite(x).all()), v_next)
+        bad = names[int(np.argmax(np.where(np.isfinite(cause), np.abs(cause), np.inf)))]
+        remedy = "look at the forces there" if run.adaptive else "use a smaller step, or no step= for adaptive ones"
+        text = f"the state is not finite after t = {t:.9g} s, first the velocity of '{bad}'; {remedy}"
+    elif code == TOO_SMALL:
+        text = (
+            f"the step size fell to {0.1 * h:.3g} s at t = {t:.9g} s, where '{worst}' has the largest acceleration, "
+            f"{np.abs(a).max():.3g}; the motion is not smooth there, or rtol and atol are too small"
+        )
+    elif code == OPENED:
+        text = (
+            f"the step after t = {t:.9g} s leads so far from the loops that they do not close again; use a smaller step, or no step= for "
+            "adaptive ones"
+        )
+    else:
+        assert code == NOT_SOLVED
+        text = (
+            f"the equations of the implicit step at t = {t:.9g} s were not solved; '{worst}' has the largest acceleration, "
+            f"{np.abs(a).max():.3g}; use a smaller step"
+        )
+    return SimulationError(f"simulate '{run.model.name}': {text}; the motion up to there is in error.trajectory")
+
+
+def singular(run: Run) -> SimulationError:
+    """Return the error of a run whose loops leave open how it goes on."""
+    return SimulationError(
+        f"simulate '{run.model.name}': the motion comes to a singular configuration after t = {run.time:.9g} s, where the constraints of "
+        "its loops depend on each other and it could go on in several ways; the motion up to there is in error.trajectory"
+    )
