@@ -22,6 +22,7 @@ bench: $(VENV)/.ready-test
 	$(BIN)/python benchmarks/methods.py
 	$(BIN)/python benchmarks/operators.py
 	$(BIN)/python benchmarks/loops.py
+	$(BIN)/python benchmarks/ladder.py
 
 $(VENV)/bin/python:
 	@$(PYTHON) -c 'import sys; v = sys.version_info; sys.exit(v < (3, 10) and f"catena needs Python 3.10 or newer, {sys.executable} is {v[0]}.{v[1]}; call make PYTHON=python3.12")'

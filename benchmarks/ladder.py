@@ -346,7 +346,7 @@ def setting_up(k: int, cache: str) -> dict[str, float]:
 
 
 def draw(rows: list[dict[str, Any]], exponents: dict[str, float], path: Path) -> None:
-    """Draw the times over the number of loops."""
+    """Draw the times over the number of loops, with the exponents of the upper half of the sizes."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
@@ -363,7 +363,9 @@ def draw(rows: list[dict[str, Any]], exponents: dict[str, float], path: Path) ->
         points = [(row["loops"], row["us"][name]) for row in rows if name in row["us"]]
         axes.loglog(*zip(*points, strict=True), color=LINES[i % len(LINES)], marker="o", markersize=3.5, linewidth=2.2 if i == 0 else 1.4)
         text = f"{titles.get(name, name)}, $k^{{{exponents[name]:.2f}}}$"
-        axes.annotate(text, points[-1], (6, 0), textcoords="offset points", color=LINES[i % len(LINES)], fontsize="small", va="center")
+        look = {"color": LINES[i % len(LINES)], "fontsize": "small", "ha": "right" if name == "constraintDynamics" else "left"}
+        place = {MULTIPLIERS: (6, 12), "constraintDynamics": (-6, 6)}.get(name, (6, 0))  # there is a line on the right of these
+        axes.annotate(text, points[-1], place, textcoords="offset points", va="center", **look)
     axes.set_xlim(0.8, 2e4)
     axes.set_xticks([1, 10, 100, 1000])
     axes.xaxis.set_major_formatter("{x:,.0f}")

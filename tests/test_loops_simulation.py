@@ -17,6 +17,7 @@ from tests.test_closed_loops import parallelogram
 from tests.test_rollout import same
 
 import catena as ct
+from catena import closed
 from catena.examples import EXAMPLES
 from catena.formulations import METHODS
 from catena.formulations.constraints import constraint_jacobian
@@ -110,7 +111,7 @@ def test_trajectories_that_change_their_constraints_equal_simulate_and_themselve
     assert not runs.failed.any()
     assert opening(m, runs.q) < 1e-10
     assert rates(m, runs.q[:, ::10], runs.v[:, ::10]) < 1e-9
-    energy = sum(ct.energy(m)(runs.q, runs.v))
+    energy: Any = sum(ct.energy(m)(runs.q, runs.v))
     assert np.abs(energy - energy[:, :1]).max() < 1e-5 * np.ptp(energy)
     assert same(runs, ct.rollout(m, q, v, threads=1, **settings))
     assert same(runs, ct.ensemble(m, q, v, chunk=5, **settings))
@@ -140,6 +141,21 @@ def test_starts_are_held_by_the_usual_constraints_unless_these_are_weak_there() 
                 alone = loops.settle(q[i : i + 1], v[i : i + 1])
                 assert alone.q.tobytes() == settled.q[i].tobytes()
                 assert [len(x) for found, x in alone.plans.items() if found == rows] == [1]
+
+
+@pytest.mark.parametrize("method", ["fully-recursive/joint", "coordinate-reduction"])
+def test_where_no_known_plan_holds_one_is_made(method: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    m, (q, v) = EXAMPLES["bennett"](), (x[::11] for x in turn("bennett"))
+    made = []
+    monkeypatch.setattr(closing, "_KNOWN", 1)
+    monkeypatch.setattr(closing, "plan_of", lambda *arguments: made.append(closed.plan_of(*arguments)) or made[-1])
+    runs = ct.rollout(m, q, v, step=1e-3, steps=600, every=60, method=method)
+    assert len(set(made)) > 1
+    assert not runs.failed.any()
+    assert opening(m, runs.q) < 1e-10
+    assert relative(runs.q, ct.rollout(model("bennett"), q, v, step=1e-3, steps=600, every=60, method=method).q) < 1e-3
+    alone = ct.rollout(m, q[4], v[4], step=1e-3, steps=600, every=60, method=method)
+    assert alone.q.tobytes() == runs.q[4].tobytes()
 
 
 @pytest.mark.parametrize("kind", ["table", "controller"])
@@ -317,7 +333,7 @@ def test_adaptive_steps_stop_at_a_singular_configuration_only_where_they_must_en
 def test_samples_at_given_times_and_interpolated_ones_close_the_loops(name: str) -> None:
     m = model(name)
     q, v = turn(name) if name != "quarter-car" else (m.assemble()[None], np.zeros((1, m.nv)))
-    times = np.linspace(0.0, 1.0, 201)
+    times: Any = np.linspace(0.0, 1.0, 201)
     exact = ct.simulate(m, q[0], v[0], until=1.0, rtol=1e-11, record=times)
     given = ct.simulate(m, q[0], v[0], until=1.0, record=times)
     called = ct.simulate(m, q[0], v[0], until=1.0, record=times, controller=ct.python(lambda t, q, v: np.zeros(m.nv)))
@@ -333,7 +349,7 @@ def test_samples_at_given_times_and_interpolated_ones_close_the_loops(name: str)
 
 def test_samples_at_a_singular_configuration_are_those_of_the_motion() -> None:
     m, q, v = flat(1.0)
-    times = 1.0 + np.array([-1e-6, -1e-8, 0.0, 1e-9, 1e-7])
+    times: Any = 1.0 + np.array([-1e-6, -1e-8, 0.0, 1e-9, 1e-7])
     event = ct.Event("flat", lambda t, q, v: q[0], "record")
     runs = [ct.simulate(m, q, v, until=2.0, record=times), ct.simulate(m, q, v, until=2.0, events=[event])]
     states = [*zip(runs[0].q, runs[0].v, strict=True), *((x.q, x.v) for x in runs[1].events)]
@@ -353,7 +369,7 @@ def test_samples_at_a_singular_configuration_are_those_of_the_motion() -> None:
 def test_motions_with_open_loops_are_interpolated_as_they_are() -> None:
     m = model("four-bar")
     q = np.array([[0.0, 0.0, 0.0], [1.0, 0.0, 0.0]])
-    run = Trajectory(m, [0.0, 1.0], q, np.array([[1.0, 0.0, 0.0]] * 2))
+    run = Trajectory(m, np.array([0.0, 1.0]), q, np.array([[1.0, 0.0, 0.0]] * 2))
     assert run.at(0.5).q[0] == pytest.approx([0.5, 0.0, 0.0])
 
 

@@ -11,7 +11,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
 
@@ -105,7 +105,7 @@ class Comparison:
     rows: tuple[Row, ...]
     automatic: tuple[Choice, ...]
     lacking: tuple[Lack, ...]
-    references: dict[str, str]
+    references: dict[str, str] = field(default_factory=dict)
 
     def row(self, problem: str, method: str) -> Row:
         """Return the row of a method."""

@@ -13,10 +13,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from catena.assembly import gap, loop_units, mechanism_size, moved_along
+from catena.assembly import coordinate_units, gap, loop_units, mechanism_size, moved_along
 from catena.closed import LOOSE, plan_of
 from catena.errors import ArgumentError
 from catena.formulations import METHODS
+from catena.formulations.constraints import constraint_jacobian
 from catena.graph import Trace, maximum, minimum, where
 from catena.kernels import loop_error
 from catena.mobility import mobility
@@ -41,11 +42,11 @@ _APART = 1e-11
 #: How often states are projected again that do not meet them.
 _AGAIN = 3
 
-#: A plan is made for a state where all others have less than this part of their strength.
+#: A plan is made for a state where the known ones have less than this part of their strength, and the constraints are no cause of it.
 _LEAST = 1e-2
 
-#: Steps of the walk on which plans are found, of the usual one and of others, and their length [rad or m].
-_NEAR, _FAR, _PACE = 3, 16, 0.5
+#: How many plans are known at most; steps of the walk on which they are found, of the usual one and of others; their length [rad or m].
+_KNOWN, _NEAR, _FAR, _PACE = 8, 3, 16, 0.5
 
 
 def limit_of(strength: Any) -> Any:
@@ -149,7 +150,7 @@ class Loops:
     def _known(self) -> tuple[Chosen, ...]:
         found = {self.usual.plan: self.usual}
         for chosen in self._walk(_FAR):
-            if chosen.strength >= _WORSE * self.usual.strength:
+            if chosen.strength >= _WORSE * self.usual.strength and len(found) < _KNOWN:
                 found.setdefault(chosen.plan, chosen)
         return tuple(found.values())
 
@@ -159,8 +160,9 @@ class Loops:
         q, step = mobility(self.model).q, rng.normal(size=self.model.nv)
         yield self.own(q)
         for _ in range(steps):
-            step = self.model.project_velocity(q, step / np.abs(step).max() + 0.3 * rng.normal(size=self.model.nv))
-            q = moved_along(self.model, q, _PACE / max(np.abs(step).max(), 1e-300) * step)
+            step = self.model.project_velocity(q, step + 0.3 * rng.normal(size=self.model.nv))
+            step = step / max(np.abs(step).max(), 1e-300)
+            q = moved_along(self.model, q, _PACE * step)
             yield self.own(q)
 
     # one state, in floats
@@ -169,17 +171,6 @@ class Loops:
         """Return the plan to begin with at a configuration."""
         strength = self.strength(self.usual.plan, q)
         return self.usual._replace(strength=strength) if strength >= limit_of(self.usual.strength) else self.other(q, self.usual.plan)
-
-    def other(self, q: np.ndarray, plan: Plan) -> Chosen:
-        """Return the plan to go on with at a configuration after one that weakens; the same one if there is no better."""
-        strongest, part = None, _LEAST if len(self.known) > 1 else 0.0
-        for known in self.known:
-            strength = self.strength(known.plan, q)
-            if known.plan != plan and strength >= limit_of(known.strength):
-                return known._replace(strength=strength)
-            if strength >= part * known.strength:
-                strongest, part = known._replace(strength=strength), strength / known.strength
-        return strongest or self.own(q)
 
     def own(self, q: np.ndarray) -> Chosen:
         """Return the plan that is made for a configuration."""
@@ -217,23 +208,36 @@ class Loops:
                 q_new[weak[i]], v_new[weak[i]] = q_weak[i], self.model.project_velocity(q_weak[i], v[weak[i]])
         return Settled(q_new, v_new, plans, strength)
 
+    def other(self, q: np.ndarray, plan: Plan) -> Chosen:
+        """Return the plan to go on with at a configuration after one that weakens, as `choose` does."""
+        (other,) = (other for other, which in self.choose(q[None], plan).items() if len(which))
+        made_for = next((known.q for known in self.known if known.plan == other), q)
+        return Chosen(other, made_for, float(lasting(*self.projection(other)(q, np.zeros(self.model.nv))[2:])))
+
     def choose(self, q: np.ndarray, plan: Plan) -> dict[Plan, np.ndarray]:
-        """Return the plans to go on with at configurations (N, nq) after one that weakens, each with its own; as `other` does."""
-        found: dict[Plan, np.ndarray] = {}
-        left, strongest = np.arange(len(q)), np.full(len(q), -1)
-        part = np.full(len(q), _LEAST if len(self.known) > 1 else 0.0)
+        """Return the plans to go on with at configurations (N, nq) after one that weakens, each with its own.
+
+        The same one goes on where there is no better.
+        """
+
+        def strengths(plan: Plan) -> np.ndarray:
+            return lasting(*self.projection(plan)(q, np.zeros(self.model.nv))[2:])
+
+        now, found = strengths(plan), np.full((len(self.known), len(q)), -np.inf)
+        fits = np.zeros(found.shape, dtype=bool)
         for k, known in enumerate(self.known):
-            strength = lasting(*self.projection(known.plan)(q[left], np.zeros(self.model.nv))[2:])
-            good = (strength >= limit_of(known.strength)) & (known.plan != plan)
-            better = strength >= part[left] * known.strength
-            strongest[left[better]], part[left[better]] = k, strength[better] / known.strength
-            found[known.plan], left = left[good], left[~good]
-        for k, known in enumerate(self.known):
-            found[known.plan] = np.union1d(found[known.plan], left[strongest[left] == k])
-        left = left[strongest[left] < 0]
-        for other, which in self.planned(q[left]).items():
-            found[other] = np.union1d(found.get(other, left[which]), left[which])
-        return found
+            found[k] = now if known.plan == plan else strengths(known.plan)
+            fits[k] = (found[k] >= limit_of(known.strength)) & (found[k] > now)
+            if fits.any(axis=0).all():
+                break
+        which = np.where(fits.any(axis=0), fits.argmax(axis=0), found.argmax(axis=0))
+        least = self._least(q) * np.array([known.strength for known in self.known])[which]
+        enough = fits.any(axis=0) | (found.max(axis=0) >= least)
+        plans = {known.plan: np.flatnonzero(enough & (which == k)) for k, known in enumerate(self.known)}
+        for other, some in self.planned(q[~enough]).items():
+            at = np.flatnonzero(~enough)[some]
+            plans[other] = np.union1d(plans.get(other, at), at)
+        return plans
 
     def planned(self, q: np.ndarray) -> dict[Plan, np.ndarray]:
         """Return the plans that are made for configurations (N, nq), each with its configurations."""
@@ -241,6 +245,32 @@ class Loops:
         for i in range(len(q)):
             found.setdefault(self.plan(q[i]), []).append(i)
         return {plan: np.array(which) for plan, which in found.items()}
+
+    def _least(self, q: np.ndarray) -> Any:
+        """Return the least part of its strength that a known plan must have at configurations (..., nq).
+
+        Near a singular configuration no plan is strong, and those that are known are as good as others.
+        """
+        if len(self.known) == 1:
+            return np.zeros(q.shape[:-1])
+
+        def independence(q: np.ndarray) -> Any:
+            J = self._jacobian(q) * coordinate_units(self.model) / np.array(loop_units(self.model))[:, None]
+            sizes = np.linalg.svd(J, compute_uv=False)
+            return (sizes[..., len(self.usual.plan) - 1] / sizes[..., 0]) ** 2
+
+        return _LEAST * np.minimum(1.0, independence(q) / independence(self.usual.q))
+
+    @property
+    def _jacobian(self) -> Kernel:
+        """The kernel q -> Jacobian of all constraints."""
+
+        def make() -> Kernel:
+            trace = Trace("constraint jacobian")
+            tree = self.model.tree().marked(trace.mark, trace.solve)
+            return compile_graph(trace.graph(jacobian=constraint_jacobian(tree, trace.input("q", (self.model.nq,)))[1]))
+
+        return kept(self.model, "constraint jacobian", (), make)
 
     def projection(self, plan: Plan) -> Kernel:
         """Return the kernel (q, v) -> q, v, strength, apart of `Closing.project`."""

@@ -10,7 +10,7 @@ from weakref import WeakKeyDictionary
 from catena.model import Model, Tree
 
 #: Things of one kind that are kept for a model.
-_KEPT = 8
+_KEPT = 16
 
 # by model, for the tree they were made of; kinds, then keys
 _made: WeakKeyDictionary[Model, tuple[Tree, dict[str, dict[Any, Any]]]] = WeakKeyDictionary()
