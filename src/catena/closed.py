@@ -35,6 +35,9 @@ LOOSE = 1e-6
 WEAK_SQUARE, SINGULAR_SQUARE = 1e-6, 1e-13
 WEAK_SINE, SINGULAR_SINE = 1e-3, 1e-8
 
+#: Entries of long vectors, and stages of a plan, that make a region of the graph: regions that are alike are compiled once.
+PART, STAGES = 60, 12
+
 
 def forward_dynamics(m: Model, method: str, described: str, references: tuple[str, ...]) -> ConstrainedKernel:
     """Return forward dynamics of a mechanism with loops."""
@@ -45,9 +48,9 @@ def forward_dynamics(m: Model, method: str, described: str, references: tuple[st
     def make(chosen: Any) -> Kernel:
         def function(tree: Tree, q: Any, v: Any, tau: Any, force: Any, wrenches: Any) -> Any:
             solved = closes.forward_dynamics(tree, q, v, tau + force, wrenches, plan=chosen)
-            weak, singular = (weaker(solved.pivots, scale, limit) for limit in (WEAK_SQUARE, SINGULAR_SQUARE))
-            apart, rates = (largest(x * (1.0 / scale)) for x in (solved.values, solved.rates))
-            return solved.vdot, _flags(weak, singular, apart, rates, v)
+            weak, singular = (weaker(solved.pivots, scale, limit, tree.mark) for limit in (WEAK_SQUARE, SINGULAR_SQUARE))
+            apart, rates = (largest(x * (1.0 / scale), tree.mark) for x in (solved.values, solved.rates))
+            return solved.vdot, _flags(weak, singular, apart, rates, v, mark=tree.mark)
 
         return dynamics_kernel(m, "forward_dynamics", ("q", "v", "tau"), ("vdot", "flags"), function, described, references)
 
@@ -172,36 +175,47 @@ def apart_by(m: Model, closed: Closed) -> Any:
     return found
 
 
-def weaker(pivots: Any, scale: Any, limit: float) -> Any:
+def weaker(pivots: Any, scale: Any, limit: float, mark: Callable[[], None] = lambda: None) -> Any:
     """Return whether a chosen constraint is less independent of the others than a limit; where the solution is not a number, too.
 
     `pivots` are those of a method, stage by stage of the elimination: constraint, pivot, and what it is compared with; `scale` is what the
     constraints are measured by.
     """
     weak: Any = 0.0
-    for stage in pivots:
+    for n, stage in enumerate(pivots):
+        if n % STAGES == 0:
+            mark()
         most = largest(size / scale[i] ** 2 for i, _, size in stage)
         weak = weak + sum(where(pivot / scale[i] ** 2 >= limit * most, 0.0, 1.0) for i, pivot, _ in stage)
     return weak > 0.0
 
 
-def _flags(weak: Any, singular: Any, apart: Any, rates: Any, v: Any, left: Any = 0.0, vdot: Any = None) -> Any:
+def _flags(
+    weak: Any, singular: Any, apart: Any, rates: Any, v: Any, left: Any = 0.0, vdot: Any = None, mark: Callable[[], None] = lambda: None
+) -> Any:
     """Return the flags of a state, added up: from the largest values of all constraints, of their rates at v, and of what vdot lacks."""
     total = where(apart > LOOSE, float(OPEN), 0.0)
     if v is not None:
-        total = total + where(rates > LOOSE * _sum(v) + 1e-12, float(OPENING), 0.0)
+        total = total + where(rates > LOOSE * _sum(v, mark) + 1e-12, float(OPENING), 0.0)
     if vdot is not None:
         total = total + where(left > LOOSE * (_sum(vdot) + _sum(v) * _sum(v)) + 1e-12, float(BREAKING), 0.0)
     return total + where(weak, float(WEAK), 0.0) + where(singular, float(SINGULAR), 0.0)
 
 
-def largest(values: Any) -> Any:
+def largest(values: Any, mark: Callable[[], None] = lambda: None) -> Any:
     """Return the largest of numbers, by size."""
     found: Any = 0.0
-    for value in values:
+    for n, value in enumerate(values):
+        if n % PART == 0:
+            mark()
         found = maximum(found, abs(value))
     return found
 
 
-def _sum(x: Any) -> Any:
-    return sum(abs(entry) for entry in x)
+def _sum(x: Any, mark: Callable[[], None] = lambda: None) -> Any:
+    total: Any = 0.0
+    for n, entry in enumerate(x):
+        if n % PART == 0:
+            mark()
+        total = total + abs(entry)
+    return total
