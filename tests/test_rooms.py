@@ -29,7 +29,8 @@ ALLOWED: dict[str, set[str]] = {
     "registry": {"model", "formulations", "graph", "native", "closed", "errors", "references"},
     "iterative": {"formulations", "native", "errors", "numpy", "scipy"},
     "assembly": {"model", "formulations", "errors", "numpy"},
-    "mobility": {"model", "formulations", "assembly", "numpy", "scipy"},
+    "kept": {"model"},
+    "mobility": {"model", "kept", "formulations", "assembly", "numpy", "scipy"},
     "tracing": {"model", "formulations", "graph", "native", "errors", "numpy"},
     "constrained": {"model", "formulations", "native", "assembly", "errors", "numpy"},
     "planning": {"model", "formulations", "assembly", "mobility", "errors", "numpy"},
@@ -44,7 +45,7 @@ ALLOWED: dict[str, set[str]] = {
     "comparison": {"model", "formulations", "native", "registry", "iterative", "kernels", "examples", "errors", "numpy"},
     # view: `Trajectory.plot` calls it, inside the method; matplotlib: the type of what it returns
     "simulation": {"model", "formulations", "graph", "native", "assembly", "mobility", "closed", "registry", "kernels"}
-    | {"spatial", "errors"}
+    | {"kept", "spatial", "errors"}
     | {"atomic", "view"}
     | {"numpy", "scipy", "rich", "xarray", "matplotlib", "cloudpickle"},
     "view": {"model", "simulation", "comparison", "errors", "atomic", "numpy", "matplotlib"},

@@ -14,9 +14,9 @@ from catena.assembly import coordinate_units, loop_units
 from catena.constrained import BREAKING, OPEN, OPENING, SINGULAR, WEAK, ConstrainedKernel
 from catena.errors import ModelError
 from catena.formulations import METHODS
-from catena.formulations.constraints import constraint_motion, row_count
+from catena.formulations.constraints import constraint_motion, row_names
 from catena.formulations.partition import Closed, Partition
-from catena.graph.functions import maximum, where
+from catena.graph.functions import maximum, minimum, where
 from catena.mobility import independent_rows, mobility, partition
 from catena.model import Model, Tree
 from catena.native import Kernel
@@ -48,7 +48,8 @@ def forward_dynamics(m: Model, method: str, described: str, references: tuple[st
     def make(chosen: Any) -> Kernel:
         def function(tree: Tree, q: Any, v: Any, tau: Any, force: Any, wrenches: Any) -> Any:
             solved = closes.forward_dynamics(tree, q, v, tau + force, wrenches, plan=chosen)
-            weak, singular = (weaker(solved.pivots, scale, limit, tree.mark) for limit in (WEAK_SQUARE, SINGULAR_SQUARE))
+            held = strength(solved.pivots, scale, tree.mark)
+            weak, singular = held < WEAK_SQUARE, held < SINGULAR_SQUARE
             apart, rates = (largest(x * (1.0 / scale), tree.mark) for x in (solved.values, solved.rates))
             return solved.vdot, _flags(weak, singular, apart, rates, v, mark=tree.mark)
 
@@ -86,7 +87,7 @@ def explained(m: Model, method: str, plan: Any) -> str:
     """Return a plan of a method in words."""
     if method == REDUCTION:
         return explanation(m, plan)
-    loops = [closure.name for closure in m.tree().closures for _ in range(row_count(closure))] + [c.name for c in m.tree().couplings]
+    loops = row_names(m.tree())
     held = Counter(loops[i] for i in plan)
     return "\n".join(f"'{name}': {held[name]} of {count} constraints, by multipliers" for name, count in Counter(loops).items())
 
@@ -175,19 +176,25 @@ def apart_by(m: Model, closed: Closed) -> Any:
     return found
 
 
-def weaker(pivots: Any, scale: Any, limit: float, mark: Callable[[], None] = lambda: None) -> Any:
-    """Return whether a chosen constraint is less independent of the others than a limit; where the solution is not a number, too.
+def strength(pivots: Any, scale: Any, mark: Callable[[], None] = lambda: None) -> Any:
+    """Return how independent the constraints of a plan are of each other, the square of a sine; 0 where the solution is not a number.
 
     `pivots` are those of a method, stage by stage of the elimination: constraint, pivot, and what it is compared with; `scale` is what the
     constraints are measured by.
     """
-    weak: Any = 0.0
+    found: Any = 1.0
+    broken: Any = 0.0
     for n, stage in enumerate(pivots):
         if n % STAGES == 0:
             mark()
-        most = largest(size / scale[i] ** 2 for i, _, size in stage)
-        weak = weak + sum(where(pivot / scale[i] ** 2 >= limit * most, 0.0, 1.0) for i, pivot, _ in stage)
-    return weak > 0.0
+        smallest: Any = 1e300
+        most: Any = 1e-300
+        for i, pivot, size in stage:
+            unit = 1.0 / scale[i] ** 2
+            smallest, most = minimum(smallest, pivot * unit), maximum(most, size * unit)
+            broken = broken + where(pivot > 0.0, 0.0, 1.0)
+        found = minimum(found, smallest / most)
+    return where(broken > 0.0, 0.0, found)
 
 
 def _flags(

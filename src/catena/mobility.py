@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -11,6 +11,7 @@ import numpy as np
 from catena.assembly import RANK, assemble, coordinate_units, loop_units, moved_along
 from catena.formulations.constraints import Joined, base, branch, constraint_jacobian, joined, row_count
 from catena.formulations.partition import Group, Partition
+from catena.kept import kept
 from catena.model import Model
 
 
@@ -59,7 +60,14 @@ def mobility(m: Model, q: Any = None) -> Mobility:
     >>> found.freedom, found.constraints, found.redundant
     (1, 5, 3)
     """
-    q, blocks = _general(m) if q is None else (np.asarray(q, dtype=float), scaled_blocks(m, q))
+    if q is None:
+        found = kept(m, "mobility", (), lambda: _mobility(m, *_general(m)))
+        return replace(found, q=found.q.copy())
+    return _mobility(m, np.asarray(q, dtype=float), scaled_blocks(m, q))
+
+
+def _mobility(m: Model, q: np.ndarray, blocks: list[np.ndarray]) -> Mobility:
+    """Return what the loops leave a model at q, where these are the Jacobians of its groups of loops."""
     tree = m.tree()
     groups = joined(tree)
     ranks = [pivots(J, 1.0)[0] for J in blocks]

@@ -12,7 +12,7 @@ import numpy as np
 
 from catena.assembly import coordinate_units, loop_units
 from catena.errors import ModelError
-from catena.formulations.constraints import Loop, joined, row_count
+from catena.formulations.constraints import Loop, joined, row_count, row_names
 from catena.formulations.linear.coordinate_reduction import Plan, Stage
 from catena.formulations.partition import Group, Partition
 from catena.mobility import independent_rows
@@ -59,7 +59,7 @@ def dependent_coordinates(m: Model, plan: Plan) -> Partition:
 def explanation(m: Model, plan: Plan) -> str:
     """Return a plan in words: where each loop is closed, and which coordinates follow."""
     tree, names = m.tree(), m.v_names
-    loops = [closure.name for closure in tree.closures for _ in range(row_count(closure))] + [c.name for c in tree.couplings]
+    loops = row_names(tree)
     lines = []
     for k, side, stages in _places(tree, plan):
         for stage in stages:

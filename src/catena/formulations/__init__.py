@@ -95,7 +95,7 @@ METHODS: dict[str, Method] = {
         {"forward_dynamics": coordinate_reduction.tree_dynamics},
         "CA03",
         "O(n)",
-        closes=Closes(coordinate_reduction.forward_dynamics, partial(cut_joints.project, reference="joint")),
+        closes=Closes(coordinate_reduction.forward_dynamics, coordinate_reduction.project),
     ),
     "fully-recursive/centroid": _fully_recursive("centroid"),
     "fully-recursive/joint": _fully_recursive("joint"),

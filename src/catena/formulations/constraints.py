@@ -258,6 +258,11 @@ def row_count(closure):
     return sum(basic.rows for basic in closure.constraints)
 
 
+def row_names(tree):
+    """Return, for each constraint, the name of the loop or coupling that it belongs to."""
+    return [closure.name for closure in tree.closures for _ in range(row_count(closure))] + [coupling.name for coupling in tree.couplings]
+
+
 def closing_wrenches(tree, q, multipliers):
     """Return what the multipliers of all constraints do at each closure: the wrenches on a and on b, each in the joint frame there."""
     found, first = [], 0

@@ -47,15 +47,8 @@ class Loose:
 
 
 @dataclass(frozen=True)
-class Connection:
-    """A joint between bodies a and b of a graph: joint frames `at_a` and `at_b` in the frames of the bodies. b plays the child."""
-
-    name: str
-    joint: Joint | Distance
-    a: str
-    b: str
-    at_a: Pose
-    at_b: Pose
+class Connection(Closure):
+    """A joint between bodies a and b of a graph, described like one that closes a loop. b plays the child."""
 
 
 class Hung(NamedTuple):

@@ -8,23 +8,23 @@ constraints that were left out are met too.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from catena.assembly import coordinate_units, gap, loop_units, mechanism_size, moved_along
-from catena.closed import LOOSE, plan_of
+from catena.closed import LOOSE, largest, plan_of, strength
 from catena.errors import ArgumentError
 from catena.formulations import METHODS
 from catena.formulations.constraints import constraint_jacobian
 from catena.graph import Trace, maximum, minimum, where
+from catena.kept import kept
 from catena.kernels import loop_error
 from catena.mobility import mobility
 from catena.model import Model, Tree
 from catena.native import Kernel, compile_graph
 from catena.registry import solution
-from catena.simulation.kept import kept
 
 Array = Any
 Plan = Any  # a method's own; it can be compared, and its length is the number of constraints
@@ -81,28 +81,8 @@ class Closing:
         """Return the state nearest to (q, v) that meets the constraints, by kinetic energy; the strength of the plan there, and what is
         left of all constraints.
         """
-        rows = getattr(self.plan, "chosen", self.plan)
-        q, v, stages, values = self.closes.project(tree, q, v, self.model.chart, plan=rows)
-        if rows is not self.plan:  # the method has pivots of its own
-            stages = [*stages, *self.closes.forward_dynamics(tree, q, v, np.zeros(tree.nv), plan=self.plan).pivots]
-        apart: Any = 0.0
-        for value, unit in zip(values, self._units, strict=True):
-            apart = maximum(apart, abs(value) * (1.0 / unit))
-        return q, v, self._strength(stages), apart
-
-    def _strength(self, stages: Sequence[Sequence[tuple[int, Any, Any]]]) -> Any:
-        """Return the strength, from the pivots of the method: constraint, pivot, and what it is compared with, stage by stage."""
-        strength: Any = 1.0
-        broken: Any = 0.0
-        for stage in stages:
-            smallest: Any = 1e300
-            largest: Any = 1e-300
-            for i, pivot, size in stage:
-                unit = 1.0 / self._units[i] ** 2
-                smallest, largest = minimum(smallest, pivot * unit), maximum(largest, size * unit)
-                broken = broken + where(pivot > 0.0, 0.0, 1.0)  # what is not a number, too
-            strength = minimum(strength, smallest / largest)
-        return where(broken > 0.0, 0.0, strength)
+        q, v, pivots, values = self.closes.project(tree, q, v, self.model.chart, plan=self.plan)
+        return q, v, strength(pivots, self._units), largest(values * (1.0 / self._units))
 
 
 class Chosen(NamedTuple):

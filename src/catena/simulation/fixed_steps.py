@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 
 from catena.graph import Graph, Trace, where
+from catena.kept import kept
 from catena.model import Model, Tree
 from catena.native import Iteration
 from catena.simulation.closing import Plan, renewed
 from catena.simulation.iteration import FINISHED, Layout, chosen, verdict
-from catena.simulation.kept import kept
 from catena.simulation.steps import Integrator
 from catena.simulation.steps import integrator as integrator_of
 from catena.simulation.system import Function, Input, System, Traced

@@ -39,6 +39,7 @@ import numpy as np
 
 from catena.formulations.constraints import Loop, coupling_rate, coupling_value, row_count
 from catena.formulations.kinematics import bias_wrench, rest_acceleration, velocities
+from catena.formulations.linear import cut_joints
 from catena.spatial import Factor, gain, minus_product, symmetric
 
 
@@ -131,6 +132,13 @@ def forward_dynamics(tree, q, v, tau, wrenches=None, *, plan):
         A[k] = A_plus + S[k] @ vdot[tree.v_slices[k]]
         recover(outboard[k], A[k], vdot)
     return Solved(vdot, np.array(loops.values), np.array(loops.rates), loops.pivots)
+
+
+def project(tree, q, v, chart, *, plan):
+    """Return the state nearest to (q, v) that meets the constraints of the plan, by kinetic energy; all pivots; and all values."""
+    q, v, pivots, values = cut_joints.project(tree, q, v, chart, reference="joint", plan=plan.chosen)
+    own = forward_dynamics(tree, q, v, np.zeros(tree.nv), plan=plan).pivots
+    return q, v, [*pivots, *own], values
 
 
 def tree_dynamics(tree, q, v, tau, wrenches=None):

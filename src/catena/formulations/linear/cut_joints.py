@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from catena.formulations.constraints import base, ends, right, rows
+from catena.formulations.constraints import base, coupling_rate, coupling_value, ends, right, rows
 from catena.formulations.linear.fully_recursive import accelerate, eliminate
 from catena.formulations.linear.reference_points import states
 from catena.spatial import Factor, Rigid, cross
@@ -108,8 +108,8 @@ def _constraints(tree, q, v, motion, state, reference, chosen):
                 gamma.append(total)
         number += len(value)
     for coupling in tree.couplings:
-        values.append(np.array([sum(c * q[i] for i, c in coupling.positions) - coupling.offset]))
-        rates.append(np.array([sum(c * v[i] for i, c in coupling.coefficients)]))
+        values.append(np.array([coupling_value(coupling, q)]))
+        rates.append(np.array([coupling_rate(coupling, v)]))
         if number in place:
             on_joints[place[number]] = dict(coupling.coefficients)
             gamma.append(0.0)
