@@ -32,7 +32,7 @@ ALLOWED: dict[str, set[str]] = {
     "kept": {"model"},
     "mobility": {"model", "kept", "formulations", "assembly", "numpy", "scipy"},
     "tracing": {"model", "formulations", "graph", "native", "errors", "numpy"},
-    "constrained": {"model", "formulations", "native", "assembly", "errors", "numpy"},
+    "constrained": {"model", "formulations", "native", "assembly", "mobility", "errors", "numpy"},
     "planning": {"model", "formulations", "assembly", "mobility", "errors", "numpy"},
     "closed": {"model", "formulations", "graph", "native", "assembly", "mobility", "planning", "tracing", "constrained", "errors", "numpy"},
     "reactions": {"model", "formulations", "native", "assembly", "mobility", "tracing", "constrained", "closed", "spatial", "numpy"},
@@ -44,7 +44,7 @@ ALLOWED: dict[str, set[str]] = {
     "examples": {"model", "numpy"},
     "comparison": {"model", "formulations", "native", "registry", "iterative", "kernels", "examples", "errors", "numpy"},
     # view: `Trajectory.plot` calls it, inside the method; matplotlib: the type of what it returns
-    "simulation": {"model", "formulations", "graph", "native", "assembly", "mobility", "closed", "registry", "kernels"}
+    "simulation": {"model", "formulations", "graph", "native", "assembly", "mobility", "planning", "closed", "registry", "kernels"}
     | {"kept", "spatial", "errors"}
     | {"atomic", "view"}
     | {"numpy", "scipy", "rich", "xarray", "matplotlib", "cloudpickle"},

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Sized
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -11,18 +12,23 @@ import numpy as np
 from catena.assembly import gap
 from catena.errors import ArgumentError, SingularWarning
 from catena.formulations.constraints import constraint_jacobian
+from catena.mobility import configurations
 from catena.model import Model
 from catena.native import Kernel
 
 #: Flags of a state: a loop is open; a velocity, an acceleration opens it; the plan is weak; no plan is sound.
 OPEN, OPENING, BREAKING, WEAK, SINGULAR = 1, 2, 4, 8, 16
 
+#: How many further plans are tried before one is made for a state; steps of the walk on which they are found.
+_FURTHER, _STEPS = 3, 16
+
 
 class ConstrainedKernel:
     """A function of arrays for a mechanism with loops; called like a `Kernel`, and described like one.
 
-    One kernel is compiled for the plan that is good at most configurations. A state at which it is weak is solved with a kernel for a plan
-    made for it; where none is sound, a `SingularWarning` names the state. States that do not close the loops are refused.
+    One kernel is compiled for the plan that is good at most configurations. A state at which it is weak is solved with the first of a few
+    further plans that is not, or else with one made for it; where none is sound, a `SingularWarning` names the state. States that do not
+    close the loops are refused.
 
     >>> from catena.examples import four_bar
     >>> m = four_bar()
@@ -73,48 +79,65 @@ class ConstrainedKernel:
         """Return the result, with the states that were flagged solved by kernels made for them, or say what is wrong with them."""
         given = dict(zip((port.name for port in self.inputs), arrays, strict=False)) | named
         batch = np.shape(flags)
-        states = {
-            port.name: np.broadcast_to(np.asarray(given[port.name], dtype=float), (*batch, *port.shape)) for port in self.inputs
-        }
-        for i in zip(*np.nonzero(np.atleast_1d(flags)), strict=True):
-            i = i if batch else ()
-            state = {name: x[i] for name, x in states.items()}
-            self._check(int(np.asarray(flags)[i]), state, i)
-            plan = self._plan(state["q"])
+        whole, flags = (result, flags) if batch else (result[None], np.atleast_1d(flags))
+        at = np.nonzero(flags)
+        states = {x.name: np.broadcast_to(np.asarray(given[x.name], dtype=float), (*flags.shape, *x.shape))[at] for x in self.inputs}
+        solved, left = whole[at], flags[at].astype(int)
+        names = [f"state {i}" for i in zip(*(index.tolist() for index in at), strict=True)] if batch else ["the state"]
+
+        def solve(plan: Any, which: Any) -> None:
             if plan not in self._kernels:
                 self._kernels[plan] = self._make(plan)
-            solved, left = self._kernels[plan](*state.values())
-            self._check(int(left), state, i)
-            if len(plan) < len(self._usual) or int(left) & SINGULAR:
-                warnings.warn(
-                    f"{self.name}: {_which(i)} of model '{self._model.name}' is singular: {len(plan)} of its constraints are independent, "
-                    f"and {len(self._usual)} are elsewhere; what is asked is not determined there",
-                    SingularWarning,
-                    stacklevel=3,
-                )
-            result[i] = solved
+            solved[which], left[which] = self._kernels[plan](*(x[which] for x in states.values()))
+
+        for i in np.flatnonzero(left & (OPEN | OPENING | BREAKING)):
+            self._refuse(int(left[i]), {name: x[i] for name, x in states.items()}, names[i])
+        for plan in self._further:
+            if left.any():
+                solve(plan, np.flatnonzero(left))
+        plans: dict[Any, list[int]] = {}
+        for i in np.flatnonzero(left).tolist():
+            plans.setdefault(self._plan(states["q"][i]), []).append(i)
+        for plan, which in plans.items():
+            solve(plan, which)
+            for i in which:
+                if len(plan) < len(self._usual) or left[i] & SINGULAR:
+                    warnings.warn(
+                        f"{self.name}: {names[i]} of model '{self._model.name}' is singular: {len(plan)} of its constraints are "
+                        f"independent, and {len(self._usual)} are elsewhere; what is asked is not determined there",
+                        SingularWarning,
+                        stacklevel=3,
+                    )
+        whole[at] = solved
         return result
 
-    def _check(self, flag: int, state: dict[str, np.ndarray], i: tuple) -> None:
-        """Refuse a state that does not close the loops; rates and accelerations that are not numbers are left to the plan."""
+    @cached_property
+    def _further(self) -> tuple[Any, ...]:
+        """Plans that are good at other configurations, to try where the usual one is weak."""
+        found = {self._usual: None}
+        for q in configurations(self._model, _STEPS):
+            plan = self._plan(q)
+            if len(plan) == len(self._usual):
+                found[plan] = None
+            if len(found) > _FURTHER:
+                break
+        return tuple(found)[1:]
+
+    def _refuse(self, flag: int, state: dict[str, np.ndarray], name: str) -> None:
+        """Refuse a state that does not close the loops."""
         if flag & OPEN:
             found = gap(self._model, state["q"])
             raise ArgumentError(
-                f"{self.name}: {_which(i)} leaves loop '{found.worst}' of model '{self._model.name}' open, by {found.sizes.max():.2g} of "
+                f"{self.name}: {name} leaves loop '{found.worst}' of model '{self._model.name}' open, by {found.sizes.max():.2g} of "
                 "its size or rad; give positions that close the loops, by m.assemble(guess=q)"
             )
         if flag & OPENING:
             J = np.asarray(constraint_jacobian(self._model.tree(), state["q"])[1], dtype=float)
             raise ArgumentError(
-                f"{self.name}: the velocity of {_which(i)} would open the loops of model '{self._model.name}', at a rate of "
+                f"{self.name}: the velocity of {name} would open the loops of model '{self._model.name}', at a rate of "
                 f"{np.abs(J @ state['v']).max():.2g}; give velocities that keep them closed, by m.project_velocity(q, v)"
             )
-        if flag & BREAKING:
-            raise ArgumentError(
-                f"{self.name}: the acceleration of {_which(i)} would open the loops of model '{self._model.name}'; give one that keeps "
-                "them closed, by ct.reduced(m).accelerations(q, v, acceleration)"
-            )
-
-
-def _which(i: tuple) -> str:
-    return f"state {tuple(map(int, i))}" if i else "the state"
+        raise ArgumentError(
+            f"{self.name}: the acceleration of {name} would open the loops of model '{self._model.name}'; give one that keeps "
+            "them closed, by ct.reduced(m).accelerations(q, v, acceleration)"
+        )

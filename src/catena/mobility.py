@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -13,6 +13,9 @@ from catena.formulations.constraints import Joined, base, branch, constraint_jac
 from catena.formulations.partition import Group, Partition
 from catena.kept import kept
 from catena.model import Model
+
+#: Length of the steps of a walk through the configurations [rad or m].
+_PACE = 0.5
 
 
 @dataclass(frozen=True)
@@ -87,6 +90,18 @@ def _mobility(m: Model, q: np.ndarray, blocks: list[np.ndarray]) -> Mobility:
         loops,
         tuple((*(tree.closures[i].name for i in group.closures), *(tree.couplings[i].name for i in group.couplings)) for group in groups),
     )
+
+
+def configurations(m: Model, steps: int) -> Iterator[np.ndarray]:
+    """Yield configurations that a walk along the motions of a mechanism comes to, always the same; the first is that of `mobility`."""
+    rng = np.random.default_rng(0)
+    q, step = mobility(m).q, rng.normal(size=m.nv)
+    yield q
+    for _ in range(steps):
+        step = m.project_velocity(q, step + 0.3 * rng.normal(size=m.nv))
+        step = step / max(np.abs(step).max(), 1e-300)
+        q = moved_along(m, q, _PACE * step)
+        yield q
 
 
 def scaled_blocks(m: Model, q: Any) -> list[np.ndarray]:

@@ -13,17 +13,19 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from catena.assembly import coordinate_units, gap, loop_units, mechanism_size, moved_along
-from catena.closed import LOOSE, largest, plan_of, strength
+from catena.assembly import coordinate_units, gap, loop_units, mechanism_size
+from catena.closed import LOOSE, REDUCTION, apart_by, largest, plan_of, strength
 from catena.errors import ArgumentError
 from catena.formulations import METHODS
 from catena.formulations.constraints import constraint_jacobian
+from catena.formulations.partition import Closed
 from catena.graph import Trace, maximum, minimum, where
 from catena.kept import kept
 from catena.kernels import loop_error
-from catena.mobility import mobility
+from catena.mobility import configurations
 from catena.model import Model, Tree
 from catena.native import Kernel, compile_graph
+from catena.planning import dependent_coordinates
 from catena.registry import solution
 
 Array = Any
@@ -36,6 +38,10 @@ _WORSE, _WEAK = 1e-1, 1e-2
 #: A configuration at which no plan is stronger than this is singular.
 SINGULAR = 1e-10
 
+#: Independent coordinates are integrated by plans that hold from this strength on. Dependent rates follow from them to about 1e-16 of its
+#: inverse; what is nearest by kinetic energy is more accurate below.
+_SURE = 1e-4
+
 #: Constraints are met to this, relative to the mechanism's size or in radians, those that are not in the plan too.
 _APART = 1e-11
 
@@ -45,8 +51,8 @@ _AGAIN = 3
 #: A plan is made for a state where the known ones have less than this part of their strength, and the constraints are no cause of it.
 _LEAST = 1e-2
 
-#: How many plans are known at most; steps of the walk on which they are found, of the usual one and of others; their length [rad or m].
-_KNOWN, _NEAR, _FAR, _PACE = 8, 3, 16, 0.5
+#: How many plans are known at most; steps of the walk on which they are found, of the usual one and of others.
+_KNOWN, _NEAR, _FAR = 8, 3, 16
 
 
 def limit_of(strength: Any) -> Any:
@@ -59,18 +65,23 @@ def renewed(limit: Any, strength: Any) -> Any:
     return maximum(limit, minimum(_WEAK, _WORSE**2 * strength))
 
 
+def near(limit: Any) -> Any:
+    """Return whether the plan of a run is held down to so small a limit that steps end at the nearest state that meets the constraints."""
+    return limit < _SURE
+
+
 def lasting(strength: Any, apart: Any) -> Any:
     """Return the strength of a plan, negative where its state does not meet all constraints: it would leave the branch of the motion."""
     return where(apart <= _APART, strength, -strength)
 
 
 class Closing:
-    """A plan that holds the loops of a model, by a method."""
+    """A plan that holds the loops of a model, by a method; whether steps end at the nearest state, or keep the independent coordinates."""
 
-    def __init__(self, model: Model, method: str, plan: Plan) -> None:
+    def __init__(self, model: Model, method: str, plan: Plan, near: bool) -> None:
         closes = METHODS[method].closes
         assert closes is not None
-        self.model, self.closes, self.plan = model, closes, plan
+        self.model, self.closes, self.plan, self.near = model, closes, plan, near or method != REDUCTION
         self._units = np.array(loop_units(model))
 
     def forward_dynamics(self, tree: Tree, q: Array, v: Array, tau: Array, wrenches: Any) -> Array:
@@ -78,11 +89,27 @@ class Closing:
         return self.closes.forward_dynamics(tree, q, v, tau, wrenches, plan=self.plan).vdot
 
     def project(self, tree: Tree, q: Array, v: Array) -> tuple[Array, Array, Any, Any]:
-        """Return the state nearest to (q, v) that meets the constraints, by kinetic energy; the strength of the plan there, and what is
-        left of all constraints.
+        """Return a state that meets the constraints, for one that nearly does; the strength of the plan there, and what is left of all.
+
+        The independent coordinates are kept: the others follow by two steps of Newton's, and their rates from the constraints. Or it is the
+        nearest state by kinetic energy.
         """
+        if not self.near:
+            coordinates = dependent_coordinates(self.model, self.plan)
+            for _ in range(2):
+                q = self.model.chart(q, Closed(tree, q, coordinates).correction())
+            closed = Closed(tree, q, coordinates)
+            pivots = self.closes.forward_dynamics(tree, q, v, np.zeros(tree.nv), plan=self.plan).pivots
+            return q, closed.rates(v), strength(pivots, self._units), apart_by(self.model, closed)
         q, v, pivots, values = self.closes.project(tree, q, v, self.model.chart, plan=self.plan)
         return q, v, strength(pivots, self._units), largest(values * (1.0 / self._units))
+
+
+class Held(NamedTuple):
+    """How the loops of a state are held: by a plan, and whether steps end at the nearest state."""
+
+    plan: Plan
+    near: bool
 
 
 class Chosen(NamedTuple):
@@ -136,14 +163,7 @@ class Loops:
 
     def _walk(self, steps: int) -> Iterator[Chosen]:
         """Yield plans for configurations that a walk along the motions of the mechanism comes to."""
-        rng = np.random.default_rng(0)
-        q, step = mobility(self.model).q, rng.normal(size=self.model.nv)
-        yield self.own(q)
-        for _ in range(steps):
-            step = self.model.project_velocity(q, step + 0.3 * rng.normal(size=self.model.nv))
-            step = step / max(np.abs(step).max(), 1e-300)
-            q = moved_along(self.model, q, _PACE * step)
-            yield self.own(q)
+        yield from map(self.own, configurations(self.model, steps))
 
     # one state, in floats
 
@@ -160,7 +180,7 @@ class Loops:
     def strength(self, plan: Plan, q: np.ndarray) -> float:
         """Return the strength of a plan at a configuration."""
         with np.errstate(all="ignore"):
-            _, _, *held = Closing(self.model, self.method, plan).project(self.model.tree(), q, np.zeros(self.model.nv))
+            _, _, *held = Closing(self.model, self.method, plan, near=True).project(self.model.tree(), q, np.zeros(self.model.nv))
         return float(lasting(*held))
 
     # many states, compiled
@@ -252,17 +272,18 @@ class Loops:
 
         return kept(self.model, "constraint jacobian", (), make)
 
-    def projection(self, plan: Plan) -> Kernel:
+    def projection(self, plan: Plan, near: bool = True) -> Kernel:
         """Return the kernel (q, v) -> q, v, strength, apart of `Closing.project`."""
+        closing = Closing(self.model, self.method, plan, near)
 
         def make() -> Kernel:
             trace = Trace("projection")
             tree = self.model.tree().marked(trace.mark, trace.solve)
             q, v = trace.input("q", (self.model.nq,)), trace.input("v", (self.model.nv,))
-            q_new, v_new, strength, apart = Closing(self.model, self.method, plan).project(tree, q, v)
+            q_new, v_new, strength, apart = closing.project(tree, q, v)
             return compile_graph(trace.graph(q=q_new, v=v_new, strength=strength, apart=apart), method=self.method)
 
-        return kept(self.model, "projection", (self.method, plan), make)
+        return kept(self.model, "projection", (self.method, plan, closing.near), make)
 
 
 def opening(m: Model, q: np.ndarray) -> np.ndarray:

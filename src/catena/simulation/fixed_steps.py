@@ -14,8 +14,8 @@ from catena.graph import Graph, Trace, where
 from catena.kept import kept
 from catena.model import Model, Tree
 from catena.native import Iteration
-from catena.simulation.closing import Plan, renewed
-from catena.simulation.iteration import FINISHED, Layout, chosen, verdict
+from catena.simulation.closing import Held, renewed
+from catena.simulation.iteration import FINISHED, RECOVERED, Layout, chosen, recovered, verdict
 from catena.simulation.steps import Integrator
 from catena.simulation.steps import integrator as integrator_of
 from catena.simulation.system import Function, Input, System, Traced
@@ -70,6 +70,9 @@ def _advance(
     step = integrator.advance(flow, t, q, v, flow.acceleration(t, q, v), t1 - t)
     flow.mark()
     good, code = verdict(integrator, step, x.get("limit"))
+    limit = where(good, renewed(x["limit"], step.strength), x["limit"]) if "limit" in x else None
+    if limit is not None:
+        code = where(recovered(x["limit"], limit), float(RECOVERED), code)
     count = x["count"] + 1.0
     # a trajectory that fails keeps its last state: sines of what is not finite would slow its neighbours down
     new = {
@@ -80,19 +83,19 @@ def _advance(
         "q": chosen(good, step.q, q),
         "v": chosen(good, step.v, v),
     }
-    if "limit" in x:
-        new["limit"] = where(good, renewed(x["limit"], step.strength), x["limit"])
+    if limit is not None:
+        new["limit"] = limit
     return layouts[0].join(new), np.concatenate([step.q, step.v])
 
 
-def fixed_steps(m: Model, integrator: str, method: str, table: bool, controller: Function | None, plan: Plan) -> Loop:
+def fixed_steps(m: Model, integrator: str, method: str, table: bool, controller: Function | None, held: Held) -> Loop:
     """Return the compiled loop of rollouts, from an earlier call where the model and what its functions compute are the same.
 
-    `plan` holds the loops of the model, if there are any.
+    `held` says how the loops of the model are held, if there are any.
     """
     functions = [force.function for force in m.forces] + ([] if controller is None else [controller])
-    key = (integrator, method, table, controller is not None, plan, *(_traced(m, f) for f in functions))
-    return kept(m, "rollout", key, lambda: _compiled(m, integrator_of(integrator), method, Controls(m, table, controller), plan))
+    key = (integrator, method, table, controller is not None, held, *(_traced(m, f) for f in functions))
+    return kept(m, "rollout", key, lambda: _compiled(m, integrator_of(integrator), method, Controls(m, table, controller), held))
 
 
 def _traced(m: Model, function: Function) -> Graph:
@@ -102,11 +105,11 @@ def _traced(m: Model, function: Function) -> Graph:
     return trace.graph(value=function(t, q, v))
 
 
-def _compiled(m: Model, integrator: Integrator, method: str, controls: Controls, plan: Plan) -> Loop:
+def _compiled(m: Model, integrator: Integrator, method: str, controls: Controls, held: Held) -> Loop:
     started = time.perf_counter()
     system = System(m, integrator, method, controls, False, ())
     if m.has_loops:
-        system.hold(plan)
+        system.hold(*held)
     trace, bodies = Trace("rollout"), []
     tree = m.tree().marked(lambda: bodies.append(len(trace.nodes)), trace.solve)
     constants = Layout(dict.fromkeys(("anchor", "step", "every", "steps", "since"), 1))

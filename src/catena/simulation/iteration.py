@@ -14,13 +14,13 @@ import numpy as np
 
 from catena.graph import maximum, minimum, where
 from catena.native.iterate import DONE, ROW, TABLE
-from catena.simulation.closing import SINGULAR, renewed
+from catena.simulation.closing import SINGULAR, near, renewed
 from catena.simulation.steps import Integrator, Step, converged
 
 Array = Any
 
 #: Why a trajectory is no longer advanced.
-RUNNING, FINISHED, NOT_FINITE, TOO_SMALL, EVENT, NOT_SOLVED, STOPPED, WEAKENED, OPENED, NO_WAY_ON = range(10)
+RUNNING, FINISHED, NOT_FINITE, TOO_SMALL, EVENT, NOT_SOLVED, STOPPED, RECOVERED, WEAKENED, OPENED, NO_WAY_ON = range(11)
 
 #: Step sizes below this part of the time (near 0, of 1 s) are lost in rounding.
 _SMALLEST_STEP = 1e-14
@@ -134,6 +134,9 @@ def attempt(problem: Problem, flow_of: Callable[[dict, dict], Any], state: Array
             code = where(weak & (x["limit"] > SINGULAR), float(WEAKENED), code)
     else:
         (accepted, code), h_next = verdict(problem.integrator, step, x.get("limit")), x["h"]
+    limit = renewed(x["limit"], step.strength) if problem.loops else None
+    if limit is not None:
+        code = where(accepted & recovered(x["limit"], limit), float(RECOVERED), code)
     code = where(accepted & (t1 >= c["until"]), float(FINISHED), code)
 
     new: dict[str, Any] = {
@@ -147,8 +150,8 @@ def attempt(problem: Problem, flow_of: Callable[[dict, dict], Any], state: Array
     }  # fmt: skip
     if problem.integrator.reuses_last:
         new["a"] = step.a
-    if problem.loops:
-        new["limit"] = renewed(x["limit"], step.strength)
+    if limit is not None:
+        new["limit"] = limit
     if problem.events:
         new["g"] = np.array([g(t1, step.q, step.v) for g in problem.events], dtype=object)
         new["before"] = np.array([t, *q, *v, *a, *x["g"]], dtype=object)
@@ -181,6 +184,11 @@ def verdict(integrator: Integrator, step: Step, limit: Any = None) -> tuple[Any,
         weak = step.strength < limit
         good, code = good & ~weak, where(weak, where(abs(step.strength) < limit, float(WEAKENED), float(OPENED)), code)
     return good, code
+
+
+def recovered(before: Any, limit: Any) -> Any:
+    """Return whether steps need no longer end at the nearest state, by the limits before and after one."""
+    return near(before) & ~near(limit)
 
 
 def _judge(problem: Problem, c: dict[str, Any], x: dict[str, Any], step: Any, h: Any, finite: Any) -> tuple[Any, Any]:
@@ -235,5 +243,3 @@ def run_in_python(
         if new[ROW] > row:
             record[0, row] = np.asarray(entry, dtype=float)
         state[0] = np.asarray(new, dtype=float)
-
-

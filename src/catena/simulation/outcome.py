@@ -73,7 +73,7 @@ def _stretches(run: Run) -> Iterator[tuple[float, float]]:
         yield -np.inf, np.inf
         return
     for hold, until in zip(run.holds, [*(later.t for later in run.holds[1:]), np.inf], strict=True):
-        run.system.hold(hold.plan)
+        run.system.hold(hold.plan, near=True)
         yield hold.t, until
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
@@ -16,9 +17,9 @@ from catena.model import Model
 from catena.native import Iteration
 from catena.registry import solution
 from catena.simulation.arguments import floats, number, positive
-from catena.simulation.closing import SINGULAR, Loops, check_closed, limit_of
+from catena.simulation.closing import SINGULAR, Held, Loops, check_closed, limit_of, near
 from catena.simulation.fixed_steps import fixed_steps, layout
-from catena.simulation.iteration import FINISHED, NO_WAY_ON, NOT_FINITE, NOT_SOLVED, OPENED, RUNNING, WEAKENED
+from catena.simulation.iteration import FINISHED, NO_WAY_ON, NOT_FINITE, NOT_SOLVED, OPENED, RECOVERED, RUNNING, WEAKENED
 from catena.simulation.steps import integrator as integrator_of
 from catena.simulation.system import Function, Input, check_traceable
 
@@ -202,38 +203,53 @@ class _Work:
         """Return a part of all states."""
         return self.state[:, self.layout.at[name]]
 
-    def begin(self) -> dict[Any, np.ndarray]:
+    def begin(self) -> dict[Held | None, np.ndarray]:
         """Put all trajectories at their start, and return the groups to advance."""
-        q, v, groups = self.plan.q, self.plan.v, {None: np.arange(len(self.state))}
+        q, v = self.plan.q, self.plan.v
+        groups: dict[Held | None, np.ndarray] = {None: np.arange(len(self.state))}
         if self.plan.model.has_loops and len(q):
-            q, v, groups, strength = self.loops.settle(q, v)
+            q, v, plans, strength = self.loops.settle(q, v)
             self._hold(slice(None), strength)
+            groups = self._groups(plans.items())
         self.part("q")[:], self.part("v")[:] = q, v
         self.samples[:, 0] = np.concatenate([q, v], axis=1)
-        return {held: self._running(which) for held, which in groups.items()}
+        return groups
 
-    def weakened(self, held: Any, which: np.ndarray) -> dict[Any, np.ndarray]:
-        """Return the groups in which those trajectories of a group go on whose plan holds no longer.
+    def weakened(self, held: Held | None, which: np.ndarray) -> dict[Held | None, np.ndarray]:
+        """Return the groups in which those trajectories of a group go on whose plan holds no longer, or better than before.
 
         They go on by another plan; where that does not help, by one that is made for here; where it is the same, as far as it goes.
         """
-        code, q = self.part("done")[which, 0], self.part("q")
-        weak, opened = which[code >= WEAKENED], which[code == OPENED]
-        groups: dict[Any, np.ndarray] = {}
+        if held is None:  # there are no loops
+            return {}
+        plan, code, q = held.plan, self.part("done")[which, 0], self.part("q")
+        better, weak, opened = which[code == RECOVERED], which[code >= WEAKENED], which[code == OPENED]
+        self.part("done")[better] = RUNNING
         if not len(weak):
-            return groups
+            return self._groups([(plan, better)])
         new = self.part("count")[weak, 0] > self.since[weak]
         first, again = weak[new], weak[~new]
-        plans = [(other, first[at]) for other, at in self.loops.choose(q[first], held).items()]
+        plans = [(other, first[at]) for other, at in self.loops.choose(q[first], plan).items()]
         plans += [(other, again[at]) for other, at in self.loops.planned(q[again]).items()]
         for other, at in plans:
             stuck = at[self.part("limit")[at, 0] <= SINGULAR]
             self._hold(at, self.loops.projection(other)(q[at], self.part("v")[at])[2])
-            if other == held:
+            if other == plan:
                 self.part("limit")[at] = SINGULAR
-                far = np.isin(stuck, opened) & (len(held) >= len(self.loops.usual.plan))
+                far = np.isin(stuck, opened) & (len(plan) >= len(self.loops.usual.plan))
                 self.part("done")[stuck, 0] = np.where(far, OPENED, NO_WAY_ON)
-            groups[other] = np.union1d(groups.get(other, ()), self._running(at)).astype(int)
+        return self._groups([(plan, better), *plans])
+
+    def _groups(self, plans: Iterable[tuple[Any, np.ndarray]]) -> dict[Held | None, np.ndarray]:
+        """Return the trajectories that are running in groups that are held alike."""
+        groups: dict[Held | None, np.ndarray] = {}
+        for plan, at in plans:
+            at = at[self.part("done")[at, 0] == RUNNING]
+            ends = near(self.part("limit")[at, 0])
+            for side in (False, True):
+                held, which = Held(plan, side), at[ends == side]
+                if len(which):
+                    groups[held] = np.union1d(groups.get(held, which), which)
         return groups
 
     def _hold(self, at: Any, strength: np.ndarray) -> None:
@@ -241,9 +257,6 @@ class _Work:
         self.part("limit")[at, 0] = limit_of(strength)
         self.part("done")[at, 0] = np.where(strength > SINGULAR, RUNNING, NO_WAY_ON)
         self.since[at] = self.part("count")[at, 0]
-
-    def _running(self, which: np.ndarray) -> np.ndarray:
-        return which[self.part("done")[which, 0] == RUNNING]
 
     def advance(self, held: Any, which: np.ndarray) -> None:
         """Advance a group of trajectories, held by a plan, as far as it goes."""

@@ -14,10 +14,10 @@ from catena.model import Model
 from catena.model.forces import python
 from catena.simulation.arguments import check_state, number, positive, recording
 from catena.simulation.checkpoint import Checkpoint
-from catena.simulation.closing import SINGULAR, Chosen, Plan, check_closed, lasting, limit_of
+from catena.simulation.closing import SINGULAR, Chosen, Plan, check_closed, lasting, limit_of, near
 from catena.simulation.events import Event, handle
 from catena.simulation.interrupts import noted_interrupts
-from catena.simulation.iteration import EVENT, FINISHED, OPENED, RUNNING, STOPPED, WEAKENED, run_in_python
+from catena.simulation.iteration import EVENT, FINISHED, OPENED, RECOVERED, RUNNING, STOPPED, WEAKENED, run_in_python
 from catena.simulation.outcome import singular, trajectory, trouble
 from catena.simulation.progress import progress
 from catena.simulation.steps import integrator as integrator_of
@@ -291,11 +291,10 @@ class Run:
                     code = int(self.state[0, 0])
                     if code in (WEAKENED, OPENED):
                         self._hold_otherwise(code)
-                        code = RUNNING
-                        self.state[0, 0] = code
-                    if code == EVENT:
-                        code = handle(self)
-                        self.state[0, 0] = code
+                    code = handle(self) if code == EVENT else RUNNING if code in (RECOVERED, WEAKENED, OPENED) else code
+                    self.state[0, 0] = code
+                    if self.holds:
+                        self._limit(self.get("limit")[0])
                     report(self.time, int(self.get("steps")[0]))
                     if code == STOPPED:
                         return f"event '{self.occurrences[-1].name}'"
@@ -327,15 +326,19 @@ class Run:
         """Hold the loops by a plan from a time on."""
         if not chosen.strength > SINGULAR:
             raise singular(self)
-        self.system.hold(chosen.plan)
         self.holds.append(Hold(t, chosen.q, chosen.plan))
-        self.set(limit=limit_of(chosen.strength))
+        self._limit(limit_of(chosen.strength))
+
+    def _limit(self, limit: float) -> None:
+        """Hold the loops by the plan at hand, down to a limit of its strength."""
+        self.set(limit=limit)
+        self.system.hold(self.plan, near(limit))
 
     def hold_again(self, made: Sequence[tuple[float, np.ndarray]]) -> None:
         """Hold the loops by the plans that were made from times on for configurations; the last is at hand."""
         self.holds = [Hold(t, q, self.system.loops.plan(q)) for t, q in made]
         if self.holds:
-            self.system.hold(self.plan)
+            self._limit(self.get("limit")[0])
 
     def _hold_otherwise(self, code: int) -> None:
         """Hold the loops by another plan; where that does not help, by one made for here; where that is the same, as far as it goes."""
@@ -346,7 +349,7 @@ class Run:
             raise singular(self) if code == WEAKENED or len(self.plan) < len(loops.usual.plan) else trouble(self, code)
         self._hold(self.time, chosen)
         if again:
-            self.set(limit=SINGULAR)
+            self._limit(SINGULAR)
 
     def closed(self, t: float, q: np.ndarray, v: np.ndarray, name: str) -> tuple[np.ndarray, np.ndarray]:
         """Return a state put on the constraints of the loops, by another plan where that at hand is weak. Refuse q that opens them."""

@@ -165,7 +165,7 @@ class _Called:
         closing = self._system.closing
         if closing is None:
             return None
-        q, v, *held = self._system.loops.projection(closing.plan)(np.asarray(q, dtype=float), np.asarray(v, dtype=float))
+        q, v, *held = self._system.loops.projection(closing.plan, closing.near)(np.asarray(q, dtype=float), np.asarray(v, dtype=float))
         return q, v, lasting(*held)
 
 
@@ -179,7 +179,7 @@ class System:
         self.method, _, self.solve, self.references = solution("forward_dynamics", method, model, traced=True)
         self.loops = Loops(model, self.method)
         self.closing: Closing | None = None
-        self._made: dict[Plan, dict[str, Any]] = {}  # for each plan of the loops
+        self._made: dict[Any, Any] = {}
         scale = _size(model)
         self.problem = Problem(
             model.nq,
@@ -193,21 +193,21 @@ class System:
             model.has_loops,
         )
 
-    def hold(self, plan: Plan) -> None:
-        """Hold the loops by a plan from here on; what is compiled is compiled for it."""
-        self.closing = Closing(self.model, self.method, plan)
+    def hold(self, plan: Plan, near: bool) -> None:
+        """Hold the loops by a plan from here on, with steps that end at the nearest state or not; what is compiled is compiled for it."""
+        self.closing = Closing(self.model, self.method, plan, near)
         self.solve = self.closing.forward_dynamics
 
-    def _once(self, name: str, make: Callable[[], Any]) -> Any:
-        """Return what is made for the plan at hand, from an earlier call if there was one."""
-        made = self._made.setdefault(None if self.closing is None else self.closing.plan, {})
-        if name not in made:
-            made[name] = make()
-        return made[name]
+    def _once(self, name: str, make: Callable[[], Any], steps: bool = False) -> Any:
+        """Return what is made for the plan at hand, from an earlier call if there was one; for steps, also for where they end."""
+        key = (name, *((self.closing.plan, steps and self.closing.near) if self.closing else ()))
+        if key not in self._made:
+            self._made[key] = make()
+        return self._made[key]
 
     def iteration(self) -> Iteration:
         """Return the run as a loop in machine code."""
-        return self._once("iteration", self._iteration)
+        return self._once("iteration", self._iteration, steps=True)
 
     def _iteration(self) -> Iteration:
         started = time.perf_counter()
@@ -266,7 +266,7 @@ class System:
             found = {"q": step.q, "v": step.v}
             return found if step.free is None else found | {"strength": step.strength, "q_free": step.free[0], "v_free": step.free[1]}
 
-        return self._once("step", lambda: self._kernel("step", ("t", "q", "v", "a", "h"), function))
+        return self._once("step", lambda: self._kernel("step", ("t", "q", "v", "a", "h"), function), steps=True)
 
     def _arguments(self) -> tuple[tuple[str, Layout], ...]:
         return (("state", self.problem.state), ("row", self.problem.row), ("constants", self.problem.constants))
