@@ -185,14 +185,23 @@ def reference_points(m: ct.Model, seconds: float) -> dict[str, Any]:
     }
 
 
-def simulated(title: str) -> dict[str, Any]:
-    """Return what becomes of loops and energy in 100 s."""
-    name, fixed, rates = STARTS[title]
-    m = EXAMPLES[name]()
-    q = m.assemble(fixed=fixed)
-    run = ct.simulate(m, q, m.project_velocity(q, fixed=rates), until=100.0)
+def parallelogram() -> ct.Model:
+    """Return a parallelogram, which passes change points where it lies flat."""
+    m = ct.Model("parallelogram")
+    m.add("crank", ct.rod(0.4, mass=1.0), ct.Revolute("y"))
+    m.add("coupler", ct.rod(1.0, mass=2.0), ct.Revolute("y"), parent="crank", at=(0.4, 0, 0))
+    m.add("rocker", ct.rod(0.4, mass=1.0), ct.Revolute("y"), at=(1.0, 0, 0))
+    m.close("pin", ct.Revolute("y"), "coupler", "rocker", at_a=(1.0, 0, 0), at_b=(0.4, 0, 0))
+    return m
+
+
+def simulated(title: str, m: ct.Model, start: dict[str, float], rates: dict[str, float], until: float, **options: Any) -> dict[str, Any]:
+    """Return what becomes of loops and energy in a run."""
+    q = m.assemble(fixed=start)
+    run = ct.simulate(m, q, m.project_velocity(q, fixed=rates), until=until, **options)
     return {
         "run": title,
+        "until": until,
         "steps": run.info["steps"],
         "switches": run.info["switches"],
         "loop_error": float(ct.loop_error(m)(run.q).max()),
@@ -232,8 +241,10 @@ def main() -> None:
         cells = [f"{row['batch_us'][name]:.3g} ({row['multiplications'][name]:,})" for name in REFERENCES]
         table.add_row(row["mechanism"], *cells, f"{row['batch_us']['origin'] / row['batch_us']['centroid']:.2f}")
     console.print(table)
-    runs = [simulated(title) for title in STARTS] if options.runs else []
+    runs = [simulated(title, EXAMPLES[name](), *start, until=100.0) for title, (name, *start) in STARTS.items()] if options.runs else []
     if runs:
+        for m, start, rate in ((EXAMPLES["four-bar"](), 0.3, 15.0), (parallelogram(), 1.0, 10.0)):
+            runs.append(simulated(f"{m.name}, 1,000 s, rtol 1e-10", m, {"crank": start}, {"crank": rate}, 1000.0, rtol=1e-10))
         table = Table("100 s", "steps", "switches", "largest loop error", "energy drift", "time, s")
         for row in runs:
             cells = f"{row['steps']:,}", str(row["switches"]), f"{row['loop_error']:.0e}", f"{row['drift']:.0e}", f"{row['seconds']:.2f}"
