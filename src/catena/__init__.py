@@ -21,6 +21,7 @@ from catena.errors import (
 from catena.graph import atan2, maximum, minimum, where
 from catena.kernels import (
     bias_force,
+    driving_forces,
     energy,
     forward_dynamics,
     inverse_dynamics,
@@ -36,6 +37,7 @@ from catena.model import (
     Custom,
     Cylindrical,
     Distance,
+    Driven,
     Fixed,
     Free,
     Geometry,
@@ -67,11 +69,11 @@ except _PackageNotFoundError:  # running from a source tree that was not install
     __version__ = "0+unknown"
 
 __all__ = [
-    "ArgumentError", "Body", "CatenaError", "CompileError", "ConvergenceWarning", "Custom", "Cylindrical", "Distance", "Event", "Fixed",
-    "Free", "Geometry", "Helical", "InertiaWarning", "Kernel", "MethodError", "MissingPackageError", "Model", "ModelError",
+    "ArgumentError", "Body", "CatenaError", "CompileError", "ConvergenceWarning", "Custom", "Cylindrical", "Distance", "Driven", "Event",
+    "Fixed", "Free", "Geometry", "Helical", "InertiaWarning", "Kernel", "MethodError", "MissingPackageError", "Model", "ModelError",
     "ModelFileError", "Occurrence", "Operators", "Planar", "Pose", "Prismatic", "Reduced", "Revolute", "Rollout", "SimulationError",
     "SingularWarning", "Spherical", "TraceError", "Trajectory", "TrajectoryFileError", "Universal", "atan2", "bias_force", "box",
-    "cylinder", "energy", "ensemble", "forward_dynamics", "inverse_dynamics", "jacobian", "joint_wrenches", "load", "loop_error",
-    "mass_matrix", "maximum", "methods", "minimum", "momenta", "operators", "point_mass", "poses", "python", "reduced", "rod", "rollout",
-    "simulate", "sphere", "where",
+    "cylinder", "driving_forces", "energy", "ensemble", "forward_dynamics", "inverse_dynamics", "jacobian", "joint_wrenches", "load",
+    "loop_error", "mass_matrix", "maximum", "methods", "minimum", "momenta", "operators", "point_mass", "poses", "python", "reduced", "rod",
+    "rollout", "simulate", "sphere", "where",
 ]  # fmt: skip

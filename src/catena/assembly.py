@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from catena.errors import ModelError
-from catena.formulations.constraints import Ends, Joined, apart, constraint_jacobian, joined
+from catena.formulations.constraints import Ends, Joined, apart, constraint_jacobian, constraint_motion, joined
 from catena.formulations.mass.composite_body import mass_matrix
 from catena.model import Model
 from catena.model.tree import Basic, Tree
@@ -286,16 +286,20 @@ def project_velocity(m: Model, q: Any, v: Any, fixed: Mapping[str, float]) -> np
         free[velocity] = False
     if not m.has_loops:
         return v
-    J = np.asarray(constraint_jacobian(m.tree(), q)[1], dtype=float) / np.array(loop_units(m))[:, None]
+    units = np.array(loop_units(m))
+    J = np.asarray(constraint_jacobian(m.tree(), q)[1], dtype=float) / units[:, None]
+    phi_t = np.zeros(len(units))
+    if m.driven_names:
+        phi_t = np.asarray(constraint_motion(m.tree(), q, np.zeros(m.nv))[0], dtype=float) / units
     mass = np.asarray(mass_matrix(m.tree(), q), dtype=float)[np.ix_(free, free)]
     factor = np.linalg.inv(np.linalg.cholesky(mass)).T  # v = factor @ x turns kinetic energy into |x|^2 / 2
-    change = np.linalg.lstsq(J[:, free] @ factor, -J @ v, rcond=RANK)[0]
+    change = np.linalg.lstsq(J[:, free] @ factor, -J @ v - phi_t, rcond=RANK)[0]
     result = v.copy()
     result[free] += factor @ change
-    left, size = J @ result, np.abs(J) @ (np.abs(v) + np.abs(result))
+    left, size = J @ result + phi_t, np.abs(J) @ (np.abs(v) + np.abs(result)) + np.abs(phi_t)
     if np.abs(left).max() > 1e-9 * max(size.max(), 1e-300):
-        rates = ", ".join(f"{name} = {v[m.v_names.index(name)]:g}" for name in fixed)
-        raise ModelError(f"model '{m.name}': no velocity keeps the loops closed with {rates}; fix fewer rates")
+        rates = ", ".join([f"{name} = {v[m.v_names.index(name)]:g}" for name in fixed] + [f"{name} driven" for name in m.driven_names])
+        raise ModelError(f"model '{m.name}': no velocity keeps the loops closed with {rates}; fix fewer rates, or drive fewer joints")
     return result
 
 

@@ -17,7 +17,7 @@ from catena.formulations import METHODS
 from catena.formulations.constraints import constraint_motion, row_names
 from catena.formulations.partition import Closed, Partition
 from catena.graph.functions import maximum, minimum, where
-from catena.mobility import independent_rows, mobility, partition
+from catena.mobility import independent_rows, mobility, partition, usual
 from catena.model import Model, Tree
 from catena.native import Kernel
 from catena.planning import dependent_coordinates, explanation, reduction_plan
@@ -55,11 +55,11 @@ def forward_dynamics(m: Model, method: str, described: str, references: tuple[st
 
         return dynamics_kernel(m, "forward_dynamics", ("q", "v", "tau"), ("vdot", "flags"), function, described, references)
 
-    return ConstrainedKernel(m, mobility(m).q, partial(plan_of, m, method), make, partial(explained, m, method))
+    return ConstrainedKernel(m, usual(m), lambda m, q: plan_of(m, method, q), make, partial(explained, m, method))
 
 
 def plan_of(m: Model, method: str, q: Any) -> Any:
-    """Return the plan of a method that closes loops for a configuration."""
+    """Return the plan of a method that closes loops for a configuration; where joints are driven, of a model at a time."""
     return reduction_plan(m, q) if method == REDUCTION else independent_rows(m, q)
 
 
@@ -98,17 +98,17 @@ def inverse_dynamics(
     """Return inverse dynamics of a mechanism with loops, with joint forces on the actuated coordinates only."""
     driven = coordinates(m, m.v_names if actuated is None else actuated, "inverse_dynamics: actuated")
 
-    def plan(q: Any) -> Partition:
+    def plan(m: Model, q: Any) -> Partition:
         return partition(m, q, last=driven)
 
     def free(chosen: Partition) -> list[str]:
         return [name for i, name in enumerate(m.v_names) if i not in driven and i not in chosen.dependent]
 
-    found = mobility(m)
-    if moving := free(plan(found.q)):
+    at = usual(m)
+    if moving := free(plan(*at)):
         raise ModelError(
             f"inverse_dynamics: with {len(driven)} of {m.nv} coordinates actuated, {', '.join(map(repr, moving))} of model '{m.name}' "
-            f"would move freely, for it has {found.freedom} degrees of freedom; name it too, or other coordinates, in actuated="
+            f"would move freely, for it has {mobility(m).freedom} degrees of freedom; name it too, or other coordinates, in actuated="
         )
 
     def make(chosen: Partition) -> Kernel:
@@ -122,7 +122,7 @@ def inverse_dynamics(
 
         return dynamics_kernel(m, "inverse_dynamics", ("q", "v", "vdot"), ("tau", "flags"), function, described, references)
 
-    return ConstrainedKernel(m, found.q, plan, make)
+    return ConstrainedKernel(m, at, plan, make)
 
 
 def coordinates(m: Model, names: Collection[str], what: str) -> tuple[int, ...]:

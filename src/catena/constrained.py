@@ -11,7 +11,7 @@ import numpy as np
 
 from catena.assembly import gap
 from catena.errors import ArgumentError, SingularWarning
-from catena.formulations.constraints import constraint_jacobian
+from catena.formulations.constraints import constraint_motion
 from catena.mobility import configurations
 from catena.model import Model
 from catena.native import Kernel
@@ -41,13 +41,13 @@ class ConstrainedKernel:
     def __init__(
         self,
         m: Model,
-        q: np.ndarray,
-        plan: Callable[[np.ndarray], Any],
+        at: tuple[Model, np.ndarray],
+        plan: Callable[[Model, np.ndarray], Any],
         make: Callable[[Any], Kernel],
         explain: Callable[[Any], str] = repr,
     ) -> None:
         self._model, self._plan, self._make, self._explain = m, plan, make, explain
-        self._usual: Sized = plan(q)
+        self._usual: Sized = plan(*at)
         self._first = first = make(self._usual)
         self._kernels = {self._usual: first}
         self.name, self.method, self.references, self.function = first.name, first.method, first.references, first.function
@@ -97,7 +97,7 @@ class ConstrainedKernel:
                 solve(plan, np.flatnonzero(left))
         plans: dict[Any, list[int]] = {}
         for i in np.flatnonzero(left).tolist():
-            plans.setdefault(self._plan(states["q"][i]), []).append(i)
+            plans.setdefault(self._plan(self._at({name: x[i] for name, x in states.items()}), states["q"][i]), []).append(i)
         for plan, which in plans.items():
             solve(plan, which)
             for i in which:
@@ -115,27 +115,33 @@ class ConstrainedKernel:
     def _further(self) -> tuple[Any, ...]:
         """Plans that are good at other configurations, to try where the usual one is weak."""
         found = {self._usual: None}
-        for q in configurations(self._model, _STEPS):
-            plan = self._plan(q)
+        for at in configurations(self._model, _STEPS):
+            plan = self._plan(*at)
             if len(plan) == len(self._usual):
                 found[plan] = None
             if len(found) > _FURTHER:
                 break
         return tuple(found)[1:]
 
+    def _at(self, state: dict[str, Any]) -> Model:
+        """Return the model at the time of a state."""
+        return self._model.at(float(state["t"])) if "t" in state else self._model
+
     def _refuse(self, flag: int, state: dict[str, np.ndarray], name: str) -> None:
         """Refuse a state that does not close the loops."""
+        m = self._at(state)
+        time = f", t={m._instant:g}" if m.driven_names else ""
         if flag & OPEN:
-            found = gap(self._model, state["q"])
+            found = gap(m, state["q"])
             raise ArgumentError(
                 f"{self.name}: {name} leaves loop '{found.worst}' of model '{self._model.name}' open, by {found.sizes.max():.2g} of "
-                "its size or rad; give positions that close the loops, by m.assemble(guess=q)"
+                f"its size or rad; give positions that close the loops, by m.assemble(guess=q{time})"
             )
         if flag & OPENING:
-            J = np.asarray(constraint_jacobian(self._model.tree(), state["q"])[1], dtype=float)
+            rates = np.asarray(constraint_motion(m.tree(), state["q"], state["v"])[0], dtype=float)
             raise ArgumentError(
                 f"{self.name}: the velocity of {name} would open the loops of model '{self._model.name}', at a rate of "
-                f"{np.abs(J @ state['v']).max():.2g}; give velocities that keep them closed, by m.project_velocity(q, v)"
+                f"{np.abs(rates).max():.2g}; give velocities that keep them closed, by m.project_velocity(q, v{time})"
             )
         raise ArgumentError(
             f"{self.name}: the acceleration of {name} would open the loops of model '{self._model.name}'; give one that keeps "

@@ -67,6 +67,23 @@ class Dual:
             return self if exponent == 1 else Dual(1.0, 0.0 * self.derivative)
         return Dual(self.value**exponent, exponent * self.value ** (exponent - 1) * self.derivative)
 
+    def __lt__(self, other: Any) -> Any:
+        return self.value < _value(other)
+
+    def __le__(self, other: Any) -> Any:
+        return self.value <= _value(other)
+
+    def __gt__(self, other: Any) -> Any:
+        return self.value > _value(other)
+
+    def __ge__(self, other: Any) -> Any:
+        return self.value >= _value(other)
+
+    def chosen(self, where: Any, condition: Any, a: Any, b: Any) -> Dual:
+        """Return `where(condition, a, b)` of Duals and numbers, by a function that chooses between values."""
+        slopes = (x.derivative if isinstance(x, Dual) else 0.0 for x in (a, b))
+        return Dual(where(condition, _value(a), _value(b)), where(condition, *slopes))
+
     def _chain(self, value: Any, slope: Any) -> Dual:
         return Dual(value, slope * self.derivative)
 
@@ -111,6 +128,10 @@ class Dual:
 
     def arccos(self) -> Dual:
         return self._chain(np.arccos(self.value), -1.0 / np.sqrt(1.0 - self.value * self.value))
+
+
+def _value(x: Any) -> Any:
+    return x.value if isinstance(x, Dual) else x
 
 
 def part(x: Any, name: str) -> Any:

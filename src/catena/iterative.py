@@ -12,7 +12,7 @@ from catena.errors import ConvergenceWarning
 from catena.formulations.quadratic.conjugate_gradient import TOLERANCE
 from catena.native import Kernel
 
-_Stages = tuple[Kernel, Kernel]  # q -> what depends on q alone; that and a vector -> a vector
+_Stages = tuple[Kernel, Kernel]  # q, or (t, q) -> what depends on it alone; that and a vector -> a vector
 
 
 class IterativeKernel:
@@ -44,11 +44,11 @@ class IterativeKernel:
         right = self._right(*arrays, **named)
         batch, n = right.shape[:-1], right.shape[-1]
         given = dict(zip((port.name for port in self.inputs), arrays, strict=False)) | named
-        q = np.asarray(given["q"], dtype=float)
-        positions = np.broadcast_to(q, (*batch, q.shape[-1]))
+        held = [np.asarray(given[port.name], dtype=float) for port in self._product[0].inputs]
+        held = [np.broadcast_to(x, (*batch, *port.shape)) for x, port in zip(held, self._product[0].inputs, strict=True)]
         vdot, self.iterations, self.residual = np.empty_like(right), np.zeros(batch, dtype=int), np.zeros(batch)
         for state in np.ndindex(batch):
-            vdot[state], self.iterations[state], self.residual[state] = self._solve(positions[state], right[state])
+            vdot[state], self.iterations[state], self.residual[state] = self._solve([x[state] for x in held], right[state])
         self._warn(np.isfinite(right).all(axis=-1) & ~(self.residual <= self.tolerance), 10 * n)
         if out is None:
             return vdot
@@ -68,14 +68,14 @@ class IterativeKernel:
             stacklevel=3,
         )
 
-    def _solve(self, q: np.ndarray, right: np.ndarray) -> tuple[np.ndarray, int, float]:
+    def _solve(self, at: list[np.ndarray], right: np.ndarray) -> tuple[np.ndarray, int, float]:
         """Return the solution at one state, the number of iterations and the residual."""
         from scipy.sparse.linalg import cg
 
         size = float(np.linalg.norm(right))
         if size == 0.0 or not np.isfinite(size):
             return right / 1.0, 0, 0.0 if size == 0.0 else np.nan
-        product, precondition = (self._at(stages, q, right.size) for stages in (self._product, self._precondition))
+        product, precondition = (self._at(stages, at, right.size) for stages in (self._product, self._precondition))
         count = Counter()
         vdot, _ = cg(
             product, right, rtol=self.tolerance, atol=0.0, maxiter=10 * right.size, M=precondition, callback=lambda _: count.update("i")
@@ -83,13 +83,13 @@ class IterativeKernel:
         return vdot, count["i"], float(np.linalg.norm(product @ vdot - right)) / size
 
     @staticmethod
-    def _at(stages: _Stages | None, q: np.ndarray, n: int) -> Any:
+    def _at(stages: _Stages | None, at: list[np.ndarray], n: int) -> Any:
         """Return the linear operator of two stages at a configuration."""
         from scipy.sparse.linalg import LinearOperator
 
         if stages is None:
             return None
-        held = stages[0](q)
+        held = stages[0](*at)
         return LinearOperator((n, n), matvec=lambda x: stages[1](held, x), dtype=float)  # type: ignore[call-arg]
 
     @property

@@ -37,7 +37,7 @@ def forward_dynamics(m: Model, method: str = "auto") -> Kernel | IterativeKernel
     """Return the kernel (q, v, tau) -> vdot: the accelerations of the mechanism under joint forces tau.
 
     Gravity, the joints' own springs, dampers, friction and stops, and the model's springs and forces act in addition to tau. Where a
-    force depends on time (`m.time_dependent`), the kernel is (t, q, v, tau) -> vdot.
+    force depends on time or a joint is driven (`m.time_dependent`), the kernel is (t, q, v, tau) -> vdot.
 
     >>> m = ct.Model("pendulum")
     >>> m.add("arm", ct.point_mass(1.0, at=(1, 0, 0)), ct.Revolute("y"))
@@ -68,17 +68,21 @@ def _iterative(m: Model, method: str, references: tuple[str, ...]) -> IterativeK
 
 
 def staged(m: Model, name: str, function: Callable[..., Any]) -> tuple[Kernel, Kernel]:
-    """Return `function(tree, q, x)` as two kernels: q -> what depends on q alone, and that with x -> the result."""
+    """Return `function(tree, q, x)` as two kernels: q -> what depends on q alone, and that with x -> the result; driven, (t, q) for q."""
     trace = Trace(name)
+    tree, held = m.tree().marked(trace.mark), ("q",)
+    if tree.driven:
+        tree, held = tree.at(trace.input("t")), ("t", "q")
     q, x = trace.input("q", (m.nq,)), trace.input("x", (m.nv,))
-    first, second = split(trace.graph(result=function(m.tree().marked(trace.mark), q, x)), ("q",))
+    first, second = split(trace.graph(result=function(tree, q, x)), held)
     return compile_graph(first), compile_graph(second)
 
 
 def inverse_dynamics(m: Model, method: str = "auto", actuated: Collection[str] | None = None) -> Kernel | ConstrainedKernel:
     """Return the kernel (q, v, vdot) -> tau: the joint forces that give the accelerations vdot.
 
-    What acts by itself is counted as in `forward_dynamics`; where a force depends on time, the kernel is (t, q, v, vdot) -> tau.
+    What acts by itself is counted as in `forward_dynamics`; where a force depends on time or a joint is driven, the kernel is
+    (t, q, v, vdot) -> tau.
 
     With loops `actuated` names the coordinates that motors act on, without it all; tau is zero on the others. Where there are more of them
     than degrees of freedom, tau is the one of least norm. vdot must keep the loops closed, as `ct.reduced(m).accelerations` does.
@@ -108,7 +112,7 @@ def inverse_dynamics(m: Model, method: str = "auto", actuated: Collection[str] |
 
 
 def mass_matrix(m: Model, method: str = "auto") -> Kernel:
-    """Return the kernel q -> mass matrix (nv, nv), armatures included.
+    """Return the kernel q -> mass matrix (nv, nv), armatures included; where a joint is driven, (t, q) -> mass matrix.
 
     >>> m = ct.Model("pendulum")
     >>> m.add("arm", ct.point_mass(2.0, at=(0.5, 0, 0)), ct.Revolute("y", armature=0.1))
@@ -124,7 +128,8 @@ def bias_force(m: Model) -> Kernel:
     """Return the kernel (q, v) -> joint forces that hold the motion at vdot = 0.
 
     Coriolis, centrifugal, gyroscopic and gravity forces, less what acts in the joints and on the bodies (springs, dampers, friction,
-    stops, forces): with the mass matrix M, tau = M vdot + bias_force. Where a force depends on time, the kernel is (t, q, v) -> bias.
+    stops, forces): with the mass matrix M, tau = M vdot + bias_force. Where a force depends on time or a joint is driven, the kernel is
+    (t, q, v) -> bias.
 
     >>> m = ct.Model("pendulum")
     >>> m.add("arm", ct.point_mass(1.0, at=(1, 0, 0)), ct.Revolute("y"))
@@ -143,6 +148,8 @@ def bias_force(m: Model) -> Kernel:
 def momenta(m: Model) -> Kernel:
     """Return the kernel (q, v) -> p: the canonical momenta, mass matrix times v.
 
+    Where joints are driven, the kernel is (t, q, v) -> p, and p has the momenta of what they move besides.
+
     >>> m = ct.Model("pendulum")
     >>> m.add("arm", ct.point_mass(2.0, at=(1, 0, 0)), ct.Revolute("y"))
     >>> ct.momenta(m)([0.0], [3.0])
@@ -156,18 +163,29 @@ def momenta(m: Model) -> Kernel:
 def energy(m: Model) -> Kernel:
     """Return the kernel (q, v) -> (kinetic, potential) energy [J]; gravity's potential is 0 at the world's origin.
 
-    The potential is that of gravity, of the springs in and outside of the joints, and of the stops; forces from functions have none.
+    The potential is that of gravity, of the springs in and outside of the joints, and of the stops; forces from functions have none. Where
+    a joint is driven, the kernel is (t, q, v) -> (kinetic, potential), with what that joint and its rotor hold.
 
     >>> m = ct.Model("pendulum")
     >>> m.add("arm", ct.point_mass(2.0, at=(0, 0, 1)), ct.Revolute("y"))
     >>> [float(e) for e in ct.energy(m)([0.0], [1.0])]
     [1.0, 19.62]
     """
-    return traced_kernel(m, "energy", ("q", "v"), ("kinetic", "potential"), _energy)
+    check_model(m, "energy")
+    if not m.driven_names:
+        return traced_kernel(m, "energy", ("q", "v"), ("kinetic", "potential"), _energy)
+
+    def function(tree: Tree, t: Any, q: Any, v: Any) -> Any:
+        q, v, _ = m._with_driven(t, q, v, v)
+        return _energy(m._free_tree().marked(tree.mark, tree.solver), q, v)
+
+    return traced_kernel(m, "energy", ("t", "q", "v"), ("kinetic", "potential"), function)
 
 
 def poses(m: Model) -> Kernel:
     """Return the kernel q -> (bodies, 4, 4): where every body's frame stands in the world, in the order bodies were added.
+
+    Where a joint is driven, the kernel is (t, q) -> (bodies, 4, 4).
 
     >>> m = ct.Model("slider")
     >>> m.add("cart", ct.point_mass(1.0), ct.Prismatic("x"))
@@ -182,7 +200,7 @@ def loop_error(m: Model) -> Kernel:
     """Return the kernel q -> how far each loop and coupling is from being closed, in the order of `m.loops`, then `m.couplings`.
 
     The largest of what is between the two ends of the closing joint: lengths [m], and differences of directions, which are angles [rad]
-    where they are small.
+    where they are small. Where a joint is driven, the kernel is (t, q) -> error.
 
     >>> m = ct.Model("gears")
     >>> m.add("small", ct.cylinder(0.05, 0.1, mass=1.0), ct.Revolute("z"))
@@ -214,7 +232,7 @@ def joint_wrenches(m: Model, method: str = "auto") -> Kernel | ConstrainedKernel
     that of the parent on the body, in the axes of the body's frame and about the joint's point; for a closing joint that of body a on
     body b, in the joint frame on b. What drives or loads the joint is part of it. Where constraints are redundant, some reactions are a
     matter of how stiff the parts are, and not unique for rigid ones: the solution of least norm is given, and `unique` (joints, 6) says
-    which components all solutions share.
+    which components all solutions share. Where a force depends on time or a joint is driven, the kernel is (t, q, v, tau) -> (joints, 6).
 
     >>> m = ct.Model("pendulum")
     >>> m.add("arm", ct.point_mass(2.0, at=(1, 0, 0)), ct.Revolute("y"))
@@ -226,10 +244,28 @@ def joint_wrenches(m: Model, method: str = "auto") -> Kernel | ConstrainedKernel
     return reactions.joint_wrenches(m, name, described, solve, references)
 
 
+def driving_forces(m: Model, method: str = "auto") -> reactions.DrivingKernel:
+    """Return the kernel (t, q, v, tau) -> force: what it takes to drive the driven joints, along their coordinates `m.driven_names`.
+
+    It is what the joint's motor gives, torques [N m] along angles and forces [N] along displacements: against the inertia of all that moves
+    with the joint, gravity, and the damping, stiffness, friction, armature and stops of the joint itself.
+
+    >>> m = ct.Model("hoist")
+    >>> m.add("cabin", ct.point_mass(100.0), ct.Driven(ct.Prismatic("z"), lambda t: 0.5 * t**2))
+    >>> ct.driving_forces(m)(2.0, [], [], [])
+    array([1081.])
+    """
+    check_model(m, "driving_forces")
+    if not m.driven_names:
+        raise ModelError(f"driving_forces: no joint of model '{m.name}' is driven; drive one by ct.Driven(joint, motion)")
+    name, described, solve, references = solution("forward_dynamics", method, m, traced=True)
+    return reactions.driving_forces(m, name, described, solve, references)
+
+
 def jacobian(m: Model, body: str, point: Any = (0.0, 0.0, 0.0)) -> Kernel:
     """Return the kernel q -> J (6, nv) with J v = (angular velocity of the body, velocity of the point), in the world's axes.
 
-    `point` is in the body's frame [m].
+    `point` is in the body's frame [m]. Where a joint is driven, the kernel is (t, q) -> J, and what such joints do is not in J v.
 
     >>> m = ct.Model("arm")
     >>> m.add("upper", ct.point_mass(1.0, at=(1, 0, 0)), ct.Revolute("z"))

@@ -8,14 +8,17 @@ from typing import Any
 
 import numpy as np
 
-from catena.assembly import RANK, assemble, coordinate_units, loop_units, moved_along
+from catena.assembly import RANK, assemble, coordinate_units, gap, loop_units, mechanism_size, moved_along
 from catena.formulations.constraints import Joined, base, branch, constraint_jacobian, joined, row_count
 from catena.formulations.partition import Group, Partition
 from catena.kept import kept
 from catena.model import Model
 
-#: Length of the steps of a walk through the configurations [rad or m].
-_PACE = 0.5
+#: Length of the steps of a walk through the configurations [rad or m], and the longest time that one takes where joints are driven [s].
+_PACE, _LONGEST = 0.5, 0.7
+
+#: A walk ends where a loop is further apart than this, relative to the mechanism's size or in radians.
+_OPEN = 1e-9
 
 
 @dataclass(frozen=True)
@@ -33,7 +36,8 @@ class Mobility:
     """What the constraints leave a mechanism, at a configuration that closes its loops.
 
     `coordinates` are the velocity coordinates of the tree, of which `independent` may be given and `dependent` follow. `constraints` are
-    what loops and couplings ask for, of which `redundant` ask for nothing new. `coupled` has the groups of loops that share joints.
+    what loops and couplings ask for, of which `redundant` ask for nothing new. `coupled` has the groups of loops that share joints. Where
+    joints are driven, all this is at the time `t` [s].
     """
 
     q: np.ndarray
@@ -44,6 +48,7 @@ class Mobility:
     dependent: tuple[str, ...]
     loops: tuple[Loop, ...]
     coupled: tuple[tuple[str, ...], ...]
+    t: float = 0.0
 
     @property
     def freedom(self) -> int:
@@ -51,8 +56,8 @@ class Mobility:
         return len(self.independent)
 
 
-def mobility(m: Model, q: Any = None) -> Mobility:
-    """Return what the loops leave a model, at q, or at a configuration that is none of the special ones.
+def mobility(m: Model, q: Any = None, t: float | None = None) -> Mobility:
+    """Return what the loops leave a model, at q, or at a configuration that is none of the special ones; at a time where joints are driven.
 
     >>> m = ct.Model("slider-crank")
     >>> m.add("crank", ct.rod(0.2, mass=1.0), ct.Revolute("y"))
@@ -63,14 +68,17 @@ def mobility(m: Model, q: Any = None) -> Mobility:
     >>> found.freedom, found.constraints, found.redundant
     (1, 5, 3)
     """
-    if q is None:
-        found = kept(m, "mobility", (), lambda: _mobility(m, *_general(m)))
+    if q is None and t is None:
+        found = kept(m, "mobility", (), lambda: _mobility(*_general(m)))
         return replace(found, q=found.q.copy())
-    return _mobility(m, np.asarray(q, dtype=float), scaled_blocks(m, q))
+    still, _ = m._timed(t, {})
+    if q is None:
+        return _mobility(*_general(still))
+    return _mobility(still, np.asarray(q, dtype=float), scaled_blocks(still, q))
 
 
 def _mobility(m: Model, q: np.ndarray, blocks: list[np.ndarray]) -> Mobility:
-    """Return what the loops leave a model at q, where these are the Jacobians of its groups of loops."""
+    """Return what the loops leave a model, at a time, at q, where these are the Jacobians of its groups of loops."""
     tree = m.tree()
     groups = joined(tree)
     ranks = [pivots(J, 1.0)[0] for J in blocks]
@@ -89,19 +97,51 @@ def _mobility(m: Model, q: np.ndarray, blocks: list[np.ndarray]) -> Mobility:
         tuple(name for i, name in enumerate(names) if i in dependent),
         loops,
         tuple((*(tree.closures[i].name for i in group.closures), *(tree.couplings[i].name for i in group.couplings)) for group in groups),
+        m._instant,
     )
 
 
-def configurations(m: Model, steps: int) -> Iterator[np.ndarray]:
-    """Yield configurations that a walk along the motions of a mechanism comes to, always the same; the first is that of `mobility`."""
+def usual(m: Model) -> tuple[Model, np.ndarray]:
+    """Return a configuration that is none of the special ones, after the model at the time at which it is one."""
+    if not m.has_loops:
+        return m, m.neutral()
+    found = mobility(m)
+    return m.at(found.t), found.q
+
+
+def configurations(m: Model, steps: int) -> Iterator[tuple[Model, np.ndarray]]:
+    """Yield configurations that a walk along the motions of a mechanism comes to, always the same; the first is that of `mobility`.
+
+    Each comes after the model at its time, for where joints are driven the walk goes on in time.
+    """
     rng = np.random.default_rng(0)
-    q, step = mobility(m).q, rng.normal(size=m.nv)
-    yield q
+    still, q = usual(m)
+    step = rng.normal(size=m.nv)
+    yield still, q
     for _ in range(steps):
-        step = m.project_velocity(q, step + 0.3 * rng.normal(size=m.nv))
+        step = still.project_velocity(q, step + 0.3 * rng.normal(size=m.nv))
         step = step / max(np.abs(step).max(), 1e-300)
-        q = moved_along(m, q, _PACE * step)
-        yield q
+        still = _later(still)
+        q = moved_along(still, q, _PACE * step)
+        if m.driven_names and not gap(still, q).sizes.max(initial=0.0) <= _OPEN:
+            return
+        yield still, q
+
+
+def _later(m: Model) -> Model:
+    """Return a model at a time after its own, by which what is driven has moved a little; without such joints the model."""
+    if not m.driven_names:
+        return m
+    units = np.where(np.array(m.driven_units) == "m/s", mechanism_size(m), 1.0)
+
+    def moved(span: float) -> float:
+        first, then = ([given.q.astype(float) for given in m._given(t)] for t in (m._instant, m._instant + span))
+        return max(np.abs(joint.difference(a, b)).max() for (_, joint), a, b in zip(m._driven(), first, then, strict=True))
+
+    span = _LONGEST
+    while max(moved(span), moved(0.5 * span)) > _PACE * units.min() and span > 1e-9:
+        span *= 0.5
+    return m.at(m._instant + span)
 
 
 def scaled_blocks(m: Model, q: Any) -> list[np.ndarray]:
@@ -196,23 +236,27 @@ def _group(loops: Joined, J: np.ndarray, never: Collection[int], last: Collectio
     )
 
 
-def _general(m: Model) -> tuple[np.ndarray, list[np.ndarray]]:
+def _general(m: Model) -> tuple[Model, np.ndarray, list[np.ndarray]]:
     """Return a configuration that closes the loops, a little away from the nearest one, which may be a special one; and its Jacobians.
+
+    It comes after the model at the time of the configuration; where joints are driven, times after 0 are looked at too, if none is given.
 
     No configuration has a larger rank than one drawn at random, where the loops are open: one with this rank is general, and none other
     has to be looked at.
     """
-    q = assemble(m, None, {})
-    rng = np.random.default_rng(0)
-    best, most, bound = (q, []), -1, rank(m, m.random(np.random.default_rng(1)))
+    still, _ = m._timed(None, {})
+    q = assemble(still, None, {})
+    rng, other = np.random.default_rng(0), np.random.default_rng(1)
+    best, most, bound = (still, q, []), -1, rank(m._anywhere(other), m.random(other))
     for _ in range(3):
-        q = moved_along(m, q, 0.1 * rng.normal(size=m.nv))
-        blocks = scaled_blocks(m, q)
+        q = moved_along(still, q, 0.1 * rng.normal(size=m.nv))
+        blocks = scaled_blocks(still, q)
         found = _rank(blocks)
         if found > most:
-            best, most = (q, blocks), found
+            best, most = (still, q, blocks), found
         if most >= bound:
             break
+        still = _later(still) if still is not m else still
     return best
 
 

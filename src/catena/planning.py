@@ -93,7 +93,7 @@ class _Planner:
         self.tree = tree = m.tree()
         rng = np.random.default_rng(0)
         self.chosen = independent_rows(m, q)
-        self.samples = [_rows(m, at, set(self.chosen)) for at in (q, m.random(rng), m.random(rng))]
+        self.samples = [_rows(*at, set(self.chosen)) for at in ((m, q), *((m._anywhere(rng), m.random(rng)) for _ in range(2)))]
         self.owner = {j: k for k, at in enumerate(tree.v_slices) for j in range(at.start, at.stop)}
         self.complete: dict[tuple[int, str], list[int]] = {}
         self.seen: dict[int, set[int]] = {}  # rows that a coordinate is in

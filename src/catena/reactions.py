@@ -1,10 +1,10 @@
-"""Reactions: the wrench that every joint transmits, also those that close loops; and which of them are not unique."""
+"""Reactions: the wrench that every joint transmits, also those that close loops, and which of them are not unique; what driving takes."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -15,9 +15,10 @@ from catena.formulations import METHODS
 from catena.formulations.applied_forces import applied_forces
 from catena.formulations.constraints import closing_wrenches, constraint_jacobian
 from catena.formulations.inverse import newton_euler
+from catena.formulations.joint_forces import passive_force
 from catena.formulations.partition import Closed, Partition
-from catena.mobility import mobility
-from catena.model import Model, Tree
+from catena.mobility import mobility, usual
+from catena.model import Driven, Model, Tree
 from catena.native import Kernel
 from catena.spatial import Rigid
 from catena.tracing import acting_forces, check_forces, traced_kernel
@@ -45,10 +46,10 @@ class WrenchKernel(ConstrainedKernel):
     @cached_property
     def unique(self) -> np.ndarray:
         """Which components of the wrenches are the same in all solutions, (joints, 6), at most configurations."""
-        m = self._model
-        if not m.has_loops:
+        if not self._model.has_loops:
             return np.ones((len(self.joints), 6), dtype=bool)
-        q, still = mobility(m).q, np.zeros(m.nv)
+        found = mobility(self._model)
+        m, q, still = self._model.at(found.t), found.q, np.zeros(self._model.nv)
         units = np.array(loop_units(m))
         J = np.asarray(constraint_jacobian(m.tree(), q)[1], dtype=float) / units[:, None]
         left, sizes, _ = np.linalg.svd(J)
@@ -64,47 +65,104 @@ class WrenchKernel(ConstrainedKernel):
         return np.all([np.ones(none.shape, dtype=bool), *(x <= _ROUNDING * most for x in added)], axis=0)
 
 
-def joint_wrenches(m: Model, method: str, described: str, solve: Callable[..., Any], references: tuple[str, ...]) -> WrenchKernel:
-    """Return the kernel of all joint wrenches, with accelerations by a method."""
-    check_forces(m, "joint_wrenches")
-    whole, units = m.tree(weld=False), np.array(loop_units(m) if m.has_loops else [])
+class DrivingKernel(ConstrainedKernel):
+    """The function (t, q, v, tau) -> what driven joints take, along the coordinates in `names`.
 
-    def plan(q: Any) -> Plans:
-        return plans_of(m, method, q) if m.has_loops else Plans((), Partition(()))
+    >>> m = ct.Model("slide")
+    >>> m.add("cart", ct.point_mass(2.0), ct.Driven(ct.Prismatic("x"), lambda t: t**2))
+    >>> force = ct.driving_forces(m)
+    >>> force.names, force(0.0, [], [], [])
+    (('cart',), array([4.]))
+    """
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the coordinates that are driven."""
+        return self._model.driven_names
+
+
+class _Moved(NamedTuple):
+    """A state solved: accelerations, the wrenches of closing joints on their bodies a and b, and the flags of the state."""
+
+    vdot: Any
+    closing: list[Any]
+    flag: Any
+
+
+def _plan(m: Model, method: str, q: Any) -> Plans:
+    """Return the plans of a method for a configuration, which are none where there are no loops."""
+    return plans_of(m, method, q) if m.has_loops else Plans((), Partition(()))
+
+
+def _moved(m: Model, tree: Tree, method: str, solve: Callable[..., Any], chosen: Plans, t: Any, q: Any, v: Any, tau: Any) -> _Moved:
+    """Return how a mechanism moves under joint forces, and what that takes in the joints that close its loops."""
+    force, wrenches = acting_forces(tree, t, q, v)
+    if not m.has_loops:
+        return _Moved(solve(tree, q, v, tau + force, wrenches), [], 0.0)
+    closes = METHODS[method].closes
+    assert closes is not None
+    vdot = closes.forward_dynamics(tree, q, v, tau + force, wrenches, plan=chosen.dynamics).vdot
+    closed = Closed(tree, q, chosen.coordinates)
+    lacking = newton_euler.inverse_dynamics(tree, q, v, vdot, wrenches) - tau - force
+    multipliers = closed.multipliers(lacking, np.array(loop_units(m)))
+    return _Moved(vdot, closing_wrenches(tree, q, multipliers), flags(m, closed, v=v))
+
+
+def _kernel(kind: Any, m: Model, name: str, output: str, function: Callable[..., Any], method: str, *described: Any) -> Any:
+    """Return the kernel of a kind of `function(tree, chosen, t, q, v, tau) -> output, flags`."""
+    check_forces(m, name)
 
     def make(chosen: Plans) -> Kernel:
-        def function(tree: Tree, *arguments: Any) -> Any:
-            t, q, v, tau = arguments if m.time_dependent else (0.0, *arguments)
-            force, wrenches = acting_forces(tree, t, q, v)
-            flag: Any = 0.0
-            closing: list[Any] = []
-            if m.has_loops:
-                closes = METHODS[method].closes
-                assert closes is not None
-                vdot = closes.forward_dynamics(tree, q, v, tau + force, wrenches, plan=chosen.dynamics).vdot
-                closed = Closed(tree, q, chosen.coordinates)
-                lacking = newton_euler.inverse_dynamics(tree, q, v, vdot, wrenches) - tau - force
-                closing, flag = closing_wrenches(tree, q, closed.multipliers(lacking, units)), flags(m, closed, v=v)
-            else:
-                vdot = solve(tree, q, v, tau + force, wrenches)
-            unwelded = whole.marked(tree.mark, tree.solver)
-            return _wrenches(m, unwelded, q, v, vdot, closing, applied_forces(unwelded, t, q, v)[1]), flag
+        def timed(tree: Tree, *arguments: Any) -> Any:
+            return function(tree, chosen, *(arguments if m.time_dependent else (0.0, *arguments)))
 
         inputs = ("t", "q", "v", "tau") if m.time_dependent else ("q", "v", "tau")
-        return traced_kernel(m, "joint_wrenches", inputs, ("wrenches", "flags"), function, described, references)
+        return traced_kernel(m, name, inputs, (output, "flags"), timed, *described)
 
-    q = mobility(m).q if m.has_loops else m.neutral()
-    return WrenchKernel(m, q, plan, make)
+    return kind(m, usual(m), lambda m, q: _plan(m, method, q), make)
 
 
-def _wrenches(m: Model, tree: Tree, q: Any, v: Any, vdot: Any, closing: list[Any], acting: Any) -> Any:
-    """Return the wrenches of all joints of a tree whose fixed joints are joints; `closing` are those of the closures, on a and on b."""
+def joint_wrenches(m: Model, method: str, described: str, solve: Callable[..., Any], references: tuple[str, ...]) -> WrenchKernel:
+    """Return the kernel of all joint wrenches, with accelerations by a method."""
+    whole = m.tree(weld=False)
+
+    def function(tree: Tree, chosen: Plans, t: Any, q: Any, v: Any, tau: Any) -> Any:
+        vdot, closing, flag = _moved(m, tree, method, solve, chosen, t, q, v, tau)
+        unwelded = whole.marked(tree.mark, tree.solver).at(t)
+        return _wrenches(m, unwelded, q, v, vdot, closing, applied_forces(unwelded, t, q, v)[1]), flag
+
+    return _kernel(WrenchKernel, m, "joint_wrenches", "wrenches", function, method, described, references)
+
+
+def driving_forces(m: Model, method: str, described: str, solve: Callable[..., Any], references: tuple[str, ...]) -> DrivingKernel:
+    """Return the kernel of what driven joints take, with accelerations by a method."""
+    whole = m._free_tree()
+    driven = [i for link, _, at in m._free_slices() if isinstance(link.joint, Driven) for i in range(at.start, at.stop)]
+
+    def function(tree: Tree, chosen: Plans, t: Any, q: Any, v: Any, tau: Any) -> Any:
+        vdot, closing, flag = _moved(m, tree, method, solve, chosen, t, q, v, tau)
+        free = whole.marked(tree.mark, tree.solver)
+        q_all, v_all, vdot_all = m._with_driven(t, q, v, vdot)
+        loads = _loads(tree, applied_forces(tree, t, q, v)[1], closing)
+        force = newton_euler.inverse_dynamics(free, q_all, v_all, vdot_all, loads) - passive_force(free, q_all, v_all)
+        return force[driven], flag
+
+    return _kernel(DrivingKernel, m, "driving_forces", "force", function, method, described, references)
+
+
+def _loads(tree: Tree, acting: Any, closing: list[Any]) -> list[Any]:
+    """Return what acts on the bodies: wrenches from outside, if any, and those of the closing joints, on a and on b."""
     (loads,) = tree.columns(1)
     loads[:] = [np.zeros(6) for _ in loads] if acting is None else [np.zeros(6) if wrench is None else wrench for wrench in acting]
     for closure, on_ends in zip(tree.closures, closing, strict=True):
         for k, place, wrench in zip((closure.a, closure.b), (closure.at_a, closure.at_b), on_ends, strict=True):
             loads[k] = loads[k] + place.force(wrench)
-    across = newton_euler.joint_wrenches(tree, q, v, vdot, loads)[1]
+    return loads
+
+
+def _wrenches(m: Model, tree: Tree, q: Any, v: Any, vdot: Any, closing: list[Any], acting: Any) -> Any:
+    """Return the wrenches of all joints of a tree whose fixed joints are joints; `closing` are those of the closures, on a and on b."""
+    across = newton_euler.joint_wrenches(tree, q, v, vdot, _loads(tree, acting, closing))[1]
     found = []
     for link in m.links:
         k, frame = tree.frames[link.name]

@@ -16,7 +16,7 @@ from catena.errors import ArgumentError, ModelError, SingularWarning
 from catena.formulations.inverse import newton_euler
 from catena.formulations.mass import composite_body
 from catena.formulations.partition import Closed, Partition
-from catena.mobility import mobility, partition
+from catena.mobility import mobility, partition, usual
 from catena.model import Model, Tree
 from catena.native import Kernel
 from catena.references import REFERENCES
@@ -44,7 +44,8 @@ class Reduced:
         mass_matrix(q)                       -> mass  (freedom, freedom)
         bias_force(q, v)                     -> bias  mass @ acceleration + bias = N.T @ tau
 
-    All take batches. But for `positions`, they are compiled when they are first used.
+    All take batches. But for `positions`, they are compiled when they are first used. Where joints are driven, they take t before the rest,
+    but `positions(x, guess, t)`; rates have what the driven joints do besides N rate.
     """
 
     def __init__(self, m: Model, independent: Collection[str] | None = None) -> None:
@@ -52,7 +53,7 @@ class Reduced:
         if not m.has_loops:
             raise ModelError(f"reduced: model '{m.name}' has no loops, and all its coordinates are independent; use ct.mass_matrix")
         found = mobility(m)
-        self.model, self._q = m, found.q
+        self.model, self._usual = m, usual(m)
         self._at = list(coordinates(m, found.independent if independent is None else independent, "reduced: independent"))
         self.names: tuple[str, ...] = tuple(m.v_names[i] for i in self._at)
         if len(set(self._at)) != found.freedom:
@@ -60,7 +61,7 @@ class Reduced:
                 f"reduced: {len(set(self._at))} independent coordinates are named, and model '{m.name}' has {found.freedom} degrees of "
                 f"freedom; name as many, such as {', '.join(map(repr, found.independent))}"
             )
-        left = set(range(m.nv)) - set(self._at) - set(self._plan(self._q).dependent)
+        left = set(range(m.nv)) - set(self._at) - set(self._plan(*self._usual).dependent)
         if left:
             raise ModelError(
                 f"reduced: {', '.join(self.names)} do not determine {', '.join(m.v_names[i] for i in sorted(left))} of model '{m.name}'; "
@@ -70,8 +71,8 @@ class Reduced:
     def __repr__(self) -> str:
         return f"<Reduced '{self.model.name}': {self.model.nv} coordinates from {', '.join(self.names)}>"
 
-    def _plan(self, q: Any) -> Partition:
-        return partition(self.model, q, never=self._at)
+    def _plan(self, m: Model, q: Any) -> Partition:
+        return partition(m, q, never=self._at)
 
     @cached_property
     def rates(self) -> ConstrainedKernel:
@@ -122,12 +123,14 @@ class Reduced:
 
         return self._constrained(make)
 
-    def positions(self, x: Any, guess: Any = None) -> np.ndarray:
+    def positions(self, x: Any, guess: Any = None, t: Any = None) -> np.ndarray:
         """Return the positions (..., nq) that close the loops, with the independent coordinates x (..., freedom).
 
-        They are followed from a guess, which picks the branch; without one, from a configuration that closes the loops.
+        They are followed from a guess, which picks the branch; without one, from a configuration that closes the loops. Where joints are
+        driven, they are those at the times t (...), 0 if not given; without a guess they are followed from t = 0.
         """
         m = self.model
+        times = np.asarray(0.0 if t is None else t, dtype=float)
         places = self._places()
         x = np.asarray(x, dtype=float)
         if x.shape[-1:] != (len(places),):
@@ -135,20 +138,23 @@ class Reduced:
         start = m.assemble() if guess is None else np.asarray(guess, dtype=float)
         if start.shape[-1:] != (m.nq,):
             raise ArgumentError(f"positions: guess has the shape {start.shape}; give (..., {m.nq})")
-        batch = np.broadcast_shapes(x.shape[:-1], start.shape[:-1])
-        x = np.broadcast_to(x, (*batch, len(places))).reshape(-1, len(places))
-        start = np.broadcast_to(start, (*batch, m.nq)).reshape(-1, m.nq)
+        batch = np.broadcast_shapes(x.shape[:-1], start.shape[:-1], times.shape)
+        times = np.broadcast_to(times, batch).reshape(-1)
+        first = times if guess is not None else np.zeros(len(times))
+        x = np.broadcast_to(x, (*batch, len(places))).reshape(len(times), len(places))
+        start = np.broadcast_to(start, (*batch, m.nq)).reshape(len(times), m.nq)
         found = start.copy()
         found[:, places] = x
         left = np.arange(len(x))
         for steps in WALKS[0 if guess is not None else 1 :]:
-            walked, sure = self._walk(start[left], x[left], places, steps)
+            walked, sure = self._walk(start[left], x[left], places, steps, first[left], times[left])
             found[left[sure]] = walked[sure]
             left = left[~sure]
             if not len(left):
                 break
         if len(left):
             values = ", ".join(f"{name} = {value:g}" for name, value in zip(self.names, x[left[0]], strict=True))
+            values += f"{', ' if values else ''}t = {times[left[0]]:g} s" if m.driven_names else ""
             raise ModelError(
                 f"positions: {len(left)} of {len(x)} cannot be reached from the start, the first with {values}: a loop of model "
                 f"'{m.name}' opens, or a singular configuration is on the way; give values within reach, or a guess that is nearer"
@@ -157,18 +163,21 @@ class Reduced:
 
     # --- how
 
-    def _walk(self, q: np.ndarray, x: np.ndarray, places: list[int], steps: int) -> tuple[np.ndarray, np.ndarray]:
+    def _walk(
+        self, q: np.ndarray, x: np.ndarray, places: list[int], steps: int, since: np.ndarray, until: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
         """Return where the loops lead as the independent coordinates move to x, and which states kept to their branch all the way."""
         q, nq = q.copy(), self.model.nq
         first, sure = q[:, places], np.ones(len(q), dtype=bool)
         apart = np.zeros(len(q))
         for i in range(1, steps + 1):
             q[:, places] = first + (i / steps) * (x - first) if i < steps else x
+            times = since + (i / steps) * (until - since) if i < steps else until
             moved = np.zeros(len(q))
             for _ in range(NEWTON):
                 with warnings.catch_warnings():
                     warnings.simplefilter("ignore", SingularWarning)  # a walk that comes to such a state does not go on
-                    found = self._newton(q[sure])
+                    found = self._newton(*((times[sure], q[sure]) if self.model.driven_names else (q[sure],)))
                 size = found[:, nq]
                 q[sure], moved[sure], apart[sure] = found[:, :nq], moved[sure] + size, found[:, nq + 1]
                 sure &= np.isfinite(moved) & ((moved < SURE) | (steps == 1))
@@ -201,7 +210,7 @@ class Reduced:
         return self._constrained(make)
 
     def _constrained(self, make: Callable[[Partition], Kernel]) -> ConstrainedKernel:
-        return ConstrainedKernel(self.model, self._q, self._plan, make)
+        return ConstrainedKernel(self.model, self._usual, self._plan, make)
 
     @property
     def _shapes(self) -> dict[str, tuple[int, ...]]:

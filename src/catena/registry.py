@@ -110,12 +110,12 @@ def _automatic_with_loops(m: Model) -> tuple[str, str]:
     tree = m.tree()
     if m.nv > COUNTED or all(len(group.columns) <= LONG or len(group.closures) > 1 for group in joined(tree)):
         return LOOPS, "no multipliers, and a cost that grows with the number of loops"
-    q = m.assemble()
-    counts = {}
+    still, counts = m.at(0.0), {}
+    q = still.assemble()
     for name in (LOOPS, MULTIPLIERS):
         closes = METHODS[name].closes
         assert closes is not None
-        solve = partial(closes.forward_dynamics, plan=plan_of(m, name, q))
+        solve = partial(closes.forward_dynamics, plan=plan_of(still, name, q))
         counts[name] = _operations(tree, lambda *state, solve=solve: solve(*state).vdot)
     best, other = sorted(counts, key=lambda name: counts[name])
     return best, f"{counts[best]:,} operations; {other} {counts[other]:,}"
@@ -135,5 +135,5 @@ def _operations(tree: Tree, function: Callable[..., Any]) -> int:
     """Return how many operations a function of (tree, q, v, tau) takes."""
     trace = Trace("count")
     q, v, tau = trace.input("q", (tree.nq,)), trace.input("v", (tree.nv,)), trace.input("tau", (tree.nv,))
-    graph = trace.graph(result=function(tree.marked(trace.mark, trace.solve), q, v, tau))
+    graph = trace.graph(result=function(tree.marked(trace.mark, trace.solve).at(trace.input("t")), q, v, tau))
     return sum(graph.operations.values())

@@ -2,7 +2,7 @@
 
 What acts by itself, in the joints (springs, dampers, friction, stops) and on the bodies (springs, forces from functions), is added here, so
 that the formulations deal with joint forces and wrenches only. Where a force depends on time, the kernels that it enters take t as their
-first argument.
+first argument; where a joint is driven, all kernels do, and functions of the tree have it at that time.
 """
 
 from __future__ import annotations
@@ -46,18 +46,23 @@ def traced_kernel(
     references: tuple[str, ...] = (),
     shapes: Mapping[str, tuple[int, ...]] | None = None,
 ) -> Kernel:
-    """Return the kernel of `function(tree, *inputs)`, traced and compiled; inputs have nv entries, but t, q, and those with a shape."""
+    """Return the kernel of `function(tree, *inputs)`, traced and compiled; inputs have nv entries, but t, q, and those with a shape.
+
+    Where joints are driven, t comes before the inputs, and the function has the tree at that time.
+    """
     check_model(m, name)
     tree = m.tree()
+    if tree.driven and inputs[0] != "t":
+        return traced_kernel(m, name, ("t", *inputs), outputs, lambda tree, t, *rest: function(tree, *rest), method, references, shapes)
     known = {"t": (), "q": (m.nq,), **(shapes or {})}
     started = time.perf_counter()
     trace = Trace(name)
     arguments = [trace.input(i, known.get(i, (m.nv,))) for i in inputs]
-    results = function(tree.marked(trace.mark, trace.solve), *arguments)
+    results = function(tree.marked(trace.mark, trace.solve).at(arguments[0]), *arguments)
     graph = trace.graph(**dict(zip(outputs, results if isinstance(results, tuple) else (results,), strict=True)))
 
     def eager(*arrays: Any) -> Any:
-        return function(tree, *(np.asarray(x, dtype=float) for x in arrays))
+        return function(tree.at(arrays[0]), *(np.asarray(x, dtype=float) for x in arrays))
 
     seconds = time.perf_counter() - started
     return compile_graph(graph, method=method, references=references, trace_seconds=seconds, function=eager)

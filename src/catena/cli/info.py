@@ -75,7 +75,7 @@ def _freedom(m: Model) -> int:
 
 def _facts(m: Model) -> dict[str, Any]:
     """Return what is known of a model, in values that JSON can hold."""
-    tree = m.tree()
+    tree = m.tree().at(0.0)
     kernel = ct.forward_dynamics(m)
     depth = [0] * (tree.n + 1)
     for k in range(tree.n):

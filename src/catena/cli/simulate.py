@@ -148,12 +148,12 @@ def _record(text: str | None, until: float) -> int | list[float] | None:
 def _summary(run: Trajectory, files: dict[str, str]) -> dict[str, Any]:
     """Return how a run went, in values that JSON can hold."""
     info, m = run.info, run.model
-    error = ct.loop_error(m)(run.q).max() if m.has_loops else None
+    error = ct.loop_error(m)(*((run.t,) if m.driven_names else ()), run.q).max() if m.has_loops else None
     energies = {"start": run.total_energy[0], "end": run.total_energy[-1], "drift": np.abs(run.drift).max()}
     return {
         "model": m.name,
         # less of the two: a special configuration, such as a linkage laid flat, may seem to have more
-        "freedom": min(m.mobility(q).freedom for q in run.q[[0, -1]]) if m.has_loops else m.nv,
+        "freedom": min(m.at(run.t[i]).mobility(run.q[i]).freedom for i in (0, -1)) if m.has_loops else m.nv,
         "start": float(run.t[0]),
         "end": float(run.t[-1]),
         "stopped": info["stopped"],
@@ -181,7 +181,7 @@ def _dissipation(m: Model) -> list[str]:
     options = [name for name in ("damping", "friction") if any(any(getattr(link.joint, name)) for link in m.links)]
     stops = ["stops"] if any(np.isfinite([link.joint.lower, link.joint.upper]).any() for link in m.links) else []
     springs = ["damped springs"] if any(spring.damping for spring in m.springs) else []
-    return [*options, *stops, *springs, *(["forces"] if m.forces else [])]
+    return [*options, *stops, *springs, *(["forces"] if m.forces else []), *(["driven joints"] if m.driven_names else [])]
 
 
 def _print_summary(console: Console, run: Trajectory, summary: dict[str, Any]) -> None:

@@ -176,8 +176,9 @@ def _sample(m: Model, count: int, seed: int) -> dict[str, np.ndarray]:
     q, t = m.random(rng, size=count), rng.uniform(0.0, 10.0, size=count)
     v, last = rng.normal(size=(2, count, m.nv))
     if m.has_loops:
-        q = np.stack([*islice(_closed(m, rng), count)])
-        v = np.stack([m.project_velocity(*state) for state in zip(q, v, strict=True)])
+        t[:] = m.mobility().t
+        q = np.stack([*islice(_closed(m.at(t[0]), rng), count)])
+        v = np.stack([m.at(t[0]).project_velocity(*state) for state in zip(q, v, strict=True)])
     return {"t": t, "q": q, "v": v, "tau": last, "vdot": last}
 
 

@@ -286,7 +286,7 @@ def _motion(tree, q, v, along):
     """Return velocity and bias acceleration, relative to a loop's base and in its frame, of the last body on the way from it."""
     V, A = np.zeros(6), np.zeros(6)
     for j, (place, S) in along.items():
-        relative = S @ v[tree.v_slices[j]]
+        relative = S @ v[tree.v_slices[j]] + _in_base(place, tree.joint_drift(j)[:, None])[:, 0]
         V = V + relative
         A = A + cross_motion(V, relative) + _in_base(place, tree.joint_bias(j, q, v)[:, None])[:, 0]
     return V, A
@@ -377,7 +377,10 @@ def constraint_jacobian(tree, q, rows=rows, group=None):
 
 
 def constraint_motion(tree, q, v, group=None):
-    """Return the rates of a group's constraints, without one of all, and their right-hand side: Jacobian times vdot."""
+    """Return the rates of a group's constraints, without one of all, and their right-hand side: Jacobian times vdot.
+
+    With driven joints the constraints depend on time: the rates have Phi_t, and the right-hand side its rate.
+    """
     group = whole(tree) if group is None else group
     both = [Loop(tree, q, tree.closures[i]).motion(v) for i in group.closures]
     tree.mark()

@@ -6,7 +6,8 @@ Frames   every quantity of body k is expressed in the frame of body k, at its jo
     X     placement of body k in its parent: motions outward, forces and inertias inward
     S     joint matrix, 6 x nv of the joint
     V     spatial velocity
-    a     what the spatial acceleration of body k has beyond that of its parent and S vdot:  V x S v + dS/dt v
+    W     Omega_t of [NLT03] (13), (23): what a joint does by itself; zero unless it is driven
+    a     what the spatial acceleration of body k has beyond that of its parent and S vdot:  V x (S v + W) + dS/dt v + dW/dt
     b     gyroscopic force of body k, less the wrench that acts on it from outside
 """
 
@@ -31,11 +32,11 @@ def velocities(tree, q, v):
     X, S, V, a = tree.columns(4)
     V[-1] = np.zeros(6)
 
-    # outward: J91 (13), (14)
+    # outward: J91 (13), (14); NLT03 (23)
     for k in tree.outward():
         X[k] = tree.placement(k, q)
         S[k] = tree.joint_matrix(k, q)
-        relative = S[k] @ v[tree.v_slices[k]]
+        relative = S[k] @ v[tree.v_slices[k]] + tree.joint_drift(k)
         V[k] = X[k].motion(V[tree.parent[k]]) + relative
         a[k] = cross_motion(V[k], relative) + tree.joint_bias(k, q, v)
     return X, S, V, a

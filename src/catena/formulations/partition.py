@@ -8,6 +8,7 @@ Cost     O(n) and, for each group of loops that share joints, the cube of its co
     J       rows of the Jacobian that are independent, on the dependent coordinates, in factors
     follow  dependent rates from the independent ones: -J^-1 times the columns of these
     lambda  multipliers of all constraints
+    Phi_t   rates of the constraints where all velocities are zero: what driven joints do to them
 
 Which coordinates depend, and which constraints are independent, is a matter of the configuration, and is decided outside.
 """
@@ -86,7 +87,7 @@ class Closed:
         self.solved = [Solved(tree, q, group) for group in partition.groups]
 
     def basis(self):
-        """Return N, nv x nv: all rates from the independent ones; zero columns for dependent coordinates."""
+        """Return N, nv x nv: all rates from the independent ones, but for what driven joints do; zero columns for dependent coordinates."""
         N = np.eye(self.tree.nv).astype(object)
         for part in self.solved:
             N[list(part.group.dependent)] = 0.0
@@ -97,8 +98,15 @@ class Closed:
         """Return all rates, where the independent ones are those of x."""
         v = np.array(x, dtype=object)
         for part in self.solved:
-            v[list(part.group.dependent)] = part.follow @ v[list(part.group.independent)]
+            v[list(part.group.dependent)] = part.follow @ v[list(part.group.independent)] + self._drift(part)
         return v
+
+    def _drift(self, part):
+        """Return the dependent rates where the independent ones are zero: -J^-1 Phi_t, zero where nothing is driven."""
+        if not self.tree.driven:
+            return np.zeros(len(part.group.dependent))
+        phi_t, _ = constraint_motion(self.tree, self.q, np.zeros(self.tree.nv), part.group.loops)
+        return -part.factor.solve(part.chosen(phi_t))
 
     def accelerations(self, v, x):
         """Return all accelerations at the rates v, where the independent ones are those of x."""

@@ -16,6 +16,9 @@ def where(condition: Any, a: Any, b: Any) -> Any:
     >>> ct.where(2.0 > 1.0, 10.0, 20.0)
     10.0
     """
+    for one in (a, b):
+        if hasattr(one, "chosen"):  # a number that carries more than a value
+            return one.chosen(where, condition, a, b)
     if isinstance(condition, Condition):
         trace = condition.trace
         i, j = trace.index(a), trace.index(b)
@@ -30,6 +33,8 @@ def _extremum(op: str, compute: Any, a: Any, b: Any) -> Any:
     if type(traced) is Scalar:
         i, j = traced.trace.index(a), traced.trace.index(b)
         return a if i == j else traced.trace.node(op, min(i, j), max(i, j))
+    if hasattr(a, "chosen") or hasattr(b, "chosen"):
+        return where(a <= b, *((a, b) if op == "min" else (b, a)))
     return compute(a, b)
 
 

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from catena.errors import ModelError
 from catena.model import canonical
 from catena.model.connections import coordinate_name
+from catena.model.driven import Driven, released
 from catena.model.forces import Applied, Spring
 from catena.model.joints import Fixed, Joint
 from catena.model.loops import Closure, Coupling, constraints
-from catena.model.motions import DenseMotion, clean
+from catena.model.motions import DenseMotion, DrivenMotion, clean
 from catena.model.tree import PlacedClosure, PlacedCoupling, PlacedForce, PlacedSpring, Tree
 from catena.spatial import Rigid, skew
 
@@ -47,8 +48,8 @@ def build(model: Model, weld: bool = True) -> Tree:
     parent = [carried[link.parent][0] for link in links]
     at = [carried[link.parent][1] @ link.at for link in links]
 
-    # canonical frames, in the user's frames: ahead of the first child, or at the centre of mass
-    motions = [link.joint.motion() for link in links]
+    # canonical frames, in the user's frames: ahead of the first child, or at the centre of mass; driven joints have those of free ones
+    motions: list[Any] = [released(link.joint).motion() for link in links]
     towards: list[Rigid | None] = [None] * (len(links) + 1)
     for k in reversed(range(len(links))):
         if not isinstance(motions[k], DenseMotion) or parent[k] < 0:
@@ -67,6 +68,9 @@ def build(model: Model, weld: bool = True) -> Tree:
 
     places = [(at_q, at_v) for link, at_q, at_v in model._slices() if link.name in index]
     joints = [link.joint for link in links]
+    for k, joint in enumerate(joints):
+        if isinstance(joint, Driven):
+            motions[k] = DrivenMotion(motions[k], joint.given)
 
     named = {name: (k, frames[k].inverse() @ pose) for name, (k, pose) in carried.items()}
 

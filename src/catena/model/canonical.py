@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from catena.model.motions import DenseMotion, Motion, ScrewMotion, clean, clean_turn
+from catena.model.motions import DenseMotion, ScrewMotion, Undriven, clean, clean_turn
 from catena.spatial import Placement, Rigid, Screw
 
 
@@ -60,7 +60,7 @@ def screw_z(angle: float, shift: float) -> Rigid:
     return Screw(2, *clean_turn(float(np.cos(angle)), float(np.sin(angle))), float(shift)).rigid()
 
 
-def outer_frame(motion: Motion, towards: Rigid | None, com: np.ndarray) -> tuple[Motion, Rigid]:
+def outer_frame(motion: Undriven, towards: Rigid | None, com: np.ndarray) -> tuple[Undriven, Rigid]:
     """Return the motion that ends at a body's canonical frame, and that frame in the user's frame of the body.
 
     `towards` is the inner frame of the body's first child, in the user's frame; without one, the centre of mass is put on the x axis.
@@ -76,7 +76,7 @@ def outer_frame(motion: Motion, towards: Rigid | None, com: np.ndarray) -> tuple
     return motion.slide_outer(angle, shift), outer @ screw_z(angle, shift)
 
 
-def connect(pose: Rigid, motion: Motion, scale: float) -> tuple[Placement, Motion]:
+def connect(pose: Rigid, motion: Undriven, scale: float) -> tuple[Placement, Undriven]:
     """Return the constant factors between a parent's canonical frame and a joint, and the motion that follows them."""
     if isinstance(motion, DenseMotion):
         return Placement(()), type(motion)(**{**motion.__dict__, "before": pose})

@@ -11,6 +11,7 @@ import numpy as np
 
 from catena.errors import ModelError
 from catena.model.bodies import Body
+from catena.model.driven import Driven, released
 from catena.model.joints import Custom, Cylindrical, Fixed, Helical, Joint, Prismatic, Revolute, Universal
 from catena.model.loops import Closure, Distance, check_closing
 from catena.model.motions import as_rigid
@@ -83,8 +84,8 @@ def hang(added: Mapping[str, Link | Loose], connections: Sequence[Connection], c
     """Return the links of a model in order, and all its closures.
 
     A maximum spanning tree hangs the loose bodies: a connection weighs as much as its joint has constraints, so that joints with few
-    constraints close the loops; of equal ones the earlier hangs a body. Custom joints, which have no basic constraints, come first;
-    distances only close loops.
+    constraints close the loops; of equal ones the earlier hangs a body. Custom and driven joints, which have no basic constraints, come
+    first; distances only close loops.
     """
     links = {name: link for name, link in added.items() if isinstance(link, Link)}
     chosen = _spanning(added, connections)
@@ -127,8 +128,8 @@ def _spanning(added: Mapping[str, Link | Loose], connections: Sequence[Connectio
 
 
 def _weight(joint: Joint | Distance) -> int:
-    """Return how much a joint is wanted in the tree: its number of constraints, but custom joints most, and distances not at all."""
-    return -1 if isinstance(joint, Distance) else 7 if isinstance(joint, Custom) else 6 - joint.nv
+    """Return how much a joint is wanted in the tree: its number of constraints; custom and driven ones most, and distances not at all."""
+    return -1 if isinstance(joint, Distance) else 7 if isinstance(joint, (Custom, Driven)) else 6 - joint.nv
 
 
 def _outward(added: Mapping[str, Link | Loose], hung: Mapping[str, Link], chosen: Sequence[Connection]) -> list[Link]:
@@ -159,7 +160,8 @@ def _link(loose: Link | Loose, parent: str, connection: Connection) -> Link:
 def _check_coordinates(links: Any) -> None:
     taken: set[str] = set()
     for link in links:
-        for name in {coordinate_name(link.name, label) for label in (*link.joint.q_labels, *link.joint.v_labels)}:
+        joint = released(link.joint)
+        for name in {coordinate_name(link.name, label) for label in (*joint.q_labels, *joint.v_labels)}:
             if name in taken:
                 raise ModelError(f"body '{link.name}': another body has a coordinate named '{name}' already; give the body another name")
             taken.add(name)
@@ -174,6 +176,13 @@ def _reversed(connection: Connection, joint: Joint) -> Joint:
         return replace(joint, **swapped, axis1=tuple(-x for x in joint.axis2), axis2=tuple(-x for x in joint.axis1))
     if isinstance(joint, Custom):
         return replace(joint, function=Inverse(joint.function))
+    if isinstance(joint, Driven):
+        if isinstance(joint.joint, (Revolute, Prismatic, Helical, Cylindrical, Custom)):
+            return Driven(_reversed(connection, joint.joint), joint.function)
+        raise ModelError(
+            f"connection '{connection.name}': '{connection.a}' hangs on '{connection.b}', and a driven {joint.joint.kind} joint would need "
+            f"another motion that way round; connect them in the order '{connection.b}', '{connection.a}', with at_a and at_b swapped"
+        )
     a, b = connection.a, connection.b
     for option, value in joint.options().items():
         raise ModelError(

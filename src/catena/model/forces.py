@@ -116,7 +116,7 @@ class Applied:
             return
         except Exception as error:
             raise ModelError(
-                f"force '{self.name}': its function failed at t = 0, the neutral position and v = 0: {_reason(error)}; "
+                f"force '{self.name}': its function failed at t = 0, the neutral position and v = 0: {reason(error)}; "
                 "give a function of (t, q, v) that returns numbers"
             ) from error
 
@@ -129,11 +129,11 @@ class Applied:
         except ModelError:
             raise
         except Exception as error:
-            raise TraceError(f"force '{self.name}': its function cannot be traced: {_reason(error)}; {_REMEDY}") from error
+            raise TraceError(f"force '{self.name}': its function cannot be traced: {reason(error)}; {_REMEDY}") from error
         return ("input", 0) in graph.nodes
 
 
-def _reason(error: Exception) -> str:
+def reason(error: Exception) -> str:
     """Return what an error says; of catena's own without their remedy."""
     if isinstance(error, TraceError):
         return str(error).partition(";")[0]

@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from catena.errors import ModelError
+from catena.graph import Trace
 from catena.model import values
 from catena.model.manifolds import (
     difference_pose,
@@ -20,6 +21,7 @@ from catena.model.manifolds import (
     turned,
 )
 from catena.model.motions import CustomMotion, Factor, FixedMotion, FreeMotion, Motion, ScrewMotion, SphericalMotion, as_rigid
+from catena.spatial import quaternion_inverse, quaternion_product, rotation
 
 Options = float | Sequence[float]
 Pair = Sequence[float | None]
@@ -192,6 +194,10 @@ class Joint:
     def rate(self, q: Any, v: Any) -> Any:
         """Return dq/dt at the velocity v; leading axes broadcast."""
         return v
+
+    def velocity(self, q: Any, rate: Any) -> Any:
+        """Return the velocity at which the position q changes at a rate: what `rate` undoes; for any scalar."""
+        return rate
 
     def motion(self) -> Motion:
         """Return what the joint does to frames."""
@@ -395,6 +401,9 @@ class Spherical(Joint):
     def rate(self, q: Any, v: Any) -> Any:
         return quaternion_rate(q, v)
 
+    def velocity(self, q: Any, rate: Any) -> Any:
+        return 2.0 * quaternion_product(quaternion_inverse(q), rate)[1:]
+
     def motion(self) -> Motion:
         return SphericalMotion()
 
@@ -442,6 +451,10 @@ class Free(Joint):
 
     def rate(self, q: Any, v: Any) -> Any:
         return np.concatenate([turned(q[..., 3:], v[..., 3:]), quaternion_rate(q[..., 3:], v[..., :3])], axis=-1)
+
+    def velocity(self, q: Any, rate: Any) -> Any:
+        turning = 2.0 * quaternion_product(quaternion_inverse(q[3:]), rate[3:])[1:]
+        return np.concatenate([turning, rotation(q[3:]).T @ rate[:3]])
 
     def motion(self) -> Motion:
         return FreeMotion()
@@ -517,6 +530,7 @@ class Custom(Joint):
             try:
                 S = np.asarray(self.motion().matrix(q), dtype=float)
                 self.motion().bias(q, np.ones(self.nv))
+                self.motion().placement(Trace("custom").input("q", (self.nq,)))
             except Exception as error:
                 raise ModelError(
                     f"custom function has no derivative at q = {q.tolist()}: {error}; "

@@ -15,6 +15,7 @@ import numpy as np
 
 from catena.errors import ModelError
 from catena.model import values
+from catena.model.driven import Driven
 from catena.model.joints import (
     Custom,
     Cylindrical,
@@ -27,6 +28,7 @@ from catena.model.joints import (
     Spherical,
     Universal,
 )
+from catena.model.motions import DrivenMotion
 from catena.model.pose import Pose
 from catena.model.tree import Basic
 
@@ -121,6 +123,11 @@ def check_closing(what: str, joint: Any) -> None:
             f"{what}: {option} {value!r} acts along a coordinate, which a closing joint does not have; leave it out, "
             "and put a spring or a force between the bodies with m.add_spring or m.add_force"
         )
+    if isinstance(joint, Driven):
+        raise ModelError(
+            f"{what}: a driven joint gives a motion, and closes no loop; hang a body on it, and close the loop at another joint, or let "
+            "m.connect choose"
+        )
     if isinstance(joint, Custom):
         raise ModelError(
             f"{what}: a custom joint is known by its motion, not by constraints, and closes no loop; hang a body on it, and close the loop "
@@ -170,7 +177,9 @@ def _d2(u: np.ndarray) -> Basic:
 
 def _triad(joint: Joint) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return x, y, z in the axes of the joint frame, right-handed, with z along the joint's axis."""
-    x, y, z = joint.motion().inner.T
+    motion = joint.motion()
+    assert not isinstance(motion, DrivenMotion)
+    x, y, z = motion.inner.T
     return x, y, z
 
 

@@ -14,7 +14,7 @@ from catena.spatial import quaternion_exp, quaternion_inverse, quaternion_log, q
 
 def integrate_rotation(q: Any, dv: Any) -> Any:
     """Return the unit quaternion reached from q by turning with the angular velocity dv, in the child's axes, for a unit of time."""
-    return _unit(quaternion_product(q, quaternion_exp(dv)))
+    return unit(quaternion_product(q, quaternion_exp(dv)))
 
 
 def difference_rotation(q0: Any, q1: Any) -> Any:
@@ -59,7 +59,7 @@ def difference_pose(q0: Any, q1: Any) -> Any:
     return np.concatenate([turn, shift - 0.5 * w_shift + _times(c, _cross(turn, w_shift))], axis=-1)
 
 
-def _unit(quaternion: Any) -> Any:
+def unit(quaternion: Any) -> Any:
     """Return a quaternion at length 1: without this, rounding adds up over many steps."""
     w, x, y, z = (quaternion[..., i] for i in range(4))
     scale = 1.0 / np.sqrt(w * w + x * x + y * y + z * z)

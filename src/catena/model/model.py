@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,11 +15,13 @@ from catena.model import loops, values
 from catena.model.bodies import Body
 from catena.model.building import build, placed_coupling
 from catena.model.connections import Connection, Hung, Link, Loose, check_apart, coordinate_name, hang
+from catena.model.driven import Driven, released
 from catena.model.forces import Applied, Spring
 from catena.model.joints import Joint
 from catena.model.loops import Closure, Coupling, Distance
+from catena.model.motions import Given
 from catena.model.pose import Pose
-from catena.model.tree import Tree, check_determined
+from catena.model.tree import Tree, check_determined, check_following
 
 if TYPE_CHECKING:
     from catena.mobility import Mobility
@@ -49,10 +53,12 @@ class Model:
         self._connections: dict[str, Connection] = {}
         self._hung: Hung | None = None
         self._tree: Tree | None = None
+        self._free: Tree | None = None
+        self._time: float | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        # the tree is built again where a pickle or a copy lands
-        return {**self.__dict__, "_tree": None}
+        # the trees are built again where a pickle or a copy lands
+        return {**self.__dict__, "_tree": None, "_free": None}
 
     def __repr__(self) -> str:
         count = f"<Model '{self.name}': {len(self._added)} bodies"
@@ -60,11 +66,11 @@ class Model:
             sizes = f"nq = {self.nq}, nv = {self.nv}"
         except ModelError:
             return f"{count}, incomplete>"  # bodies that nothing hangs yet
-        numbers = {"loops": len(self.loops), "couplings": len(self.couplings)}
+        numbers = {"driven": len(self.driven_names), "loops": len(self.loops), "couplings": len(self.couplings)}
         return ", ".join([count, sizes, *(f"{what} = {number}" for what, number in numbers.items() if number)]) + ">"
 
     def _changed(self) -> None:
-        self._hung = self._tree = None
+        self._hung = self._tree = self._free = None
 
     def add(self, name: str, body: Body, joint: Joint | None = None, parent: str = "ground", at: Any = (0.0, 0.0, 0.0)) -> None:
         """Add a body, hung by a joint on its parent at a place in the parent's frame.
@@ -114,7 +120,7 @@ class Model:
                 f"body '{name}': its parent '{parent}' is loose, and may come to hang on '{name}'; give '{parent}' its joint, "
                 f"or add '{name}' without one as well and say m.connect('{parent}', '{name}', joint)"
             )
-        own = {coordinate_name(name, label) for label in (*joint.q_labels, *joint.v_labels)}
+        own = {coordinate_name(name, label) for label in (*released(joint).q_labels, *released(joint).v_labels)}
         if own & self._coordinates:
             taken = min(own & self._coordinates)
             raise ModelError(f"body '{name}': another body has a coordinate named '{taken}' already; give the body another name")
@@ -166,7 +172,8 @@ class Model:
         """Close a loop: a joint between bodies a and b, of which one may be the ground.
 
         `at_a` and `at_b` are translations or Poses: the joint frame in the frame of each body. b moves against a as a child against its
-        parent. The joint is any but `Free` and `Custom`, or a `Distance`; it adds no coordinates to q and v, and takes no options.
+        parent. The joint is any but `Free`, `Custom` and `Driven`, or a `Distance`; it adds no coordinates to q and v, and takes no
+        options.
 
         >>> m = ct.Model("four-bar")
         >>> m.add("crank", ct.rod(0.3, mass=1.5), ct.Revolute("y"))
@@ -308,8 +315,12 @@ class Model:
         """Whether loops are closed or coordinates coupled, so that the coordinates are not independent."""
         return bool(self.loops or self.couplings)
 
-    def assemble(self, guess: Any = None, fixed: Mapping[str, float] | None = None, **coordinates: float) -> np.ndarray:
+    def assemble(
+        self, guess: Any = None, fixed: Mapping[str, float] | None = None, t: float | None = None, **coordinates: float
+    ) -> np.ndarray:
         """Return positions q that close all loops, near a guess; coordinates given by name keep their value.
+
+        Where joints are driven, they stand as they do at the time t [s], 0 if not given.
 
         A guess picks the branch where parts can go together in several ways; without one the search begins at the neutral positions.
         Coordinates are led from there to their values, so that the mechanism stays on its branch.
@@ -325,10 +336,15 @@ class Model:
         """
         from catena.assembly import assemble
 
-        return assemble(self, guess, {**(fixed or {}), **coordinates})
+        still, named = self._timed(t, coordinates)
+        return assemble(still, guess, {**(fixed or {}), **named})
 
-    def project_velocity(self, q: Any, v: Any = None, fixed: Mapping[str, float] | None = None, **rates: float) -> np.ndarray:
+    def project_velocity(
+        self, q: Any, v: Any = None, fixed: Mapping[str, float] | None = None, t: float | None = None, **rates: float
+    ) -> np.ndarray:
         """Return velocities that keep all loops closed at q, the nearest to v by kinetic energy; rates given by name are kept.
+
+        Where joints are driven, they move as they do at the time t [s], 0 if not given.
 
         >>> m = ct.Model("gears")
         >>> m.add("small", ct.cylinder(0.05, 0.1, mass=1.0), ct.Revolute("z"))
@@ -339,12 +355,22 @@ class Model:
         """
         from catena.assembly import project_velocity
 
-        return project_velocity(self, q, np.zeros(self.nv) if v is None else v, {**(fixed or {}), **rates})
+        still, named = self._timed(t, rates)
+        return project_velocity(still, q, np.zeros(self.nv) if v is None else v, {**(fixed or {}), **named})
 
-    def mobility(self, q: Any = None) -> Mobility:
+    def _timed(self, t: float | None, named: dict[str, float]) -> tuple[Model, dict[str, float]]:
+        """Return the model at a time, and the coordinates given by name, of which one may be named t where nothing is driven."""
+        if not self.driven_names:
+            return self, named if t is None else {**named, "t": t}
+        if t is None and self._time is not None:
+            return self, named
+        return self.at(0.0 if t is None else values.number(f"model '{self.name}': t", t)), named
+
+    def mobility(self, q: Any = None, t: float | None = None) -> Mobility:
         """Return what the loops leave the mechanism: degrees of freedom, redundant constraints, independent coordinates.
 
-        At q, or at a configuration of its own choice that is not a special one.
+        At q, or at a configuration of its own choice that is not a special one; where joints are driven, at the time t [s] or one of its
+        own choice.
 
         >>> m = ct.Model("gears")
         >>> m.add("small", ct.cylinder(0.05, 0.1, mass=1.0), ct.Revolute("z"))
@@ -355,7 +381,7 @@ class Model:
         """
         from catena.mobility import mobility
 
-        return mobility(self, q)
+        return mobility(self, q, t)
 
     def _hanging(self) -> Hung:
         if self._hung is None:
@@ -379,8 +405,80 @@ class Model:
 
     @property
     def time_dependent(self) -> bool:
-        """Whether a traced force depends on time; kernels that it enters then take t as their first argument."""
-        return any(force.uses_time(self.nq, self.nv) for force in self.forces if force.traced)
+        """Whether a joint is driven or a traced force depends on time; kernels that these enter then take t as their first argument."""
+        return bool(self.driven_names) or any(force.uses_time(self.nq, self.nv) for force in self.forces if force.traced)
+
+    @property
+    def driven_names(self) -> tuple[str, ...]:
+        """Names of the coordinates that are driven, as those of v would be: the forces that drive them are in this order.
+
+        >>> m = ct.Model("shaker")
+        >>> m.add("table", ct.point_mass(5.0), ct.Driven(ct.Prismatic("z"), lambda t: 0.01 * np.sin(60.0 * t)))
+        >>> m.driven_names, m.nq
+        (('table',), 0)
+        """
+        return tuple(coordinate_name(link.name, label) for link, joint in self._driven() for label in joint.v_labels)
+
+    @property
+    def driven_units(self) -> tuple[str, ...]:
+        """Units of the velocities of the coordinates that are driven."""
+        return tuple(unit for _, joint in self._driven() for unit in joint.v_units)
+
+    def _driven(self) -> Iterator[tuple[Link, Joint]]:
+        """Yield the bodies whose joints are driven, and these joints as they would be if they were free."""
+        return ((link, link.joint.joint) for link in self.links if isinstance(link.joint, Driven))
+
+    @property
+    def _instant(self) -> float:
+        """The time [s] of a model that was taken `at` one; 0 of others."""
+        return self._time or 0.0
+
+    def _given(self, t: Any) -> list[Given]:
+        """Return what the joints that are driven do at a time, of any scalar."""
+        return [link.joint.given(t) for link in self.links if isinstance(link.joint, Driven)]
+
+    def at(self, t: float) -> Model:
+        """Return the model at a time [s]: its tree is that of what is driven as it stands and moves then; without such joints the model."""
+        if not self.driven_names:
+            return self
+        still = copy.copy(self)
+        still._time, still._tree, still._free = t, self.tree().at(t), self._free
+        return still
+
+    def _anywhere(self, rng: np.random.Generator) -> Model:
+        """Return the model with what is driven at random positions; without such joints the model."""
+        if not self.driven_names:
+            return self
+        given = {link.name: Given(joint.random(rng), np.zeros(joint.nv), np.zeros(joint.nv)) for link, joint in self._driven()}
+        still = self.at(0.0)
+        tree = still.tree()
+        motion: list[Any] = list(tree.motion)
+        for k, name in enumerate(tree.names):
+            if name in given:
+                motion[k] = replace(motion[k], given=given[name])
+        still._tree = replace(tree, motion=tuple(motion))
+        return still
+
+    def _with_driven(self, t: Any, q: Any, v: Any, vdot: Any) -> tuple[Any, Any, Any]:
+        """Return positions, velocities and accelerations with those that are driven among them, as in `_free_tree`; for any scalar."""
+        parts: list[tuple[Any, Any, Any]] = [(np.zeros(0), np.zeros(0), np.zeros(0))]
+        for link, at_q, at_v in self._slices():
+            parts.append(link.joint.given(t) if isinstance(link.joint, Driven) else (q[at_q], v[at_v], vdot[at_v]))
+        q, v, vdot = (np.concatenate(part) for part in zip(*parts, strict=True))
+        return q, v, vdot
+
+    def _free_slices(self) -> Iterator[tuple[Link, slice, slice]]:
+        """Yield every body with the places of its coordinates in `_with_driven`."""
+        return _placed((link, released(link.joint)) for link in self.links)
+
+    def _free_tree(self) -> Tree:
+        """Return the tree in which driven joints are free, in the frames of `tree`; without forces from functions of fewer coordinates."""
+        if self._free is None:
+            free = copy.copy(self)
+            links, closures = self._hanging()
+            free._hung, free._forces = Hung(tuple(replace(link, joint=released(link.joint)) for link in links), closures), {}
+            self._free = build(free)
+        return self._free
 
     def _known(self, name: str, who: str) -> None:
         if not isinstance(name, str) or (name != "ground" and name not in self._added):
@@ -511,10 +609,7 @@ class Model:
 
     def _slices(self) -> Iterator[tuple[Link, slice, slice]]:
         """Yield every body with the places of its coordinates in q and v."""
-        at_q = at_v = 0
-        for link in self.links:
-            yield link, slice(at_q, at_q + link.joint.nq), slice(at_v, at_v + link.joint.nv)
-            at_q, at_v = at_q + link.joint.nq, at_v + link.joint.nv
+        return _placed((link, link.joint) for link in self.links)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the model to a TOML file, which `ct.load` reads; an existing file is replaced in one step or left as it is."""
@@ -529,9 +624,20 @@ class Model:
         """
         if self._tree is None:
             tree = build(self)
+            check_following(tree)
             check_determined(tree, np.random.default_rng(0), self._random_nearby)
-            self._tree = tree
-        return self._tree if weld else build(self, weld=False)
+            self._tree = tree if self._time is None else tree.at(self._time)
+        if weld:
+            return self._tree
+        return build(self, weld=False) if self._time is None else build(self, weld=False).at(self._time)
+
+
+def _placed(joints: Iterable[tuple[Link, Joint]]) -> Iterator[tuple[Link, slice, slice]]:
+    """Yield links with the places of the coordinates of joints, which follow each other."""
+    at_q = at_v = 0
+    for link, joint in joints:
+        yield link, slice(at_q, at_q + joint.nq), slice(at_v, at_v + joint.nv)
+        at_q, at_v = at_q + joint.nq, at_v + joint.nv
 
 
 def _check_name(kind: str, name: str, there: Mapping[str, Mapping[str, Any]], each: str) -> None:

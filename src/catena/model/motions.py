@@ -2,7 +2,8 @@
 
 A motion starts at the joint's inner frame and ends at its outer frame. `inner` turns the joint frame (fixed in the parent) into the inner
 frame, `outer` turns the user's child frame into the outer frame: here the axes of a screw joint become z. S maps rates to the motion of
-the child relative to the parent, in the outer frame; `bias` is the part of its rate that is there at constant rates, dS/dt v.
+the child relative to the parent, in the outer frame; `bias` is the part of its rate that is there at constant rates, dS/dt v. What a motion
+does by itself, without rates, is its `drift`: Omega_t of [NLT03] (13), zero but for joints that are driven; its rate is part of their bias.
 """
 
 from __future__ import annotations
@@ -111,6 +112,9 @@ class ScrewMotion:
             inner = inner + rate
         return total
 
+    def drift(self) -> Array:
+        return np.zeros(6)
+
     def deflection(self, q: Array, rest: Array) -> Array:
         return q - rest
 
@@ -144,6 +148,9 @@ class DenseMotion:
         raise NotImplementedError
 
     def bias(self, q: Array, v: Array) -> Array:
+        return np.zeros(6)
+
+    def drift(self) -> Array:
         return np.zeros(6)
 
     def deflection(self, q: Array, rest: Array) -> Array:
@@ -209,7 +216,51 @@ class CustomMotion(DenseMotion):
         return part(self._twist([Dual(x, rate) for x, rate in zip(q, v, strict=True)], v), "derivative")
 
 
-Motion = ScrewMotion | DenseMotion
+Undriven = ScrewMotion | DenseMotion
+
+
+class Given(NamedTuple):
+    """What a driven joint does at a time: its coordinates, their velocities and accelerations."""
+
+    q: Array
+    v: Array
+    vdot: Array
+
+
+@dataclass(frozen=True)
+class DrivenMotion:
+    """A motion whose coordinates are given over time, so that none are left. It moves at a time: `at` binds it to one."""
+
+    free: Undriven
+    motion: Callable[[Any], Given]
+    given: Given | None = None
+
+    def at(self, t: Any) -> DrivenMotion:
+        """Return the motion at a time, of any scalar."""
+        return replace(self, given=self.motion(t))
+
+    def _now(self) -> Given:
+        assert self.given is not None, "a driven joint moves at a time: tree.at(t)"
+        return self.given
+
+    def placement(self, q: Array) -> Placement:
+        return self.free.placement(self._now().q)
+
+    def matrix(self, q: Array) -> Array:
+        return np.zeros((6, 0))
+
+    def drift(self) -> Array:
+        return self.free.matrix(self._now().q) @ self._now().v
+
+    def bias(self, q: Array, v: Array) -> Array:
+        now = self._now()
+        return self.free.bias(now.q, now.v) + self.free.matrix(now.q) @ now.vdot
+
+    def deflection(self, q: Array, rest: Array) -> Array:
+        return np.zeros(0)
+
+
+Motion = Undriven | DrivenMotion
 
 
 def as_rigid(value: Any) -> Rigid:

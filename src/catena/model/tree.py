@@ -11,7 +11,7 @@ import numpy as np
 
 from catena.errors import ModelError
 from catena.graph import Elimination
-from catena.model.motions import Motion
+from catena.model.motions import DrivenMotion, Motion
 from catena.spatial import Array, Factor, Placement, Rigid
 
 #: Systems whose solution takes up to this many operations are traced entry by entry. Measured on forward dynamics in batches of 2048, the
@@ -179,6 +179,17 @@ class Tree:
         return replace(self, mark=mark, solver=solver)
 
     @property
+    def driven(self) -> bool:
+        """Whether joints are driven, so that the tree moves with time: then it is to be taken `at` a time."""
+        return any(isinstance(motion, DrivenMotion) for motion in self.motion)
+
+    def at(self, t: Any) -> Tree:
+        """Return the tree at a time, of any scalar: what is driven stands and moves as it does then."""
+        if not self.driven:
+            return self
+        return replace(self, motion=tuple(motion.at(t) if isinstance(motion, DrivenMotion) else motion for motion in self.motion))
+
+    @property
     def v_parent(self) -> tuple[int, ...]:
         """For every velocity coordinate the one before it on the way to the ground, -1 where there is none."""
         last = [-1] * (self.n + 1)  # the coordinate nearest to each body, inboard of it; last the ground's
@@ -213,14 +224,29 @@ class Tree:
         """Return S of body k's joint, 6 x nv, in the frame of body k."""
         return self.motion[k].matrix(q[self.q_slices[k]])
 
+    def joint_drift(self, k: int) -> Array:
+        """Return what body k's joint does by itself, Omega_t of [NLT03] (13), in the frame of body k; zero unless it is driven."""
+        return self.motion[k].drift()
+
     def joint_bias(self, k: int, q: Array, v: Array) -> Array:
-        """Return dS/dt v of body k's joint, in the frame of body k."""
+        """Return dS/dt v of body k's joint, and the rate of its drift, in the frame of body k."""
         return self.motion[k].bias(q[self.q_slices[k]], v[self.v_slices[k]])
 
     def deflection(self, k: int, q: Array) -> Array:
         """Return how far joint k is from its rest position, along its velocity coordinates."""
         where = self.q_slices[k]
         return self.motion[k].deflection(q[where], self.rest[where])
+
+
+def check_following(tree: Tree) -> None:
+    """Refuse a loop around which all joints are driven: nothing is left that could follow."""
+    for closure in tree.closures:
+        a, b = (set(tree.path(k)) for k in (closure.a, closure.b))
+        if all(tree.v_slices[k].start == tree.v_slices[k].stop for k in a ^ b):
+            raise ModelError(
+                f"loop '{closure.name}': all joints around it are driven, and none is left that could follow; leave the loop out, or drive "
+                "fewer joints"
+            )
 
 
 def check_determined(tree: Tree, rng: np.random.Generator, random: Callable[[np.random.Generator], np.ndarray]) -> None:
@@ -231,7 +257,8 @@ def check_determined(tree: Tree, rng: np.random.Generator, random: Callable[[np.
     The inertia each joint feels, with all joints outboard of it free, is computed at two random configurations, and measured by the
     inertia it would feel with them locked: so the size of the mechanism and of its units do not matter.
     """
-    stuck = set(range(tree.n))
+    stuck = {k for k, at in enumerate(tree.v_slices) if at.start < at.stop}
+    tree = tree.at(0.0)
     for _ in range(2):
         if not stuck:
             return
@@ -245,7 +272,7 @@ def check_determined(tree: Tree, rng: np.random.Generator, random: Callable[[np.
             size = np.sqrt(turning * (S[:3] ** 2).sum(axis=0) + moving * (S[3:] ** 2).sum(axis=0) + armature)
             unit = 1.0 / np.where(size > 0.0, size, 1.0)
             D = np.outer(unit, unit) * (S.T @ U + np.diag(armature))
-            if np.linalg.eigvalsh(D)[0] <= 1e-12:
+            if k in stuck and np.linalg.eigvalsh(D)[0] <= 1e-12:
                 here.add(k)
             if tree.parent[k] >= 0:
                 placement, p = tree.placement(k, q).rigid(), tree.parent[k]

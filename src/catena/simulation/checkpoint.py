@@ -22,7 +22,7 @@ from catena.simulation.trajectory import Occurrence
 if TYPE_CHECKING:
     from catena.simulation.simulate import Run
 
-_FORMAT = "catena checkpoint 2"
+_FORMAT = "catena checkpoint 3"
 
 
 class Checkpoint:
@@ -59,7 +59,7 @@ class Checkpoint:
         samples = np.concatenate(run.samples) if run.samples else np.empty((0, run.system.problem.record.size))
         occurrences = np.array([[o.t, *o.q, *o.v] for o in run.occurrences]).reshape(len(run.occurrences), 1 + run.model.nq + run.model.nv)
         names = np.array([o.name for o in run.occurrences], dtype=np.str_)
-        held = np.array([[hold.t, *hold.q] for hold in run.holds]).reshape(len(run.holds), 1 + run.model.nq)
+        held = np.array([[hold.t, hold.made, *hold.q] for hold in run.holds]).reshape(len(run.holds), 2 + run.model.nq)
         parts = {
             "format": _FORMAT, "key": self._key, "state": run.state, "samples": samples, "occurrences": occurrences, "names": names,
             "held": held,
@@ -90,7 +90,7 @@ class Checkpoint:
             )
         run.state[:] = state
         run.samples = [samples] if len(samples) else []
-        run.hold_again([(float(row[0]), row[1:]) for row in held])
+        run.hold_again([(float(row[0]), float(row[1]), row[2:]) for row in held])
         nq = run.model.nq
         run.occurrences = [Occurrence(str(n), float(o[0]), o[1 : 1 + nq], o[1 + nq :]) for n, o in zip(names, occurrences, strict=True)]
 

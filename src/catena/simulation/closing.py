@@ -113,9 +113,10 @@ class Held(NamedTuple):
 
 
 class Chosen(NamedTuple):
-    """A plan, the configuration that it is made for, and its strength at one."""
+    """A plan, the time and configuration that it is made for, and its strength at one."""
 
     plan: Plan
+    t: float
     q: np.ndarray
     strength: float
 
@@ -135,14 +136,16 @@ class Loops:
     Plans are compiled, so that few are better than the best. Some are known: a usual one, and others that are found on a walk through the
     configurations; they belong to the model. A state is held by the first of them that is about as strong there as where it was made, else
     by the strongest; where that is weak too, by a plan of its own. So the choice does not depend on other states.
+
+    Configurations are those at a time, which matters where joints are driven.
     """
 
     def __init__(self, model: Model, method: str) -> None:
         self.model, self.method = model, method
 
-    def plan(self, q: np.ndarray) -> Plan:
+    def plan(self, t: float, q: np.ndarray) -> Plan:
         """Return the plan for a configuration."""
-        return plan_of(self.model, self.method, q)
+        return plan_of(self.model.at(t), self.method, q)
 
     @property
     def usual(self) -> Chosen:
@@ -163,65 +166,66 @@ class Loops:
 
     def _walk(self, steps: int) -> Iterator[Chosen]:
         """Yield plans for configurations that a walk along the motions of the mechanism comes to."""
-        yield from map(self.own, configurations(self.model, steps))
+        for still, q in configurations(self.model, steps):
+            yield self.own(still._instant, q)
 
     # one state, in floats
 
-    def start(self, q: np.ndarray) -> Chosen:
+    def start(self, t: float, q: np.ndarray) -> Chosen:
         """Return the plan to begin with at a configuration."""
-        strength = self.strength(self.usual.plan, q)
-        return self.usual._replace(strength=strength) if strength >= limit_of(self.usual.strength) else self.other(q, self.usual.plan)
+        strength = self.strength(self.usual.plan, t, q)
+        return self.usual._replace(strength=strength) if strength >= limit_of(self.usual.strength) else self.other(t, q, self.usual.plan)
 
-    def own(self, q: np.ndarray) -> Chosen:
+    def own(self, t: float, q: np.ndarray) -> Chosen:
         """Return the plan that is made for a configuration."""
-        plan = self.plan(q)
-        return Chosen(plan, q, self.strength(plan, q))
+        plan = self.plan(t, q)
+        return Chosen(plan, t, q, self.strength(plan, t, q))
 
-    def strength(self, plan: Plan, q: np.ndarray) -> float:
+    def strength(self, plan: Plan, t: float, q: np.ndarray) -> float:
         """Return the strength of a plan at a configuration."""
         with np.errstate(all="ignore"):
-            _, _, *held = Closing(self.model, self.method, plan, near=True).project(self.model.tree(), q, np.zeros(self.model.nv))
+            _, _, *held = Closing(self.model, self.method, plan, near=True).project(self.model.tree().at(t), q, np.zeros(self.model.nv))
         return float(lasting(*held))
 
     # many states, compiled
 
-    def settle(self, q: np.ndarray, v: np.ndarray) -> Settled:
-        """Return states (N, nq), (N, nv) that nearly close the loops put on the constraints, each with the plan to begin with there."""
+    def settle(self, t: np.ndarray, q: np.ndarray, v: np.ndarray) -> Settled:
+        """Return states at times (N,), (N, nq), (N, nv) that nearly close the loops, put on the constraints; each with its plan there."""
         usual, limit = self.usual.plan, limit_of(self.usual.strength)
         project = self.projection(usual)
-        q_new, v_new, strength, apart = project(q, v)
+        q_new, v_new, strength, apart = project(t, q, v)
         for _ in range(_AGAIN):
             rest = np.flatnonzero((strength >= limit) & ~(apart <= _APART))
             if len(rest):
-                q_new[rest], v_new[rest], strength[rest], apart[rest] = project(q_new[rest], v_new[rest])
+                q_new[rest], v_new[rest], strength[rest], apart[rest] = project(t[rest], q_new[rest], v_new[rest])
         strong = (strength >= limit) & (apart <= _APART)
         plans, weak = {usual: np.flatnonzero(strong)}, np.flatnonzero(~strong)
         if len(weak):
-            q_weak = q[weak]
-            for i in np.flatnonzero(~(opening(self.model, q_weak) <= _APART)):
-                q_weak[i] = self.model.assemble(guess=q_weak[i])
-            for plan, which in self.choose(q_weak, usual).items():
+            t_weak, q_weak = t[weak], q[weak]
+            for i in np.flatnonzero(~(opening(self.model, t_weak, q_weak) <= _APART)):
+                q_weak[i] = self.model.at(t_weak[i]).assemble(guess=q_weak[i])
+            for plan, which in self.choose(t_weak, q_weak, usual).items():
                 at = weak[which]
-                q_new[at], v_new[at], strength[at], _ = self.projection(plan)(q_weak[which], v[at])
+                q_new[at], v_new[at], strength[at], _ = self.projection(plan)(t_weak[which], q_weak[which], v[at])
                 plans[plan] = np.union1d(plans.get(plan, at), at)
             for i in np.flatnonzero(~(strength[weak] > SINGULAR)):  # by the rank of all constraints
-                q_new[weak[i]], v_new[weak[i]] = q_weak[i], self.model.project_velocity(q_weak[i], v[weak[i]])
+                q_new[weak[i]], v_new[weak[i]] = q_weak[i], self.model.at(t_weak[i]).project_velocity(q_weak[i], v[weak[i]])
         return Settled(q_new, v_new, plans, strength)
 
-    def other(self, q: np.ndarray, plan: Plan) -> Chosen:
+    def other(self, t: float, q: np.ndarray, plan: Plan) -> Chosen:
         """Return the plan to go on with at a configuration after one that weakens, as `choose` does."""
-        (other,) = (other for other, which in self.choose(q[None], plan).items() if len(which))
-        made_for = next((known.q for known in self.known if known.plan == other), q)
-        return Chosen(other, made_for, float(lasting(*self.projection(other)(q, np.zeros(self.model.nv))[2:])))
+        (other,) = (other for other, which in self.choose(np.array([t]), q[None], plan).items() if len(which))
+        made_for = next(((known.t, known.q) for known in self.known if known.plan == other), (t, q))
+        return Chosen(other, *made_for, float(lasting(*self.projection(other)(t, q, np.zeros(self.model.nv))[2:])))
 
-    def choose(self, q: np.ndarray, plan: Plan) -> dict[Plan, np.ndarray]:
-        """Return the plans to go on with at configurations (N, nq) after one that weakens, each with its own.
+    def choose(self, t: np.ndarray, q: np.ndarray, plan: Plan) -> dict[Plan, np.ndarray]:
+        """Return the plans to go on with at configurations (N, nq), at times (N,), after one that weakens, each with its own.
 
         The same one goes on where there is no better.
         """
 
         def strengths(plan: Plan) -> np.ndarray:
-            return lasting(*self.projection(plan)(q, np.zeros(self.model.nv))[2:])
+            return lasting(*self.projection(plan)(t, q, np.zeros(self.model.nv))[2:])
 
         now, found = strengths(plan), np.full((len(self.known), len(q)), -np.inf)
         fits = np.zeros(found.shape, dtype=bool)
@@ -231,54 +235,54 @@ class Loops:
             if fits.any(axis=0).all():
                 break
         which = np.where(fits.any(axis=0), fits.argmax(axis=0), found.argmax(axis=0))
-        least = self._least(q) * np.array([known.strength for known in self.known])[which]
+        least = self._least(t, q) * np.array([known.strength for known in self.known])[which]
         enough = fits.any(axis=0) | (found.max(axis=0) >= least)
         plans = {known.plan: np.flatnonzero(enough & (which == k)) for k, known in enumerate(self.known)}
-        for other, some in self.planned(q[~enough]).items():
+        for other, some in self.planned(t[~enough], q[~enough]).items():
             at = np.flatnonzero(~enough)[some]
             plans[other] = np.union1d(plans.get(other, at), at)
         return plans
 
-    def planned(self, q: np.ndarray) -> dict[Plan, np.ndarray]:
-        """Return the plans that are made for configurations (N, nq), each with its configurations."""
+    def planned(self, t: np.ndarray, q: np.ndarray) -> dict[Plan, np.ndarray]:
+        """Return the plans that are made for configurations (N, nq), at times (N,), each with its configurations."""
         found: dict[Plan, list[int]] = {}
         for i in range(len(q)):
-            found.setdefault(self.plan(q[i]), []).append(i)
+            found.setdefault(self.plan(t[i], q[i]), []).append(i)
         return {plan: np.array(which) for plan, which in found.items()}
 
-    def _least(self, q: np.ndarray) -> Any:
-        """Return the least part of its strength that a known plan must have at configurations (..., nq).
+    def _least(self, t: np.ndarray, q: np.ndarray) -> Any:
+        """Return the least part of its strength that a known plan must have at configurations (..., nq), at times (...).
 
         Near a singular configuration no plan is strong, and those that are known are as good as others.
         """
         if len(self.known) == 1:
             return np.zeros(q.shape[:-1])
 
-        def independence(q: np.ndarray) -> Any:
-            J = self._jacobian(q) * coordinate_units(self.model) / np.array(loop_units(self.model))[:, None]
+        def independence(t: Any, q: np.ndarray) -> Any:
+            J = self._jacobian(t, q) * coordinate_units(self.model) / np.array(loop_units(self.model))[:, None]
             sizes = np.linalg.svd(J, compute_uv=False)
             return (sizes[..., len(self.usual.plan) - 1] / sizes[..., 0]) ** 2
 
-        return _LEAST * np.minimum(1.0, independence(q) / independence(self.usual.q))
+        return _LEAST * np.minimum(1.0, independence(t, q) / independence(self.usual.t, self.usual.q))
 
     @property
     def _jacobian(self) -> Kernel:
-        """The kernel q -> Jacobian of all constraints."""
+        """The kernel (t, q) -> Jacobian of all constraints."""
 
         def make() -> Kernel:
             trace = Trace("constraint jacobian")
-            tree = self.model.tree().marked(trace.mark, trace.solve)
+            tree = self.model.tree().marked(trace.mark, trace.solve).at(trace.input("t"))
             return compile_graph(trace.graph(jacobian=constraint_jacobian(tree, trace.input("q", (self.model.nq,)))[1]))
 
         return kept(self.model, "constraint jacobian", (), make)
 
     def projection(self, plan: Plan, near: bool = True) -> Kernel:
-        """Return the kernel (q, v) -> q, v, strength, apart of `Closing.project`."""
+        """Return the kernel (t, q, v) -> q, v, strength, apart of `Closing.project`."""
         closing = Closing(self.model, self.method, plan, near)
 
         def make() -> Kernel:
             trace = Trace("projection")
-            tree = self.model.tree().marked(trace.mark, trace.solve)
+            tree = self.model.tree().marked(trace.mark, trace.solve).at(trace.input("t"))
             q, v = trace.input("q", (self.model.nq,)), trace.input("v", (self.model.nv,))
             q_new, v_new, strength, apart = closing.project(tree, q, v)
             return compile_graph(trace.graph(q=q_new, v=v_new, strength=strength, apart=apart), method=self.method)
@@ -286,24 +290,24 @@ class Loops:
         return kept(self.model, "projection", (self.method, plan, closing.near), make)
 
 
-def opening(m: Model, q: np.ndarray) -> np.ndarray:
-    """Return how far the loops are open at configurations (N, nq): the worst, as a length [m] or an angle [rad]."""
-    return kept(m, "loop error", (), lambda: loop_error(m))(q).max(axis=-1)
+def opening(m: Model, t: Any, q: np.ndarray) -> np.ndarray:
+    """Return how far the loops are open at configurations (N, nq) at times (N,): the worst, as a length [m] or an angle [rad]."""
+    return kept(m, "loop error", (), lambda: loop_error(m))(*((t,) if m.driven_names else ()), q).max(axis=-1)
 
 
-def closed(m: Model, q: np.ndarray, v: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return states (N, nq), (N, nv) that nearly close the loops, put on the constraints."""
-    return Loops(m, solution("forward_dynamics", "auto", m).name).settle(q, v)[:2]
+def closed(m: Model, t: np.ndarray, q: np.ndarray, v: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return states (N, nq), (N, nv) at times (N,) that nearly close the loops, put on the constraints."""
+    return Loops(m, solution("forward_dynamics", "auto", m).name).settle(t, q, v)[:2]
 
 
-def check_closed(m: Model, q: np.ndarray, name: str, remedy: str) -> None:
-    """Refuse positions (..., nq) that do not close the loops."""
+def check_closed(m: Model, t: float, q: np.ndarray, name: str, remedy: str) -> None:
+    """Refuse positions (..., nq) that do not close the loops at a time."""
     states = q.reshape(-1, m.nq)
     suspects: Any = range(len(states))
     if len(states) > 1:  # what is not clear at once is looked at one by one
-        suspects = np.flatnonzero(~(opening(m, states) <= LOOSE * min(1.0, mechanism_size(m))))
+        suspects = np.flatnonzero(~(opening(m, t, states) <= LOOSE * min(1.0, mechanism_size(m))))
     for i in suspects:
-        found = gap(m, states[i])
+        found = gap(m.at(t), states[i])
         if not found.sizes.max(initial=0.0) <= LOOSE:
             at = [int(k) for k in np.unravel_index(i, q.shape[:-1])] or ""
             raise ArgumentError(

@@ -94,6 +94,7 @@ def fixed_steps(m: Model, integrator: str, method: str, table: bool, controller:
     `held` says how the loops of the model are held, if there are any.
     """
     functions = [force.function for force in m.forces] + ([] if controller is None else [controller])
+    functions += [lambda t, q, v: np.concatenate([np.zeros(0), *(given.q for given in m._given(t))])]
     key = (integrator, method, table, controller is not None, held, *(_traced(m, f) for f in functions))
     return kept(m, "rollout", key, lambda: _compiled(m, integrator_of(integrator), method, Controls(m, table, controller), held))
 

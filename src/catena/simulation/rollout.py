@@ -136,7 +136,8 @@ class Plan:
         steps, every = _count("steps", steps), _count("every", every)
         if steps % every:
             raise ArgumentError(f"every = {every} does not divide steps = {steps}; the last sample would be lost, give a divisor")
-        q, v = _states(m, q0, v0)
+        start = number("start", start)
+        q, v = _states(m, q0, v0, start)
         table, controller = _controls(m, controls, steps, max(q.ndim, v.ndim) - 1)
         shapes = {"q0": q.shape[:-1], "v0": v.shape[:-1], "controls": () if table is None else table.shape[:-2]}
         try:
@@ -149,7 +150,7 @@ class Plan:
             rows = table.shape[-2:]
             shared = table.size == rows[0] * rows[1]
             table = np.ascontiguousarray(table if shared else np.broadcast_to(table, (*batch, *rows))).reshape(-1, *rows)
-        return Plan(m, batch, q, v, table, controller, size, steps, every, number("start", start), integrator, method)
+        return Plan(m, batch, q, v, table, controller, size, steps, every, start, integrator, method)
 
     @property
     def times(self) -> np.ndarray:
@@ -208,7 +209,7 @@ class _Work:
         q, v = self.plan.q, self.plan.v
         groups: dict[Held | None, np.ndarray] = {None: np.arange(len(self.state))}
         if self.plan.model.has_loops and len(q):
-            q, v, plans, strength = self.loops.settle(q, v)
+            q, v, plans, strength = self.loops.settle(self._times(slice(None)), q, v)
             self._hold(slice(None), strength)
             groups = self._groups(plans.items())
         self.part("q")[:], self.part("v")[:] = q, v
@@ -229,11 +230,11 @@ class _Work:
             return self._groups([(plan, better)])
         new = self.part("count")[weak, 0] > self.since[weak]
         first, again = weak[new], weak[~new]
-        plans = [(other, first[at]) for other, at in self.loops.choose(q[first], plan).items()]
-        plans += [(other, again[at]) for other, at in self.loops.planned(q[again]).items()]
+        plans = [(other, first[at]) for other, at in self.loops.choose(self._times(first), q[first], plan).items()]
+        plans += [(other, again[at]) for other, at in self.loops.planned(self._times(again), q[again]).items()]
         for other, at in plans:
             stuck = at[self.part("limit")[at, 0] <= SINGULAR]
-            self._hold(at, self.loops.projection(other)(q[at], self.part("v")[at])[2])
+            self._hold(at, self.loops.projection(other)(self._times(at), q[at], self.part("v")[at])[2])
             if other == plan:
                 self.part("limit")[at] = SINGULAR
                 far = np.isin(stuck, opened) & (len(plan) >= len(self.loops.usual.plan))
@@ -251,6 +252,10 @@ class _Work:
                 if len(which):
                     groups[held] = np.union1d(groups.get(held, which), which)
         return groups
+
+    def _times(self, at: Any) -> np.ndarray:
+        """Return the times that trajectories have come to."""
+        return self.plan.start + self.part("count")[at, 0] * self.plan.step
 
     def _hold(self, at: Any, strength: np.ndarray) -> None:
         """Let trajectories be held by plans of a strength, unless it is too small."""
@@ -326,7 +331,7 @@ def thread_count(threads: int | None) -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def _states(m: Model, q0: Any, v0: Any) -> tuple[np.ndarray, np.ndarray]:
+def _states(m: Model, q0: Any, v0: Any, start: float) -> tuple[np.ndarray, np.ndarray]:
     """Return positions and velocities as arrays of floats, or say what is wrong with them."""
     q = _array("q0", q0, m.nq, m)
     v = np.zeros(m.nv) if v0 is None else _array("v0", v0, m.nv, m)
@@ -344,7 +349,7 @@ def _states(m: Model, q0: Any, v0: Any) -> tuple[np.ndarray, np.ndarray]:
                 )
             q[..., first : first + 4] /= size[..., None]
     if m.has_loops:
-        check_closed(m, q, "rollout: q0", "start from m.assemble(guess=q0)")
+        check_closed(m, start, q, "rollout: q0", f"start from m.assemble(guess=q0{f', t={start:g}' if m.driven_names else ''})")
     return q, v
 
 

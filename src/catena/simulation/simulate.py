@@ -90,9 +90,10 @@ def simulate(
 
 
 class Hold(NamedTuple):
-    """From when on a plan holds the loops of a run, the configuration it is made for, and the plan."""
+    """From when on a plan holds the loops of a run, the time and configuration it is made for, and the plan."""
 
     t: float
+    made: float
     q: np.ndarray
     plan: Plan
 
@@ -144,9 +145,10 @@ class Run:
                 raise ArgumentError(
                     f"integrator 'scipy:{self.scipy_method}' does not keep the loops of model '{m.name}' closed; use 'dormand-prince'"
                 )
-            check_closed(m, self.q0, "simulate: q0", "start from m.assemble(guess=q0)")
-            self.q0 = m.assemble(guess=self.q0)
-            self.v0 = m.project_velocity(self.q0, self.v0)
+            time = f", t={self.start:g}" if m.driven_names else ""
+            check_closed(m, self.start, self.q0, "simulate: q0", f"start from m.assemble(guess=q0{time})")
+            self.q0 = m.at(self.start).assemble(guess=self.q0)
+            self.v0 = m.at(self.start).project_velocity(self.q0, self.v0)
         self.samples: list[np.ndarray] = []
         self.occurrences: list[Occurrence] = []
         self.holds: list[Hold] = []  # the plans that hold the loops, one after the other
@@ -165,7 +167,7 @@ class Run:
         self.state = np.zeros((1, problem.state.size))
         self.at = problem.state.at
         if self.model.has_loops:
-            chosen = self.system.loops.start(self.q0)
+            chosen = self.system.loops.start(self.start, self.q0)
             if not chosen.strength > SINGULAR:
                 raise SimulationError(
                     f"simulate '{self.model.name}': q0 is a singular configuration, where constraints of loops depend on each other and "
@@ -326,7 +328,7 @@ class Run:
         """Hold the loops by a plan from a time on."""
         if not chosen.strength > SINGULAR:
             raise singular(self)
-        self.holds.append(Hold(t, chosen.q, chosen.plan))
+        self.holds.append(Hold(t, chosen.t, chosen.q, chosen.plan))
         self._limit(limit_of(chosen.strength))
 
     def _limit(self, limit: float) -> None:
@@ -334,16 +336,16 @@ class Run:
         self.set(limit=limit)
         self.system.hold(self.plan, near(limit))
 
-    def hold_again(self, made: Sequence[tuple[float, np.ndarray]]) -> None:
-        """Hold the loops by the plans that were made from times on for configurations; the last is at hand."""
-        self.holds = [Hold(t, q, self.system.loops.plan(q)) for t, q in made]
+    def hold_again(self, made: Sequence[tuple[float, float, np.ndarray]]) -> None:
+        """Hold the loops by the plans that were made from times on for times and configurations; the last is at hand."""
+        self.holds = [Hold(t, at, q, self.system.loops.plan(at, q)) for t, at, q in made]
         if self.holds:
             self._limit(self.get("limit")[0])
 
     def _hold_otherwise(self, code: int) -> None:
         """Hold the loops by another plan; where that does not help, by one made for here; where that is the same, as far as it goes."""
         q, loops = self.get("q").copy(), self.system.loops
-        chosen = loops.other(q, self.plan) if self.holds[-1].t < self.time else loops.own(q)
+        chosen = loops.other(self.time, q, self.plan) if self.holds[-1].t < self.time else loops.own(self.time, q)
         again = chosen.plan == self.plan
         if again and self.get("limit")[0] <= SINGULAR:
             raise singular(self) if code == WEAKENED or len(self.plan) < len(loops.usual.plan) else trouble(self, code)
@@ -353,11 +355,11 @@ class Run:
 
     def closed(self, t: float, q: np.ndarray, v: np.ndarray, name: str) -> tuple[np.ndarray, np.ndarray]:
         """Return a state put on the constraints of the loops, by another plan where that at hand is weak. Refuse q that opens them."""
-        check_closed(self.model, q, name, "return m.assemble(guess=q)")
-        q1, v1, *held = self.system.loops.projection(self.plan)(q, v)
+        check_closed(self.model, t, q, name, f"return m.assemble(guess=q{', t=t' if self.model.driven_names else ''})")
+        q1, v1, *held = self.system.loops.projection(self.plan)(t, q, v)
         if not lasting(*held) >= self.get("limit")[0]:
-            self._hold(t, self.system.loops.other(q, self.plan))
-            q1, v1, *_ = self.system.loops.projection(self.plan)(q, v)
+            self._hold(t, self.system.loops.other(t, q, self.plan))
+            q1, v1, *_ = self.system.loops.projection(self.plan)(t, q, v)
         return q1, v1
 
     def _attempts(self) -> int:

@@ -42,7 +42,7 @@ class Flow(Protocol):
         """Return vdot."""
         ...
 
-    def mass(self, q: Array) -> Array:
+    def mass(self, t: Any, q: Array) -> Array:
         """Return the mass matrix."""
         ...
 
@@ -206,7 +206,7 @@ def _newton(flow: Flow, t: Any, q: Array, v: Array, a: Array, h: Any, coefficien
         flow.mark()
         by_u[:, j] = (flow.acceleration(t, flow.model.chart(q, unit), v) - a) * (1.0 / small)
     flow.mark()
-    mass = flow.mass(q)
+    mass = flow.mass(t, q)
     flow.mark()
     damping, stiffness = (_product(mass, -h * by_v, flow.mark), _product(mass, -(h * h) * by_u, flow.mark))
     squared = coefficients @ coefficients

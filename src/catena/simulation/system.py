@@ -122,17 +122,18 @@ class Traced:
 
     def under(self, t: Any, q: Array, v: Array, tau: Array) -> Array:
         """Return the acceleration under joint forces."""
-        force, wrenches = applied_forces(self._tree, t, q, v)
-        return self._system.solve(self._tree, q, v, tau + passive_force(self._tree, q, v) + force, wrenches)
+        tree = self._tree.at(t)
+        force, wrenches = applied_forces(tree, t, q, v)
+        return self._system.solve(tree, q, v, tau + passive_force(tree, q, v) + force, wrenches)
 
-    def mass(self, q: Array) -> Array:
-        return mass_matrix(self._tree, q)
+    def mass(self, t: Any, q: Array) -> Array:
+        return mass_matrix(self._tree.at(t), q)
 
     def project(self, t: Any, q: Array, v: Array) -> tuple[Array, Array, Any] | None:
         closing = self._system.closing
         if closing is None:
             return None
-        q, v, *held = closing.project(self._tree, q, v)
+        q, v, *held = closing.project(self._tree.at(t), q, v)
         return q, v, lasting(*held)
 
 
@@ -155,17 +156,17 @@ class _Called:
         tau = self.force(t, q, v)
         for applied, kernel in self._system.called:
             value = np.asarray(applied.value(self.model.nv, float(t), q, v), dtype=float)
-            tau = tau + (value if kernel is None else kernel(q).T @ value)
+            tau = tau + (value if kernel is None else kernel(*((t, q) if self.model.driven_names else (q,))).T @ value)
         return self._system.dynamics(float(t), q, v, tau)
 
-    def mass(self, q: Array) -> Array:
-        return self._system.mass(np.asarray(q, dtype=float))
+    def mass(self, t: Any, q: Array) -> Array:
+        return self._system.mass(t, np.asarray(q, dtype=float))
 
     def project(self, t: Any, q: Array, v: Array) -> tuple[Array, Array, Any] | None:
         closing = self._system.closing
         if closing is None:
             return None
-        q, v, *held = self._system.loops.projection(closing.plan, closing.near)(np.asarray(q, dtype=float), np.asarray(v, dtype=float))
+        q, v, *held = self._system.loops.projection(closing.plan, closing.near)(t, np.asarray(q, dtype=float), np.asarray(v, dtype=float))
         return q, v, lasting(*held)
 
 
@@ -244,9 +245,10 @@ class System:
 
     @cached_property
     def mass(self) -> Kernel:
-        """The mass matrix."""
+        """The kernel (t, q) -> mass matrix."""
         trace, tree = self._trace("mass")
-        return compile_graph(trace.graph(mass=mass_matrix(tree, trace.input("q", (self.model.nq,)))))
+        t, q = trace.input("t"), trace.input("q", (self.model.nq,))
+        return compile_graph(trace.graph(mass=mass_matrix(tree.at(t), q)))
 
     def start(self) -> Kernel:
         """Return the kernel (t, q, v, row, constants) -> acceleration, force, event functions."""

@@ -17,7 +17,7 @@ import numpy as np
 from catena.atomic import replacing
 from catena.closed import LOOSE
 from catena.errors import ArgumentError, TrajectoryFileError
-from catena.kernels import energy
+from catena.kernels import driving_forces, energy
 from catena.model import Model
 from catena.simulation.closing import closed, opening
 from catena.simulation.interpolation import interpolate
@@ -79,7 +79,9 @@ class Trajectory:
         for name in ("q_names", "v_names", "q_units", "v_units"):
             object.__setattr__(self, name, getattr(self.model, name))
         if not self.v_names:
-            raise ArgumentError(f"trajectory: model '{self.model.name}' has no moving body; add one with a joint other than Fixed")
+            raise ArgumentError(
+                f"trajectory: model '{self.model.name}' has no moving body but driven ones; add one with a joint other than Fixed or Driven"
+            )
         t = _array("t", self.t)
         if t.ndim != 1 or len(t) == 0:
             raise ArgumentError(f"trajectory: t has shape {t.shape}; give at least one time, as an array of shape (T,)")
@@ -158,11 +160,7 @@ class Trajectory:
     @cached_property
     def energy(self) -> tuple[np.ndarray, np.ndarray]:
         """Kinetic and potential energy over time [J]."""
-        kernel = energy(self.model)
-        time = ()
-        if kernel.inputs[0].name == "t":
-            time = (self.t.reshape(len(self), *kernel.inputs[0].shape),)
-        kinetic, potential = kernel(*time, self.q, self.v)
+        kinetic, potential = energy(self.model)(*((self.t,) if self.model.driven_names else ()), self.q, self.v)
         return _frozen(kinetic), _frozen(potential)
 
     @cached_property
@@ -175,7 +173,8 @@ class Trajectory:
         """Change of the total energy since the start, relative to the largest of |E| and the span of the kinetic energy.
 
         The scale is one number for the whole run. The span is there because the zero of the potential energy is a matter of choice: a run
-        may have E = 0 throughout. For a mechanism that neither gains nor loses energy the drift is the error of the integrator.
+        may have E = 0 throughout. For a mechanism that neither gains nor loses energy the drift is the error of the integrator; driven
+        joints give and take it, at the rate `driving_power`.
         """
         return _frozen((self.total_energy - self.total_energy[0]) / self._energy_scale)
 
@@ -185,6 +184,31 @@ class Trajectory:
         finite = np.isfinite(kinetic) & np.isfinite(total)
         scale = max(np.abs(total[finite]).max(), np.ptp(kinetic[finite])) if finite.any() else 0.0
         return float(scale) or 1.0  # without any energy there is no drift
+
+    @property
+    def driven_names(self) -> tuple[str, ...]:
+        """Names of the coordinates that are driven, in the order of `driving_force`."""
+        return self.model.driven_names
+
+    @cached_property
+    def driving_force(self) -> np.ndarray:
+        """What the driven joints took over time, (T, len(driven_names)): torques [N m] along angles, forces [N] along displacements.
+
+        >>> m = ct.Model("cart-pole", gravity=(0, 0, -9.81))
+        >>> m.add("cart", ct.point_mass(2.0), ct.Driven(ct.Prismatic("x"), lambda t: 0.1 * t**2))
+        >>> m.add("pole", ct.point_mass(1.0, at=(0, 0, -1)), ct.Revolute("y"), parent="cart")
+        >>> run = ct.simulate(m, [0.0], until=0.5)
+        >>> run.driven_names, run.driving_force[0].round(6)
+        (('cart',), array([0.4]))
+        """
+        tau = np.zeros(self.v.shape) if self.tau is None else self.tau
+        return _frozen(driving_forces(self.model)(self.t, self.q, self.v, tau))
+
+    @cached_property
+    def driving_power(self) -> np.ndarray:
+        """Power [W] of what drives the joints over time, (T,)."""
+        rates = [np.concatenate([given.v for given in self.model._given(t)]) for t in self.t]
+        return _frozen(np.sum(self.driving_force * np.array(rates, dtype=float), axis=1))
 
     # --- other times
 
@@ -217,9 +241,9 @@ class Trajectory:
             raise ArgumentError("at: the times do not increase; give one time, or an array of shape (T,) of increasing times")
         q, v, vdot = interpolate(self.model, self.t, self.q, self.v, self.vdot, wanted, self._jumps())
         if self.model.has_loops:
-            whole, k = opening(self.model, self.q) <= LOOSE, np.searchsorted(self.t, wanted)
+            whole, k = opening(self.model, self.t, self.q) <= LOOSE, np.searchsorted(self.t, wanted)
             between = np.flatnonzero((self.t[k] > wanted) & whole[k] & whole[k - 1])
-            q[between], v[between] = closed(self.model, q[between], v[between])
+            q[between], v[between] = closed(self.model, wanted[between], q[between], v[between])
         tau = None if self.tau is None else np.stack([np.interp(wanted, self.t, column) for column in self.tau.T], axis=1)
         events = tuple(event for event in self.events if wanted[0] <= event.t <= wanted[-1])
         return Trajectory(self.model, wanted, q, v, vdot, tau, info=self.info, events=events)

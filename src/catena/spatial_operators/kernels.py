@@ -13,7 +13,7 @@ from typing import Any
 
 from catena.formulations import operational_space
 from catena.formulations import operators as formulas
-from catena.formulations.inverse.newton_euler import momenta
+from catena.formulations.quadratic.conjugate_gradient import product
 from catena.graph import Graph, Trace
 from catena.graph.stages import split
 from catena.model import Tree
@@ -26,7 +26,7 @@ _MADE: dict[int, dict[Hashable, Any]] = {}
 
 def _mass(tree: Tree, q: Any, x: Any) -> dict[str, Any]:
     """Return the product that does not need the factors of the mass matrix."""
-    return {"mass": momenta(tree, q, x)}
+    return {"mass": product(tree, q, x)}
 
 
 def _factored(tree: Tree, q: Any, x: Any) -> dict[str, Any]:

@@ -15,7 +15,7 @@ import numpy as np
 from catena.errors import ArgumentError, ModelError
 from catena.formulations.operators import quantities
 from catena.model import Model
-from catena.model.values import array
+from catena.model.values import array, number
 from catena.spatial_operators import kernels
 
 if TYPE_CHECKING:
@@ -25,8 +25,10 @@ if TYPE_CHECKING:
 _RANK = 1e-12
 
 
-def operators(m: Model, q: Any) -> Operators:
+def operators(m: Model, q: Any, t: float = 0.0) -> Operators:
     """Return the spatial operators of a model at the configuration q (nq,); quaternions are taken as they are.
+
+    Where joints are driven, they stand as they do at the time t [s], and kernels are compiled for that time.
 
     >>> from catena.examples import chain
     >>> ops = ct.operators(chain(3), [0.1, 0.2, 0.3])
@@ -38,7 +40,7 @@ def operators(m: Model, q: Any) -> Operators:
     """
     if not isinstance(m, Model):
         raise ModelError(f"operators: {m!r} is not a model; give a ct.Model")
-    return Operators(m, q)
+    return Operators(m.at(number("operators: t", t)), q)
 
 
 class Operators:

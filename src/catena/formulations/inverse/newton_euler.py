@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from catena.formulations.kinematics import bias_wrench, placements, rest_acceleration, velocities
+from catena.formulations.kinematics import bias_wrench, rest_acceleration, velocities
 
 
 def inverse_dynamics(tree, q, v, vdot, wrenches=None):
@@ -61,8 +61,12 @@ def bias_force(tree, q, v, wrenches=None):
 
 
 def momenta(tree, q, v):
-    """Return the canonical momenta p = M v. [NLT03] (19), (26), (34)."""
-    return at_rest(tree, *placements(tree, q), v)
+    """Return the canonical momenta p = M v, and what driven joints add to them. [NLT03] (19), (26), (34)."""
+    X, S, V, _ = velocities(tree, q, v)
+    (P,) = tree.columns(1)
+    for k in tree.outward():
+        P[k] = tree.M[k] @ V[k]
+    return _joint_forces(tree, X, S, P, v)[0]
 
 
 def at_rest(tree, X, S, vdot):

@@ -25,7 +25,7 @@ Cost     O(n)
 
 The paper is linear first, catena angular first: Y = (w, rdot). Gravity is a force on the centroid, as in the paper. Joint matrices are
 given in the body's axes, so that v_ij turns with the body: its rate has w_j x v_ij where (27) and (35) have w_i x v_ij, and what the joint
-matrix changes by in these axes is added.
+matrix changes by in these axes is added. Of a driven joint, v_ij and its rate have what it does by itself.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ def motion_of(tree, k, q, v, parent):
     r, rho = parent.r + step, A @ centroid(tree.M[k])  # (14), (11)
 
     B = turned(A, tree.joint_matrix(k, q))  # (15), (16)
-    relative = B @ v[tree.v_slices[k]]  # (17), (18)
+    relative = B @ v[tree.v_slices[k]] + turned(A, tree.joint_drift(k))  # (17), (18)
     omega = parent.omega + relative[:3]  # (19)
     step_rate, rho_rate = cross(parent.omega, step) + relative[3:], cross(omega, rho)  # (20)
     r_rate = parent.r_rate + step_rate  # (21)

@@ -21,7 +21,7 @@ from functools import partial
 import numpy as np
 
 from catena.formulations.inertias import composite_inertias
-from catena.formulations.inverse.newton_euler import bias_force, momenta
+from catena.formulations.inverse.newton_euler import at_rest, bias_force
 from catena.formulations.kinematics import placements
 from catena.spatial import Factor
 
@@ -31,7 +31,7 @@ TOLERANCE = 1e-10
 
 def product(tree, q, x):
     """Return the mass matrix times x."""
-    return momenta(tree, q, x)
+    return at_rest(tree, *placements(tree, q), x)
 
 
 def precondition(tree, q, r):

@@ -1,0 +1,113 @@
+"""Driven joints: their coordinates are a given function of time, and the force that this takes is a result."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from catena.dual import Dual, part
+from catena.errors import ModelError
+from catena.graph import Trace
+from catena.model.forces import reason
+from catena.model.joints import Joint
+from catena.model.manifolds import unit
+from catena.model.motions import DrivenMotion, Given, Motion
+
+_REMEDY = "write it with arithmetic and NumPy's functions, and choices with catena.where(condition, a, b), not with math, float() or `if`"
+_SMOOTH = "give a function that is finite there, with two derivatives"
+
+
+@dataclass(frozen=True, repr=False, init=False)
+class Driven(Joint):
+    """A joint that is driven: its coordinates are `motion(t)`, a function of the time [s], and none are left in q, v and tau.
+
+    `joint` is any joint with coordinates. The function returns one number, or as many as the joint has positions; it is traced, and
+    differentiated twice. A quaternion is brought to length 1. Options belong to `joint`: they do not change the motion, but the force that
+    it takes, which `ct.driving_forces` tells.
+
+    >>> m = ct.Model("crane")
+    >>> m.add("trolley", ct.point_mass(50.0), ct.Driven(ct.Prismatic("x"), lambda t: 0.5 * np.sin(2.0 * t)))
+    >>> m.add("load", ct.point_mass(10.0, at=(0, 0, -3)), ct.Revolute("y"), parent="trolley")
+    >>> m.q_names, m.driven_names
+    (('load',), ('trolley',))
+    >>> ct.forward_dynamics(m)(0.25, [0.0], [0.0], [0.0]).round(4)
+    array([-0.3196])
+    """
+
+    joint: Joint
+    function: Callable[[Any], Any]
+    q_labels = v_labels = q_units = v_units = ()
+
+    def __init__(self, joint: Joint, motion: Callable[[Any], Any]) -> None:
+        if not isinstance(joint, Joint) or type(joint) is Joint:
+            raise ModelError(f"driven joint {joint!r} is not a joint; give one such as ct.Revolute('z')")
+        if not joint.nv:
+            raise ModelError(f"driven joint {joint!r} has no coordinates to be driven; give one that has, such as ct.Revolute('z')")
+        if not callable(motion):
+            raise ModelError(f"driven motion {motion!r} is not a function; give a function of the time, such as lambda t: 0.1 * np.sin(t)")
+        object.__setattr__(self, "joint", joint)
+        object.__setattr__(self, "function", motion)
+        super().__post_init__()
+        self._check()
+
+    def __repr__(self) -> str:
+        return f"Driven({self.joint!r}, {self.function!r})"
+
+    def _check(self) -> None:
+        """Refuse a function that does not give the joint's coordinates, is not smooth at t = 0, or cannot be traced."""
+        try:
+            with np.errstate(all="ignore"):
+                self._coordinates(0.0)
+                given = [np.asarray(x, dtype=float) for x in self.given(0.0)]
+        except ModelError:
+            raise
+        except ArithmeticError as error:
+            raise ModelError(f"driven motion at t = 0: {reason(error)}; {_SMOOTH}") from error
+        except Exception as error:
+            raise ModelError(f"driven motion failed at t = 0: {reason(error)}; {_REMEDY}") from error
+        for what, value in zip(("coordinates", "velocities", "accelerations"), given, strict=True):
+            if not np.isfinite(value).all():
+                raise ModelError(f"driven motion gives {what} {value.tolist()} at t = 0; {_SMOOTH}")
+        trace = Trace("driven motion")
+        try:
+            trace.graph(**self.given(trace.input("t"))._asdict())
+        except ModelError:
+            raise
+        except Exception as error:
+            raise ModelError(f"driven motion cannot be traced: {reason(error)}; {_REMEDY}") from error
+
+    def _coordinates(self, t: Any) -> Any:
+        """Return the coordinates at a time, of any scalar."""
+        value = self.function(t)
+        try:
+            x = np.array(value, dtype=object)
+        except ValueError:
+            x = np.empty(0)
+        wanted = "one number" if self.joint.nq == 1 else f"{self.joint.nq} numbers: {', '.join(self.joint.q_labels)}"
+        if x.size != self.joint.nq or x.ndim > 1:
+            raise ModelError(f"driven motion gives {value!r} for a {self.joint.kind} joint; return {wanted}")
+        if any(entry is None or isinstance(entry, (str, complex)) for entry in x.flat):
+            raise ModelError(f"driven motion gives {value!r}, which is not made of real numbers; return {wanted}")
+        x = x.reshape(-1)
+        return x if self.joint.nq == self.joint.nv else np.concatenate([x[:-4], unit(x[-4:])])
+
+    def given(self, t: Any) -> Given:
+        """Return the joint's coordinates, velocities and accelerations at a time, of any scalar."""
+        now = t[()] if isinstance(t, np.ndarray) else t  # arrays take Duals apart
+        x = self._coordinates(Dual(Dual(now, 1.0), Dual(1.0, 0.0)))
+        q, rate = part(x, "value"), part(x, "derivative")  # each with its derivative
+        v = self.joint.velocity(q, rate)
+        return Given(part(q, "value"), part(v, "value"), part(v, "derivative"))
+
+    def motion(self) -> Motion:
+        free = self.joint.motion()
+        assert not isinstance(free, DrivenMotion)
+        return DrivenMotion(free, self.given)
+
+
+def released(joint: Joint) -> Joint:
+    """Return the joint that is driven, free to move; other joints as they are."""
+    return joint.joint if isinstance(joint, Driven) else joint
