@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests import mechanisms
+from typer.testing import CliRunner
 
 import catena as ct
-from catena.examples import four_bar, slider_crank
+from catena import cli
+from catena.comparison import compare
+from catena.examples import EXAMPLES, four_bar, slider_crank
 from catena.formulations.constraints import constraint_jacobian, constraint_motion
 from catena.formulations.kinematics import velocities, world_frames
 from catena.model import Joint
@@ -41,6 +46,8 @@ def driven(m: ct.Model, names, seed: int = 0, **motions) -> ct.Model:
         if link.name in names:
             joint = ct.Driven(joint, motions.get(link.name, Wave(joint.nq, seed + i)))
         made.add(link.name, link.body, joint, link.parent, link.at)
+    for s in m.springs:
+        made.add_spring(s.name, s.a, s.b, s.at_a, s.at_b, stiffness=s.stiffness, damping=s.damping, length=s.length)
     for loop in m.loops:
         made.close(loop.name, loop.joint, loop.a, loop.b, loop.at_a, loop.at_b)
     for coupling in m.couplings:
@@ -259,6 +266,26 @@ def test_loops_with_driven_joints_are_the_free_ones_with_accelerations_prescribe
         near(ct.forward_dynamics(m, method).function(t, q, v, tau)[0], vdot)
 
 
+@pytest.mark.parametrize("name", [name for name, make in EXAMPLES.items() if make().has_loops and not make().connections])
+def test_linkages_with_a_driven_joint_are_free_ones_with_its_acceleration_prescribed(name):
+    free = EXAMPLES[name]()
+    found = free.mobility()
+    link, at_q, _ = next((x, q, v) for x, q, v in free._slices() if x.joint.nv == 1 and free.v_names[v.start] in found.independent)
+    offset = found.q[at_q.start]
+    m = driven(free, [link.name], **{link.name: lambda t: offset + 0.05 * np.sin(4.0 * t)})
+    assert m.mobility().freedom == found.freedom - 1
+    q, rng = np.delete(found.q, at_q.start), np.random.default_rng(0)
+    for t in (0.0, 0.05, 0.1, 0.2):
+        q = m.assemble(guess=q, t=t)
+    v, tau = m.project_velocity(q, rng.normal(size=m.nv), t=t), rng.normal(size=m.nv)
+    vdot, force = prescribed(free, m, t, q, v, tau)
+    for method in CLOSING:
+        near(ct.forward_dynamics(m, method)(t, q, v, tau), vdot, 1e-8)
+        near(ct.driving_forces(m, method)(t, q, v, tau), force, 1e-8)
+    run = ct.simulate(m, q, v, start=t, until=t + 0.3)
+    assert ct.loop_error(m)(run.t, run.q).max() < 1e-9
+
+
 @pytest.mark.parametrize("name", DRIVES)
 def test_projected_velocities_keep_loops_closed(name):
     _, m = DRIVES[name]
@@ -328,6 +355,15 @@ def test_work_of_the_drive_is_the_change_of_energy_over_a_run():
     assert run.driven_names == ("body1",)
 
 
+def test_driving_forces_are_plotted():
+    pytest.importorskip("matplotlib")
+    run = ct.simulate(driven(mechanisms.chain(4, 3), ["body1"]), np.zeros(2), until=0.2)
+    axes = run.plot(what=("q", "energy", "driving_force")).axes
+    assert [one.get_title(loc="left") or one.get_title() for one in axes][-1] == "Driving forces"
+    with pytest.raises(ct.ArgumentError, match="holds no driving_force"):
+        ct.simulate(mechanisms.chain(4, 2), np.zeros(2), until=0.1).plot(what="driving_force")
+
+
 @pytest.mark.parametrize("name", DRIVES)
 def test_runs_of_driven_loops_stay_closed(name):
     _, m = DRIVES[name]
@@ -382,6 +418,34 @@ def test_python_forces_on_driven_models():
     m.add_force("push", push, body="body2", point=(0.1, 0, 0))
     called.add_force("push", ct.python(push), body="body2", point=(0.1, 0, 0))
     near(ct.simulate(called, np.zeros(2), until=0.2).q[-1], ct.simulate(m, np.zeros(2), until=0.2).q[-1], 1e-10)
+
+
+@pytest.mark.parametrize("m", [driven(three("revolute"), ["body1"]), DRIVES["driven base"][1]])
+def test_methods_are_compared_on_driven_models(m):
+    found = compare(m, states=5, seconds=0.0, problems=["forward_dynamics", "mass_matrix"])
+    assert all(row.disagreement < 1e-7 for row in found.rows)
+
+
+def test_the_command_tells_of_driven_joints(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    m = driven(four_bar(), ["crank"], crank=ct.Harmonic(1.0, 2.0))
+    m.save("driven.toml")
+    told = json.loads(CliRunner().invoke(cli.app, ["info", "driven.toml", "--json"]).output)
+    assert told["joints"] == {"driven": 1, "revolute": 2}
+    assert told["freedom"] == 0
+    told = json.loads(CliRunner().invoke(cli.app, ["simulate", "driven.toml", "--until", "1", "--json"]).output)
+    assert told["energy"]["changed_by"] == ["driven joints"]
+    assert told["loop_error"] < 1e-9
+    assert CliRunner().invoke(cli.app, ["info", "driven.toml"]).exit_code == 0
+
+
+def test_trajectories_of_driven_models_are_kept_in_files(tmp_path):
+    m = driven(four_bar(), ["crank"], crank=ct.Harmonic(1.0, 2.0))
+    run = ct.simulate(m, m.assemble(), until=0.3)
+    run.save(tmp_path / "run.npz")
+    again = ct.Trajectory.load(tmp_path / "run.npz")
+    assert np.array_equal(again.q, run.q)
+    assert np.array_equal(again.driving_force, run.driving_force)
 
 
 # the doors
@@ -441,7 +505,35 @@ def test_connections_hang_bodies_by_driven_joints():
     assert turned[0, 2] == pytest.approx(-np.sin(1.0))  # against the axis: the ground turns on the crank
 
 
-def test_files_hold_no_functions(tmp_path):
+def test_files_hold_harmonic_motions_and_no_functions(tmp_path):
     m = driven(four_bar(), ["crank"])
-    with pytest.raises(ct.ModelError, match="a driven joint is made of Python code, which a file cannot hold"):
+    with pytest.raises(ct.ModelError, match="motion of a driven joint is made of Python code, which a file cannot hold"):
         m.save(tmp_path / "m.toml")
+    path = tmp_path / "harmonic.toml"
+    for motion in (ct.Harmonic(), ct.Harmonic(1.0, 2.0), ct.Harmonic(amplitude=0.2, frequency=3.0, phase=0.5)):
+        m = driven(four_bar(), ["crank"], crank=motion)
+        m.save(path)
+        assert ct.load(path).links[0].joint == m.links[0].joint
+    m = ct.Model("plate")
+    m.add("plate", ct.point_mass(1.0), ct.Driven(ct.Planar("z", damping=0.5), ct.Harmonic(amplitude=(0.1, 0.2, 0), frequency=9.0)))
+    m.add("arm", ct.rod(1.0, mass=1.0), ct.Revolute("y"), parent="plate")
+    m.save(path)
+    assert ct.load(path).links[0].joint == m.links[0].joint
+    assert np.array_equal(ct.poses(ct.load(path))(0.3, [0.1]), ct.poses(m)(0.3, [0.1]))
+
+
+@pytest.mark.parametrize(
+    ("motion", "message"),
+    [
+        ("{ speed = 1.0 }", "unknown key"),
+        ('{ rate = "fast" }', "is not"),
+        ("{ rate = [1.0, 2.0] }", "return one number"),
+        ("{ rate = nan }", "not finite"),
+        ("{ rate = [1.0, 2.0], phase = [1.0] }", "different lengths"),
+    ],
+)
+def test_files_with_wrong_motions_are_refused_with_their_place(motion, message, tmp_path):
+    path = tmp_path / "m.toml"
+    path.write_text(f'[[body]]\nname = "a"\nmass = 1.0\njoint = {{ type = "revolute", motion = {motion} }}\n')
+    with pytest.raises(ct.ModelFileError, match=rf"m\.toml:4: body\[0\]\.joint\.motion.*{message}"):
+        ct.load(path)

@@ -131,14 +131,14 @@ def test_starts_are_held_by_the_usual_constraints_unless_these_are_weak_there() 
     for name in ("bennett", "bricard"):
         m, (q, v) = model(name), turn(name)
         loops = Loops(m, METHOD)
-        settled = loops.settle(q, v)
+        settled = loops.settle(np.zeros(len(q)), q, v)
         assert len(settled.plans) > 1
         assert sorted(np.concatenate(list(settled.plans.values())).tolist()) == list(range(len(q)))
         assert settled.strength.min() > 1e-4
         for rows, which in settled.plans.items():
             for i in which[:3]:
-                assert loops.start(q[i]).plan == rows
-                alone = loops.settle(q[i : i + 1], v[i : i + 1])
+                assert loops.start(0.0, q[i]).plan == rows
+                alone = loops.settle(np.zeros(1), q[i : i + 1], v[i : i + 1])
                 assert alone.q.tobytes() == settled.q[i].tobytes()
                 assert [len(x) for found, x in alone.plans.items() if found == rows] == [1]
 
@@ -424,7 +424,7 @@ def test_positions_that_an_event_sets_must_close_the_loops() -> None:
 def test_an_event_may_lead_to_where_other_constraints_must_hold() -> None:
     m = model("bennett")
     q, v = turn("bennett")
-    sets = Loops(m, METHOD).settle(q, v).plans
+    sets = Loops(m, METHOD).settle(np.zeros(len(q)), q, v).plans
     first, other = (which[0] for which in list(sets.values())[:2])
     jump = ct.Event("jump", lambda t, q, v: t - 0.01, lambda t, _, __: (q[other], v[other]))
     run = ct.simulate(m, q[first], v[first], until=0.02, events=[jump])

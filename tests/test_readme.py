@@ -18,14 +18,16 @@ from catena.simulation.steps import INTEGRATORS
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 PAGES = ["README.md", "CONTRIBUTING.md", "CHANGELOG.md"]
-PAGES += [f"docs/{name}.md" for name in ("files", "simulation", "trajectories", "unified", "loops", "coordinate-reduction")]
+PAGES += [f"docs/{name}.md" for name in ("files", "simulation", "trajectories", "unified", "loops", "driven", "coordinate-reduction")]
 
 
 def blocks(page, language):
     return re.findall(rf"^```{language}\n(.*?)^```$", page, re.M | re.S)
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/simulation.md", "docs/unified.md", "docs/loops.md", "docs/coordinate-reduction.md"])
+@pytest.mark.parametrize(
+    "page", ["README.md", "docs/simulation.md", "docs/unified.md", "docs/loops.md", "docs/driven.md", "docs/coordinate-reduction.md"]
+)
 def test_code_prints_what_stands_below_it(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)  # the code writes files
     text = (ROOT / page).read_text(encoding="utf-8")
@@ -70,6 +72,7 @@ def test_every_public_name_in_the_text_exists_and_every_function_is_named():
 def test_every_joint_and_method_has_its_row():
     for joint in JOINTS.values():
         assert re.search(rf"^\| `{joint.__name__}\(", README, re.M), joint
+    assert "| `Driven(joint, motion)` |" in README
     for method in ct.methods():
         row = re.search(rf"^\| `{method}` \| (.*?) \|", README, re.M)
         assert row, method

@@ -41,6 +41,7 @@ from catena.model import (
     Fixed,
     Free,
     Geometry,
+    Harmonic,
     Helical,
     Model,
     Planar,
@@ -70,10 +71,10 @@ except _PackageNotFoundError:  # running from a source tree that was not install
 
 __all__ = [
     "ArgumentError", "Body", "CatenaError", "CompileError", "ConvergenceWarning", "Custom", "Cylindrical", "Distance", "Driven", "Event",
-    "Fixed", "Free", "Geometry", "Helical", "InertiaWarning", "Kernel", "MethodError", "MissingPackageError", "Model", "ModelError",
-    "ModelFileError", "Occurrence", "Operators", "Planar", "Pose", "Prismatic", "Reduced", "Revolute", "Rollout", "SimulationError",
-    "SingularWarning", "Spherical", "TraceError", "Trajectory", "TrajectoryFileError", "Universal", "atan2", "bias_force", "box",
-    "cylinder", "driving_forces", "energy", "ensemble", "forward_dynamics", "inverse_dynamics", "jacobian", "joint_wrenches", "load",
-    "loop_error", "mass_matrix", "maximum", "methods", "minimum", "momenta", "operators", "point_mass", "poses", "python", "reduced", "rod",
-    "rollout", "simulate", "sphere", "where",
+    "Fixed", "Free", "Geometry", "Harmonic", "Helical", "InertiaWarning", "Kernel", "MethodError", "MissingPackageError", "Model",
+    "ModelError", "ModelFileError", "Occurrence", "Operators", "Planar", "Pose", "Prismatic", "Reduced", "Revolute", "Rollout",
+    "SimulationError", "SingularWarning", "Spherical", "TraceError", "Trajectory", "TrajectoryFileError", "Universal", "atan2",
+    "bias_force", "box", "cylinder", "driving_forces", "energy", "ensemble", "forward_dynamics", "inverse_dynamics", "jacobian",
+    "joint_wrenches", "load", "loop_error", "mass_matrix", "maximum", "methods", "minimum", "momenta", "operators", "point_mass", "poses",
+    "python", "reduced", "rod", "rollout", "simulate", "sphere", "where",
 ]  # fmt: skip

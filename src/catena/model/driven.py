@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
@@ -11,6 +11,7 @@ import numpy as np
 from catena.dual import Dual, part
 from catena.errors import ModelError
 from catena.graph import Trace
+from catena.model import values
 from catena.model.forces import reason
 from catena.model.joints import Joint
 from catena.model.manifolds import unit
@@ -106,6 +107,53 @@ class Driven(Joint):
         free = self.joint.motion()
         assert not isinstance(free, DrivenMotion)
         return DrivenMotion(free, self.given)
+
+
+@dataclass(frozen=True)
+class Harmonic:
+    """A motion for `Driven`: offset + rate t + amplitude sin(frequency t + phase), which model files can hold.
+
+    Each is one number, or one for each position of the joint: [rad] or [m], rates per second, and `frequency` in rad/s.
+
+    >>> ct.Driven(ct.Revolute("y"), ct.Harmonic(offset=0.1, rate=6.28))
+    Driven(Revolute(axis=(0.0, 1.0, 0.0)), Harmonic(offset=0.1, rate=6.28))
+    """
+
+    offset: float | Sequence[float] = 0.0
+    rate: float | Sequence[float] = 0.0
+    amplitude: float | Sequence[float] = 0.0
+    frequency: float | Sequence[float] = 0.0
+    phase: float | Sequence[float] = 0.0
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            value = getattr(self, field.name)
+            what = f"harmonic {field.name}"
+            many = isinstance(value, (list, tuple, np.ndarray)) and np.ndim(value) > 0
+            plain = tuple(values.array(what, value, (len(value),)).tolist()) if many else values.number(what, value)
+            object.__setattr__(self, field.name, plain)
+        if len({len(x) for x in self._parts() if isinstance(x, tuple)}) > 1:
+            raise ModelError(f"{self!r} has parts of different lengths; give one number, or one for each position of the joint")
+
+    def __repr__(self) -> str:
+        return f"Harmonic({', '.join(f'{name}={value!r}' for name, value in self.given().items())})"
+
+    def _parts(self) -> tuple[Any, ...]:
+        return tuple(getattr(self, field.name) for field in fields(self))
+
+    def given(self) -> dict[str, Any]:
+        """Return the parts that are not zero, by name."""
+        return {field.name: part for field, part in zip(fields(self), self._parts(), strict=True) if np.any(part)}
+
+    def __call__(self, t: Any) -> Any:
+        """Return the coordinates at a time."""
+        if not any(isinstance(part, tuple) for part in self._parts()):
+            return _harmonic(t, *self._parts())
+        return [_harmonic(t, *part) for part in zip(*np.broadcast_arrays(*self._parts()), strict=True)]
+
+
+def _harmonic(t: Any, offset: float, rate: float, amplitude: float, frequency: float, phase: float) -> Any:
+    return float(offset) + float(rate) * t + float(amplitude) * np.sin(float(frequency) * t + float(phase))
 
 
 def released(joint: Joint) -> Joint:

@@ -20,6 +20,7 @@ import numpy as np
 from catena.errors import ModelError, ModelFileError
 from catena.model import values
 from catena.model.bodies import Body, Geometry, box, cylinder, point_mass, rod, sphere
+from catena.model.driven import Driven, Harmonic
 from catena.model.joints import JOINTS, Custom, Joint
 from catena.model.loops import CLOSING, Distance, check_closing, coefficient
 from catena.model.model import Model
@@ -98,6 +99,14 @@ class _PoseRecord(_Record):
     rpy: Vector = msgspec.field(default_factory=list)
     quat: Vector = msgspec.field(default_factory=list)
     matrix: list[Vector] = msgspec.field(default_factory=list)
+
+
+class _MotionRecord(_Record):
+    offset: Numbers = 0.0
+    rate: Numbers = 0.0
+    amplitude: Numbers = 0.0
+    frequency: Numbers = 0.0
+    phase: Numbers = 0.0
 
 
 class _GeometryRecord(_Record):
@@ -354,6 +363,12 @@ class Source:
         """Return the joint of a table, one of those that the records tell of."""
         if table.get("type") == "custom":
             self.fail((*place, "type"), "a custom joint is made of Python code, which a file cannot hold; build this model in Python")
+        if isinstance(table.get("motion"), dict) and records is not CLOSING_RECORDS:  # the joint is driven
+            motion = table["motion"]
+            self.check(motion, _MotionRecord, (*place, "motion"))
+            made = self.build((*place, "motion"), motion, Harmonic, **motion)
+            joint = self._joint({key: value for key, value in table.items() if key != "motion"}, place, records)
+            return self.build((*place, "motion"), {}, Driven, joint, made)
         return self._typed("joint" if records is not CLOSING_RECORDS else "closing joint", table, place, {**JOINTS, **CLOSING}, records)
 
     def _typed(self, what: str, table: Table, place: Place, makers: Mapping[str, Any], records: dict[str, type[msgspec.Struct]]) -> Any:

@@ -14,6 +14,7 @@ from catena.errors import ModelError
 from catena.model import values
 from catena.model.bodies import Body, Geometry
 from catena.model.connections import Connection, Link, Loose
+from catena.model.driven import Driven, Harmonic
 from catena.model.forces import Spring
 from catena.model.joints import JOINTS, Joint
 from catena.model.loops import Closure, Coupling, Distance
@@ -55,7 +56,7 @@ def _value(value: Any) -> str:
     if isinstance(value, str):
         return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
     if isinstance(value, dict):
-        return f"{{ {', '.join(_lines(value))} }}"
+        return f"{{ {', '.join(_lines(value))} }}" if value else "{}"
     if isinstance(value, (list, tuple, np.ndarray)):
         return f"[{', '.join(_value(entry) for entry in value)}]"
     return repr(float(value))
@@ -156,6 +157,13 @@ def _geometry_table(look: Geometry) -> Table:
 
 
 def _joint_table(joint: Joint) -> Table:
+    if isinstance(joint, Driven):
+        if not isinstance(joint.function, Harmonic):
+            raise ModelError(
+                "the motion of a driven joint is made of Python code, which a file cannot hold; give a ct.Harmonic, or keep this model in "
+                "Python"
+            )
+        return {**_joint_table(joint.joint), "motion": joint.function.given()}
     if joint.kind not in JOINT_RECORDS or type(joint) is not JOINTS[joint.kind]:
         raise ModelError(f"a {joint.kind} joint is made of Python code, which a file cannot hold; keep this model in Python")
     plain = type(joint)()

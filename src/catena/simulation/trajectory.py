@@ -160,7 +160,9 @@ class Trajectory:
     @cached_property
     def energy(self) -> tuple[np.ndarray, np.ndarray]:
         """Kinetic and potential energy over time [J]."""
-        kinetic, potential = energy(self.model)(*((self.t,) if self.model.driven_names else ()), self.q, self.v)
+        kernel = energy(self.model)
+        time = (self.t,) if kernel.inputs[0].name == "t" else ()
+        kinetic, potential = kernel(*time, self.q, self.v)
         return _frozen(kinetic), _frozen(potential)
 
     @cached_property
@@ -263,8 +265,8 @@ class Trajectory:
     def plot(self, path: str | os.PathLike[str] | None = None, what: str | Sequence[str] = ("q", "v", "energy", "drift")) -> Figure:
         """Return a figure of the run; with a path, also write it to a .png, .svg or .pdf file.
 
-        `what` names the quantities to show: "q", "v", "vdot", "tau", "energy", "drift". Coordinates with the same unit share axes. Needs
-        matplotlib: `pip install "catena[view]"`.
+        `what` names the quantities to show: "q", "v", "vdot", "tau", "energy", "drift", and "driving_force" where joints are driven.
+        Coordinates with the same unit share axes. Needs matplotlib: `pip install "catena[view]"`.
         """
         from catena.view.plots import plot  # here, because the view is made of trajectories and needs an optional package
 
@@ -350,7 +352,16 @@ class Trajectory:
         if self.vdot is not None:
             yield "vdot", self.vdot, self.v_names, tuple(f"{unit}^2" if unit.endswith("/s") else "" for unit in self.v_units)
         if self.tau is not None:
-            yield "tau", self.tau, self.v_names, tuple({"rad/s": "N m", "m/s": "N"}.get(unit, "") for unit in self.v_units)
+            yield "tau", self.tau, self.v_names, _force_units(self.v_units)
+
+    def _driving(self) -> tuple[str, np.ndarray, tuple[str, ...], tuple[str, ...]]:
+        """Return the driving forces like a quantity."""
+        return "driving_force", self.driving_force, self.driven_names, _force_units(self.model.driven_units)
+
+
+def _force_units(units: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the units of what is conjugate to velocities."""
+    return tuple({"rad/s": "N m", "m/s": "N"}.get(unit, "") for unit in units)
 
 
 def _array(name: str, value: Any) -> np.ndarray:

@@ -40,7 +40,7 @@ _KINDS = {
     "rad": "angle", "m": "displacement", "rad/s": "angular velocity", "m/s": "velocity", "rad/s^2": "angular acceleration",
     "m/s^2": "acceleration", "N m": "torque", "N": "force",
 }  # fmt: skip
-_TITLES = {"q": "Positions", "v": "Velocities", "vdot": "Accelerations", "tau": "Joint forces"}
+_TITLES = {"q": "Positions", "v": "Velocities", "vdot": "Accelerations", "tau": "Joint forces", "driving_force": "Driving forces"}
 _FORMATS = ("png", "svg", "pdf")
 
 
@@ -111,7 +111,7 @@ def _format(path: Any) -> str:
 
 def _wanted(run: Trajectory, what: str | Sequence[str]) -> list[str]:
     """Return the quantities to show, checked."""
-    there = {symbol for symbol, *_ in run._quantities()}
+    there = {symbol for symbol, *_ in run._quantities()} | ({"driving_force"} if run.driven_names else set())
     known = (*_TITLES, "energy", "drift")
     wanted = [what] if isinstance(what, str) else list(what)
     for name in wanted:
@@ -137,7 +137,8 @@ def _panels(run: Trajectory, quantity: str) -> Iterator[Panel]:
         title = f"Drift: change of the total energy since the start, relative to {_plain(run._energy_scale)} J"
         yield Panel(title, "drift", lambda axes: _draw_drift(axes, run))
     else:
-        _, values, names, units = next(entry for entry in run._quantities() if entry[0] == quantity)
+        found = run._driving() if quantity == "driving_force" else next(entry for entry in run._quantities() if entry[0] == quantity)
+        _, values, names, units = found
         for label, columns in _groups(quantity, names, units).items():
             parts = _parts([names[i] for i in columns])
             for number, part in enumerate(parts, start=1):
