@@ -9,12 +9,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests import mechanisms
+from tests.test_random_loops import RINGS, in_series, nested, ring
 from typer.testing import CliRunner
 
 import catena as ct
 from catena import cli
+from catena.closed import plan_of
 from catena.comparison import compare
 from catena.examples import EXAMPLES, four_bar, slider_crank
+from catena.formulations import METHODS
 from catena.formulations.constraints import constraint_jacobian, constraint_motion
 from catena.formulations.kinematics import velocities, world_frames
 from catena.model import Joint
@@ -78,7 +81,7 @@ def near(found, expected, tolerance=1e-10):
 
 
 KINDS = [*mechanisms.JOINTS]
-METHODS = [name for name in ct.methods("forward_dynamics") if name != "armstrong"]
+SOLVING = [name for name in ct.methods("forward_dynamics") if name != "armstrong"]
 
 
 def three(kind: str, options: bool = True) -> ct.Model:
@@ -97,7 +100,7 @@ def test_every_joint_driven_is_the_free_joint_with_its_acceleration_prescribed(k
         near(ct.driving_forces(m)(t, q, v, tau), force)
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", SOLVING)
 def test_every_method_with_driven_joints_is_the_free_model_with_accelerations_prescribed(method):
     free = mechanisms.tree(8, 7, ("revolute", "planar", "spherical", "helical", "universal"), in_turn=True, branching=0.4, options=True)
     m = driven(free, ["body1", "body2", "body6"])
@@ -244,7 +247,7 @@ def drives():
 
 
 DRIVES = {name: (free, m) for name, free, m in drives()}
-CLOSING = [name for name in METHODS if name.startswith(("fully-recursive", "coordinate-reduction"))]
+CLOSING = [name for name, method in METHODS.items() if method.closes]
 
 
 def closed_state(m, t, seed=0):
@@ -264,6 +267,39 @@ def test_loops_with_driven_joints_are_the_free_ones_with_accelerations_prescribe
         near(ct.forward_dynamics(m, method)(t, q, v, tau), vdot)
         near(ct.driving_forces(m, method)(t, q, v, tau), force)
         near(ct.forward_dynamics(m, method).function(t, q, v, tau)[0], vdot)
+
+
+def spatial_loops():
+    """Yield random loops in space that are closed at q = 0, cut at their last joint, with the bodies to drive."""
+    yield from ((word, ring(word, len(word) - 1, seed=0).m, ["loop0"]) for word in RINGS)
+    yield "floating", ring("RSUR", 3, seed=3, floating=True).m, ["base"]
+    yield "in series", in_series(1).m, ["first0", "second0"]
+    yield "nested", nested(1).m, ["outer0"]
+
+
+SPATIAL = {name: (free, bodies) for name, free, bodies in spatial_loops()}
+
+
+@pytest.mark.parametrize("name", SPATIAL)
+def test_loops_in_space_with_driven_joints_are_free_ones_with_accelerations_prescribed(name):
+    free, bodies = SPATIAL[name]
+    rng, t = np.random.default_rng(0), 0.2
+    joints = {link.name: link.joint for link in free.links}
+    motions = {body: leaving(joints[body].neutral(), rng.uniform(0.3, 0.6, joints[body].nq)) for body in bodies}
+    m = driven(free, bodies, **motions)
+    q = m.assemble(t=t)
+    v, tau = m.project_velocity(q, rng.normal(size=m.nv), t=t), rng.normal(size=m.nv)
+    vdot, force = prescribed(free, m, t, q, v, tau)
+    for method in CLOSING:
+        solve = METHODS[method].closes.forward_dynamics
+        found = solve(m.tree().at(t), q, v, tau, plan=plan_of(m.at(t), method, q))
+        near(found.vdot, vdot, 1e-9)
+        near(found.rates, np.zeros(len(found.rates)), 1e-11)
+    near(ct.driving_forces(m)(t, q, v, tau), force, 1e-8)
+
+
+def leaving(start, rates):
+    return lambda t: [a + b * np.sin(t) for a, b in zip(start, rates, strict=True)]
 
 
 @pytest.mark.parametrize("name", [name for name, make in EXAMPLES.items() if make().has_loops and not make().connections])
@@ -380,6 +416,14 @@ def test_a_run_of_a_driven_slider_crank_follows_its_motion():
     near(run.q, q[:, 1:], 1e-9)
 
 
+def test_assembling_at_a_time_stays_on_the_branch_of_the_run():
+    _, m = DRIVES["driven slider-crank"]
+    times = np.linspace(0.0, 6.0, 9)
+    run = ct.simulate(m, m.assemble(), until=6.0, record=times)
+    for t, q in zip(times, run.q, strict=True):
+        near(ct.poses(m)(t, m.assemble(t=t)), ct.poses(m)(t, q), 1e-7)
+
+
 @pytest.mark.parametrize("name", ["driven base", "driven crank"])
 def test_rollouts_are_runs_with_fixed_steps(name):
     _, m = DRIVES[name]
@@ -449,6 +493,18 @@ def test_trajectories_of_driven_models_are_kept_in_files(tmp_path):
 
 
 # the doors
+
+
+def test_models_that_are_driven_altogether_have_kernels_and_no_runs():
+    m = ct.Model("hoist")
+    m.add("cabin", ct.point_mass(100.0), ct.Driven(ct.Prismatic("z"), lambda t: 0.5 * t**2))
+    t, none = np.array([0.0, 2.0]), np.zeros((2, 0))
+    near(ct.poses(m)(t, none)[:, 0, 2, 3], [0.0, 2.0])
+    near(ct.driving_forces(m)(t, none, none, none), [[1081.0], [1081.0]])
+    assert ct.forward_dynamics(m)(t, none, none, none).shape == (2, 0)
+    for run in (lambda: ct.simulate(m, [], until=1.0), lambda: ct.rollout(m, [], step=0.1, steps=2)):
+        with pytest.raises(ct.ArgumentError, match=r"has no coordinates.*ct\.poses\(m\)\(t, \[\]\)"):
+            run()
 
 
 @pytest.mark.parametrize(

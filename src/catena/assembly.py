@@ -6,6 +6,7 @@ Both work on the model's own coordinates, with the rank of the constraints: redu
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,7 +14,8 @@ import numpy as np
 from catena.errors import ModelError
 from catena.formulations.constraints import Ends, Joined, apart, constraint_jacobian, constraint_motion, joined
 from catena.formulations.mass.composite_body import mass_matrix
-from catena.model import Model
+from catena.model import Helical, Joint, Model
+from catena.model.motions import Given
 from catena.model.tree import Basic, Tree
 from catena.model.values import array, number
 
@@ -152,6 +154,8 @@ def assemble(m: Model, guess: Any, fixed: Mapping[str, float]) -> np.ndarray:
     that share no joints are closed one after the other.
     """
     q = m.neutral() if guess is None else array("assemble: guess", guess, (m.nq,)).copy()
+    if guess is None and m.has_loops and m._instant:
+        q = _led(m, q)
     places = {name: _plain(m, name) for name in fixed}
     values = {name: number(f"assemble: {name}", value) for name, value in fixed.items()}
     for loops in _groups(m) if m.has_loops else ():
@@ -183,12 +187,57 @@ def _assemble(m: Model, loops: _Loops, given: np.ndarray, neutral: bool, fixed: 
     if _closed(values):
         return q
     found = loops.gap(values)
-    held = f" with {', '.join(f'{name} = {value:g}' for name, value in fixed.values())}" if fixed else ""
+    held = f" at t = {m._instant:g} s" if m.driven_names else ""
+    held += f" with {', '.join(f'{name} = {value:g}' for name, value in fixed.values())}" if fixed else ""
     raise ModelError(
         f"model '{m.name}' does not close{held}: {stopped}the best of {STARTS + 1} starts leaves loop '{found.worst}' apart by "
         f"{found.sizes.max() * loops.size:.3g} m or {found.sizes.max():.3g} rad; check lengths and places, fix fewer coordinates, "
         "or give a guess that is nearer"
     )
+
+
+def _led(m: Model, neutral: np.ndarray) -> np.ndarray:
+    """Return positions that close the loops, led along with what is driven from t = 0 to the time of a model, by whole turns less.
+
+    Where that does not lead there, it is as far as it came; where the loops do not close at t = 0, the neutral positions.
+    """
+    first, last = m._given(0.0), m._given(m._instant)
+    joints = [joint for _, joint in m._driven()]
+    moves = [_shortest(joint, a.q.astype(float), b.q.astype(float)) for joint, a, b in zip(joints, first, last, strict=True)]
+    sizes = np.where(np.array(m.driven_units) == "m/s", mechanism_size(m), 1.0)
+    whole = max(np.abs(np.concatenate(moves) / sizes).max(), 1e-300)
+    reached, longest, q = 0.0, _LONGEST / whole, neutral
+
+    def standing(share: float) -> Model:
+        places = [joint.integrate(a.q.astype(float), share * move) for joint, a, move in zip(joints, first, moves, strict=True)]
+        return m._standing([Given(place, move, 0.0 * move) for place, move in zip(places, moves, strict=True)])
+
+    with suppress(ModelError):  # they do not close at t = 0, or what is driven leads to where they open
+        q = assemble(m.at(0.0), None, {})
+        for _ in range(_PACES):
+            if reached == 1.0 or longest * whole < _SHORTEST:
+                break
+            share = min(longest, 1.0 - reached)
+            step = share * project_velocity(standing(reached), q, np.zeros(m.nv), {})
+            ahead, good = m.integrate(q, step), True
+            then = ahead
+            for loops in _groups(standing(min(1.0, reached + share))):
+                then, values = _settle(loops, then, np.ones(len(loops.coordinates), dtype=bool), damping=0.0)
+                good = good and _closed(values)
+                good = good and np.abs(loops.difference(ahead, then) / loops.coordinates).max() <= _ASIDE * share * whole
+            if good:
+                q, reached, longest = then, 1.0 if share == 1.0 - reached else reached + share, min(_LONGEST / whole, 2.0 * longest)
+            else:
+                longest = 0.5 * share
+    return q
+
+
+def _shortest(joint: Joint, q0: np.ndarray, q1: np.ndarray) -> np.ndarray:
+    """Return the rates that lead from q0 to q1 in a unit of time, without whole turns."""
+    rates = joint.difference(q0, q1)
+    if joint.nq != joint.nv or isinstance(joint, Helical):
+        return rates
+    return rates - np.where(np.array(joint.v_units) == "rad/s", 2.0 * np.pi * np.round(rates / (2.0 * np.pi)), 0.0)
 
 
 def moved_along(m: Model, q: np.ndarray, step: np.ndarray) -> np.ndarray:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +19,7 @@ from catena.model.driven import Driven, released
 from catena.model.forces import Applied, Spring
 from catena.model.joints import Joint
 from catena.model.loops import Closure, Coupling, Distance
-from catena.model.motions import Given
+from catena.model.motions import DrivenMotion, Given
 from catena.model.pose import Pose
 from catena.model.tree import Tree, check_determined, check_following
 
@@ -320,7 +320,7 @@ class Model:
     ) -> np.ndarray:
         """Return positions q that close all loops, near a guess; coordinates given by name keep their value.
 
-        Where joints are driven, they stand as they do at the time t [s], 0 if not given.
+        Where joints are driven, they stand as they do at the time t [s], 0 if not given; without a guess they are led there from t = 0.
 
         A guess picks the branch where parts can go together in several ways; without one the search begins at the neutral positions.
         Coordinates are led from there to their values, so that the mechanism stays on its branch.
@@ -438,7 +438,16 @@ class Model:
         return [link.joint.given(t) for link in self.links if isinstance(link.joint, Driven)]
 
     def at(self, t: float) -> Model:
-        """Return the model at a time [s]: its tree is that of what is driven as it stands and moves then; without such joints the model."""
+        """Return the model at a time [s], for what is asked of an instant: driven joints stand and move as they do then.
+
+        >>> m = ct.Model("slider-crank")
+        >>> m.add("crank", ct.rod(0.3, mass=1.0), ct.Driven(ct.Revolute("y"), lambda t: 2.0 * t))
+        >>> m.add("rod", ct.rod(0.5, mass=1.0), ct.Revolute("y"), parent="crank", at=(0.3, 0, 0))
+        >>> m.add("piston", ct.point_mass(1.0), ct.Prismatic("x"))
+        >>> m.close("pin", ct.Revolute("y"), "rod", "piston", at_a=(0.5, 0, 0))
+        >>> m.at(np.pi / 4).assemble().round(3)  # the crank stands upright
+        array([-2.214,  0.4  ])
+        """
         if not self.driven_names:
             return self
         still = copy.copy(self)
@@ -447,15 +456,15 @@ class Model:
 
     def _anywhere(self, rng: np.random.Generator) -> Model:
         """Return the model with what is driven at random positions; without such joints the model."""
+        return self._standing([Given(joint.random(rng), np.zeros(joint.nv), np.zeros(joint.nv)) for _, joint in self._driven()])
+
+    def _standing(self, given: Sequence[Given]) -> Model:
+        """Return the model with what is driven where it is said to be, in the order of the bodies; without such joints the model."""
         if not self.driven_names:
             return self
-        given = {link.name: Given(joint.random(rng), np.zeros(joint.nv), np.zeros(joint.nv)) for link, joint in self._driven()}
-        still = self.at(0.0)
-        tree = still.tree()
-        motion: list[Any] = list(tree.motion)
-        for k, name in enumerate(tree.names):
-            if name in given:
-                motion[k] = replace(motion[k], given=given[name])
+        still = self.at(self._instant)
+        tree, left = still.tree(), iter(given)
+        motion = (replace(motion, given=next(left)) if isinstance(motion, DrivenMotion) else motion for motion in tree.motion)
         still._tree = replace(tree, motion=tuple(motion))
         return still
 

@@ -21,6 +21,15 @@ def floats(name: str, value: Any, remedy: str) -> np.ndarray:
         raise ArgumentError(f"{name} {value!r} is not made of real numbers; {remedy}") from None
 
 
+def check_moving(m: Model, name: str) -> None:
+    """Refuse a model whose joints are all driven: there is nothing to integrate."""
+    if not m.nv:
+        raise ArgumentError(
+            f"{name}: model '{m.name}' has no coordinates, for all its joints are driven, and how it moves is known; call kernels at the "
+            "times that you want, such as ct.poses(m)(t, []) and ct.driving_forces(m)(t, [], [], [])"
+        )
+
+
 def check_state(m: Model, q: Any, v: Any, names: tuple[str, str] = ("q0", "v0")) -> tuple[np.ndarray, np.ndarray]:
     """Return a state as arrays of floats, or say what is wrong with it; no v is rest."""
     arrays = []

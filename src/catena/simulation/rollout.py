@@ -16,7 +16,7 @@ from catena.errors import ArgumentError
 from catena.model import Model
 from catena.native import Iteration
 from catena.registry import solution
-from catena.simulation.arguments import floats, number, positive
+from catena.simulation.arguments import check_moving, floats, number, positive
 from catena.simulation.closing import SINGULAR, Held, Loops, check_closed, limit_of, near
 from catena.simulation.fixed_steps import fixed_steps, layout
 from catena.simulation.iteration import FINISHED, NO_WAY_ON, NOT_FINITE, NOT_SOLVED, OPENED, RECOVERED, RUNNING, WEAKENED
@@ -122,6 +122,7 @@ class Plan:
         """Return the plan, or say what is wrong with an argument."""
         if not isinstance(m, Model):
             raise ArgumentError(f"rollout: {m!r} is not a model; give a ct.Model")
+        check_moving(m, "rollout")
         for force in m.python_forces:
             raise ArgumentError(
                 f"rollout: force '{force.name}' is marked ct.python, and machine code cannot call it; use ct.simulate, "

@@ -12,7 +12,7 @@ import numpy as np
 from catena.errors import ArgumentError, SimulationError
 from catena.model import Model
 from catena.model.forces import python
-from catena.simulation.arguments import check_state, number, positive, recording
+from catena.simulation.arguments import check_moving, check_state, number, positive, recording
 from catena.simulation.checkpoint import Checkpoint
 from catena.simulation.closing import SINGULAR, Chosen, Plan, check_closed, lasting, limit_of, near
 from catena.simulation.events import Event, handle
@@ -108,6 +108,7 @@ class Run:
         if not isinstance(m, Model):
             raise ArgumentError(f"simulate: {m!r} is not a model; give a ct.Model")
         m.tree()  # refuses what cannot move
+        check_moving(m, "simulate")
         self.model = m
         self.q0, self.v0 = check_state(m, q0, v0)
         self.start, self.until = number("start", start), number("until", until)
