@@ -21,6 +21,7 @@ from catena.formulations import METHODS
 from catena.formulations.constraints import constraint_jacobian, constraint_motion
 from catena.formulations.kinematics import velocities, world_frames
 from catena.model import Joint
+from catena.model.releasing import free_slices, with_driven
 from catena.spatial import Screw
 
 
@@ -60,8 +61,8 @@ def driven(m: ct.Model, names, seed: int = 0, **motions) -> ct.Model:
 
 def prescribed(free: ct.Model, m: ct.Model, t, q, v, tau):
     """Return vdot and the driving forces by the free model: its mass matrix, bias and constraints, with accelerations prescribed."""
-    q_all, v_all, vdot_all = (np.asarray(x, dtype=float) for x in m._with_driven(t, q, v, np.zeros(m.nv)))
-    at = [i for link, _, where in m._free_slices() if isinstance(link.joint, ct.Driven) for i in range(where.start, where.stop)]
+    q_all, v_all, vdot_all = (np.asarray(x, dtype=float) for x in with_driven(m, t, q, v, np.zeros(m.nv)))
+    at = [i for link, _, where in free_slices(m) if isinstance(link.joint, ct.Driven) for i in range(where.start, where.stop)]
     rest = [i for i in range(free.nv) if i not in at]
     M, C = ct.mass_matrix(free)(q_all), ct.bias_force(free)(q_all, v_all)
     J, right = np.zeros((0, free.nv)), np.zeros(0)

@@ -16,6 +16,7 @@ from catena.formulations.constraints import Ends, Joined, apart, constraint_jaco
 from catena.formulations.mass.composite_body import mass_matrix
 from catena.model import Helical, Joint, Model
 from catena.model.motions import Given
+from catena.model.releasing import standing
 from catena.model.tree import Basic, Tree
 from catena.model.values import array, number
 
@@ -208,9 +209,9 @@ def _led(m: Model, neutral: np.ndarray) -> np.ndarray:
     whole = max(np.abs(np.concatenate(moves) / sizes).max(), 1e-300)
     reached, longest, q = 0.0, _LONGEST / whole, neutral
 
-    def standing(share: float) -> Model:
+    def moved(share: float) -> Model:
         places = [joint.integrate(a.q.astype(float), share * move) for joint, a, move in zip(joints, first, moves, strict=True)]
-        return m._standing([Given(place, move, 0.0 * move) for place, move in zip(places, moves, strict=True)])
+        return standing(m, [Given(place, move, 0.0 * move) for place, move in zip(places, moves, strict=True)])
 
     with suppress(ModelError):  # they do not close at t = 0, or what is driven leads to where they open
         q = assemble(m.at(0.0), None, {})
@@ -218,10 +219,10 @@ def _led(m: Model, neutral: np.ndarray) -> np.ndarray:
             if reached == 1.0 or longest * whole < _SHORTEST:
                 break
             share = min(longest, 1.0 - reached)
-            step = share * project_velocity(standing(reached), q, np.zeros(m.nv), {})
+            step = share * project_velocity(moved(reached), q, np.zeros(m.nv), {})
             ahead, good = m.integrate(q, step), True
             then = ahead
-            for loops in _groups(standing(min(1.0, reached + share))):
+            for loops in _groups(moved(min(1.0, reached + share))):
                 then, values = _settle(loops, then, np.ones(len(loops.coordinates), dtype=bool), damping=0.0)
                 good = good and _closed(values)
                 good = good and np.abs(loops.difference(ahead, then) / loops.coordinates).max() <= _ASIDE * share * whole

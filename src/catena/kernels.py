@@ -26,6 +26,7 @@ from catena.graph.functions import maximum
 from catena.graph.stages import split
 from catena.iterative import IterativeKernel
 from catena.model import Model, Tree
+from catena.model.releasing import free_tree, with_driven
 from catena.model.values import array
 from catena.native import Kernel, compile_graph
 from catena.references import REFERENCES
@@ -176,8 +177,8 @@ def energy(m: Model) -> Kernel:
         return traced_kernel(m, "energy", ("q", "v"), ("kinetic", "potential"), _energy)
 
     def function(tree: Tree, t: Any, q: Any, v: Any) -> Any:
-        q, v, _ = m._with_driven(t, q, v, v)
-        return _energy(m._free_tree().marked(tree.mark, tree.solver), q, v)
+        q, v, _ = with_driven(m, t, q, v, v)
+        return _energy(free_tree(m).marked(tree.mark, tree.solver), q, v)
 
     return traced_kernel(m, "energy", ("t", "q", "v"), ("kinetic", "potential"), function)
 

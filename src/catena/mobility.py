@@ -13,6 +13,7 @@ from catena.formulations.constraints import Joined, base, branch, constraint_jac
 from catena.formulations.partition import Group, Partition
 from catena.kept import kept
 from catena.model import Model
+from catena.model.releasing import anywhere
 
 #: Length of the steps of a walk through the configurations [rad or m], and the longest time that one takes where joints are driven [s].
 _PACE, _LONGEST = 0.5, 0.7
@@ -247,7 +248,7 @@ def _general(m: Model) -> tuple[Model, np.ndarray, list[np.ndarray]]:
     still, _ = m._timed(None, {})
     q = assemble(still, None, {})
     rng, other = np.random.default_rng(0), np.random.default_rng(1)
-    best, most, bound = (still, q, []), -1, rank(m._anywhere(other), m.random(other))
+    best, most, bound = (still, q, []), -1, rank(anywhere(m, other), m.random(other))
     for _ in range(3):
         q = moved_along(still, q, 0.1 * rng.normal(size=m.nv))
         blocks = scaled_blocks(still, q)

@@ -17,6 +17,7 @@ from catena.formulations.linear.coordinate_reduction import Plan, Stage
 from catena.formulations.partition import Group, Partition
 from catena.mobility import independent_rows
 from catena.model import Model, Tree
+from catena.model.releasing import anywhere
 
 #: A pivot is at least this part of its row: so dependent coordinates move at most as many times as far as independent ones.
 PART = 0.1
@@ -93,7 +94,7 @@ class _Planner:
         self.tree = tree = m.tree()
         rng = np.random.default_rng(0)
         self.chosen = independent_rows(m, q)
-        self.samples = [_rows(*at, set(self.chosen)) for at in ((m, q), *((m._anywhere(rng), m.random(rng)) for _ in range(2)))]
+        self.samples = [_rows(*at, set(self.chosen)) for at in ((m, q), *((anywhere(m, rng), m.random(rng)) for _ in range(2)))]
         self.owner = {j: k for k, at in enumerate(tree.v_slices) for j in range(at.start, at.stop)}
         self.complete: dict[tuple[int, str], list[int]] = {}
         self.seen: dict[int, set[int]] = {}  # rows that a coordinate is in

@@ -19,6 +19,7 @@ from catena.formulations.joint_forces import passive_force
 from catena.formulations.partition import Closed, Partition
 from catena.mobility import mobility, usual
 from catena.model import Driven, Model, Tree
+from catena.model.releasing import free_slices, free_tree, with_driven
 from catena.native import Kernel
 from catena.spatial import Rigid
 from catena.tracing import acting_forces, check_forces, traced_kernel
@@ -136,13 +137,13 @@ def joint_wrenches(m: Model, method: str, described: str, solve: Callable[..., A
 
 def driving_forces(m: Model, method: str, described: str, solve: Callable[..., Any], references: tuple[str, ...]) -> DrivingKernel:
     """Return the kernel of what driven joints take, with accelerations by a method."""
-    whole = m._free_tree()
-    driven = [i for link, _, at in m._free_slices() if isinstance(link.joint, Driven) for i in range(at.start, at.stop)]
+    whole = free_tree(m)
+    driven = [i for link, _, at in free_slices(m) if isinstance(link.joint, Driven) for i in range(at.start, at.stop)]
 
     def function(tree: Tree, chosen: Plans, t: Any, q: Any, v: Any, tau: Any) -> Any:
         vdot, closing, flag = _moved(m, tree, method, solve, chosen, t, q, v, tau)
         free = whole.marked(tree.mark, tree.solver)
-        q_all, v_all, vdot_all = m._with_driven(t, q, v, vdot)
+        q_all, v_all, vdot_all = with_driven(m, t, q, v, vdot)
         loads = _loads(tree, applied_forces(tree, t, q, v)[1], closing)
         force = newton_euler.inverse_dynamics(free, q_all, v_all, vdot_all, loads) - passive_force(free, q_all, v_all)
         return force[driven], flag

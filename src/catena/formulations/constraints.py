@@ -286,9 +286,10 @@ def _motion(tree, q, v, along):
     """Return velocity and bias acceleration, relative to a loop's base and in its frame, of the last body on the way from it."""
     V, A = np.zeros(6), np.zeros(6)
     for j, (place, S) in along.items():
-        relative = S @ v[tree.v_slices[j]] + _in_base(place, tree.joint_drift(j)[:, None])[:, 0]
+        drift, bias = _in_base(place, np.stack([tree.joint_drift(j), tree.joint_bias(j, q, v)], axis=1)).T
+        relative = S @ v[tree.v_slices[j]] + drift
         V = V + relative
-        A = A + cross_motion(V, relative) + _in_base(place, tree.joint_bias(j, q, v)[:, None])[:, 0]
+        A = A + cross_motion(V, relative) + bias
     return V, A
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, NamedTuple
 
@@ -62,6 +62,14 @@ class Hung(NamedTuple):
 def coordinate_name(body: str, label: str) -> str:
     """Return the name of a coordinate: that of the body, and the joint's own label where it has several."""
     return f"{body}.{label}" if label else body
+
+
+def placed(joints: Iterable[tuple[Link, Joint]]) -> Iterator[tuple[Link, slice, slice]]:
+    """Yield links with the places of the coordinates of joints, which follow each other."""
+    at_q = at_v = 0
+    for link, joint in joints:
+        yield link, slice(at_q, at_q + joint.nq), slice(at_v, at_v + joint.nv)
+        at_q, at_v = at_q + joint.nq, at_v + joint.nv
 
 
 def check_apart(closure: Closure, links: Mapping[str, Link]) -> None:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import copy
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,12 +13,12 @@ from catena.errors import ModelError
 from catena.model import loops, values
 from catena.model.bodies import Body
 from catena.model.building import build, placed_coupling
-from catena.model.connections import Connection, Hung, Link, Loose, check_apart, coordinate_name, hang
+from catena.model.connections import Connection, Hung, Link, Loose, check_apart, coordinate_name, hang, placed
 from catena.model.driven import Driven, released
 from catena.model.forces import Applied, Spring
 from catena.model.joints import Joint
 from catena.model.loops import Closure, Coupling, Distance
-from catena.model.motions import DrivenMotion, Given
+from catena.model.motions import Given
 from catena.model.pose import Pose
 from catena.model.tree import Tree, check_determined, check_following
 
@@ -454,41 +453,6 @@ class Model:
         still._time, still._tree, still._free = t, self.tree().at(t), self._free
         return still
 
-    def _anywhere(self, rng: np.random.Generator) -> Model:
-        """Return the model with what is driven at random positions; without such joints the model."""
-        return self._standing([Given(joint.random(rng), np.zeros(joint.nv), np.zeros(joint.nv)) for _, joint in self._driven()])
-
-    def _standing(self, given: Sequence[Given]) -> Model:
-        """Return the model with what is driven where it is said to be, in the order of the bodies; without such joints the model."""
-        if not self.driven_names:
-            return self
-        still = self.at(self._instant)
-        tree, left = still.tree(), iter(given)
-        motion = (replace(motion, given=next(left)) if isinstance(motion, DrivenMotion) else motion for motion in tree.motion)
-        still._tree = replace(tree, motion=tuple(motion))
-        return still
-
-    def _with_driven(self, t: Any, q: Any, v: Any, vdot: Any) -> tuple[Any, Any, Any]:
-        """Return positions, velocities and accelerations with those that are driven among them, as in `_free_tree`; for any scalar."""
-        parts: list[tuple[Any, Any, Any]] = [(np.zeros(0), np.zeros(0), np.zeros(0))]
-        for link, at_q, at_v in self._slices():
-            parts.append(link.joint.given(t) if isinstance(link.joint, Driven) else (q[at_q], v[at_v], vdot[at_v]))
-        q, v, vdot = (np.concatenate(part) for part in zip(*parts, strict=True))
-        return q, v, vdot
-
-    def _free_slices(self) -> Iterator[tuple[Link, slice, slice]]:
-        """Yield every body with the places of its coordinates in `_with_driven`."""
-        return _placed((link, released(link.joint)) for link in self.links)
-
-    def _free_tree(self) -> Tree:
-        """Return the tree in which driven joints are free, in the frames of `tree`; without forces from functions of fewer coordinates."""
-        if self._free is None:
-            free = copy.copy(self)
-            links, closures = self._hanging()
-            free._hung, free._forces = Hung(tuple(replace(link, joint=released(link.joint)) for link in links), closures), {}
-            self._free = build(free)
-        return self._free
-
     def _known(self, name: str, who: str) -> None:
         if not isinstance(name, str) or (name != "ground" and name not in self._added):
             names = ", ".join(f"'{known}'" for known in ("ground", *self._added))
@@ -618,7 +582,7 @@ class Model:
 
     def _slices(self) -> Iterator[tuple[Link, slice, slice]]:
         """Yield every body with the places of its coordinates in q and v."""
-        return _placed((link, link.joint) for link in self.links)
+        return placed((link, link.joint) for link in self.links)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the model to a TOML file, which `ct.load` reads; an existing file is replaced in one step or left as it is."""
@@ -639,14 +603,6 @@ class Model:
         if weld:
             return self._tree
         return build(self, weld=False) if self._time is None else build(self, weld=False).at(self._time)
-
-
-def _placed(joints: Iterable[tuple[Link, Joint]]) -> Iterator[tuple[Link, slice, slice]]:
-    """Yield links with the places of the coordinates of joints, which follow each other."""
-    at_q = at_v = 0
-    for link, joint in joints:
-        yield link, slice(at_q, at_q + joint.nq), slice(at_v, at_v + joint.nv)
-        at_q, at_v = at_q + joint.nq, at_v + joint.nv
 
 
 def _check_name(kind: str, name: str, there: Mapping[str, Mapping[str, Any]], each: str) -> None:

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from catena.formulations.kinematics import bias_wrench, rest_acceleration, velocities
+from catena.formulations.kinematics import bias_wrench, placements, rest_acceleration, velocities
 
 
 def inverse_dynamics(tree, q, v, vdot, wrenches=None):
@@ -62,9 +62,13 @@ def bias_force(tree, q, v, wrenches=None):
 
 def momenta(tree, q, v):
     """Return the canonical momenta p = M v, and what driven joints add to them. [NLT03] (19), (26), (34)."""
-    X, S, V, _ = velocities(tree, q, v)
-    (P,) = tree.columns(1)
+    X, S = placements(tree, q)
+    V, P = tree.columns(2)
+
+    # outward: (23), and the momentum of each body by itself
+    V[-1] = np.zeros(6)
     for k in tree.outward():
+        V[k] = X[k].motion(V[tree.parent[k]]) + S[k] @ v[tree.v_slices[k]] + tree.joint_drift(k)
         P[k] = tree.M[k] @ V[k]
     return _joint_forces(tree, X, S, P, v)[0]
 
