@@ -23,6 +23,7 @@ from catena.kernels import (
     bias_force,
     energy,
     forward_dynamics,
+    hamiltonian_dynamics,
     inverse_dynamics,
     jacobian,
     joint_wrenches,
@@ -30,6 +31,7 @@ from catena.kernels import (
     mass_matrix,
     momenta,
     poses,
+    velocities,
 )
 from catena.model import (
     Body,
@@ -71,7 +73,7 @@ __all__ = [
     "Free", "Geometry", "Helical", "InertiaWarning", "Kernel", "MethodError", "MissingPackageError", "Model", "ModelError",
     "ModelFileError", "Occurrence", "Operators", "Planar", "Pose", "Prismatic", "Reduced", "Revolute", "Rollout", "SimulationError",
     "SingularWarning", "Spherical", "TraceError", "Trajectory", "TrajectoryFileError", "Universal", "atan2", "bias_force", "box",
-    "cylinder", "energy", "ensemble", "forward_dynamics", "inverse_dynamics", "jacobian", "joint_wrenches", "load", "loop_error",
-    "mass_matrix", "maximum", "methods", "minimum", "momenta", "operators", "point_mass", "poses", "python", "reduced", "rod", "rollout",
-    "simulate", "sphere", "where",
+    "cylinder", "energy", "ensemble", "forward_dynamics", "hamiltonian_dynamics", "inverse_dynamics", "jacobian", "joint_wrenches", "load",
+    "loop_error", "mass_matrix", "maximum", "methods", "minimum", "momenta", "operators", "point_mass", "poses", "python", "reduced",
+    "rod", "rollout", "simulate", "sphere", "velocities", "where",
 ]  # fmt: skip

@@ -2,7 +2,8 @@
 
 A motion starts at the joint's inner frame and ends at its outer frame. `inner` turns the joint frame (fixed in the parent) into the inner
 frame, `outer` turns the user's child frame into the outer frame: here the axes of a screw joint become z. S maps rates to the motion of
-the child relative to the parent, in the outer frame; `bias` is the part of its rate that is there at constant rates, dS/dt v.
+the child relative to the parent, in the outer frame; `bias` is the part of its rate that is there at constant rates, dS/dt v. `turn` is
+dS/dt as the parent sees it: the child sees S x (S v) less.
 """
 
 from __future__ import annotations
@@ -111,6 +112,13 @@ class ScrewMotion:
             inner = inner + rate
         return total
 
+    def turn(self, q: Array, v: Array) -> Array:
+        columns, inner = np.zeros((6, len(q))), np.zeros(6)
+        for own in self._twists(q):
+            columns = columns + stack_columns([cross_motion(inner, column) for column in own])
+            inner = inner + sum(column * rate for column, rate in zip(own, v, strict=True))
+        return columns
+
     def deflection(self, q: Array, rest: Array) -> Array:
         return q - rest
 
@@ -145,6 +153,10 @@ class DenseMotion:
 
     def bias(self, q: Array, v: Array) -> Array:
         return np.zeros(6)
+
+    def turn(self, q: Array, v: Array) -> Array:
+        S = self.matrix(q)
+        return stack_columns([cross_motion(S @ v, column) for column in S.T])
 
     def deflection(self, q: Array, rest: Array) -> Array:
         return q - rest
@@ -207,6 +219,11 @@ class CustomMotion(DenseMotion):
 
     def bias(self, q: Array, v: Array) -> Array:
         return part(self._twist([Dual(x, rate) for x, rate in zip(q, v, strict=True)], v), "derivative")
+
+    def turn(self, q: Array, v: Array) -> Array:
+        moving = [Dual(x, rate) for x, rate in zip(q, v, strict=True)]
+        own = stack_columns([part(self._twist(moving, unit), "derivative") for unit in np.eye(len(q))])
+        return own + super().turn(q, v)
 
 
 Motion = ScrewMotion | DenseMotion

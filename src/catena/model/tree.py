@@ -217,6 +217,10 @@ class Tree:
         """Return dS/dt v of body k's joint, in the frame of body k."""
         return self.motion[k].bias(q[self.q_slices[k]], v[self.v_slices[k]])
 
+    def joint_turn(self, k: int, q: Array, v: Array) -> Array:
+        """Return dS/dt of body k's joint as it is seen from the parent, 6 x nv, in the frame of body k."""
+        return self.motion[k].turn(q[self.q_slices[k]], v[self.v_slices[k]])
+
     def deflection(self, k: int, q: Array) -> Array:
         """Return how far joint k is from its rest position, along its velocity coordinates."""
         where = self.q_slices[k]

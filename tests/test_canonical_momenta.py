@@ -1,0 +1,92 @@
+"""Hamilton's equations against those of Newton and Euler, and the laws of canonical momenta."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from tests import mechanisms
+from tests.referee import relative
+
+import catena as ct
+from catena.dual import Dual, part
+from catena.formulations.inverse import newton_euler
+from catena.formulations.linear import articulated_body, canonical_momenta
+
+
+def floats(x: Any) -> np.ndarray:
+    return np.asarray(x, dtype=float)
+
+
+def moving(x: Any, rate: Any) -> np.ndarray:
+    """Numbers that change at a rate."""
+    return np.array([Dual(float(a), float(b)) for a, b in zip(x, rate, strict=True)], dtype=object)
+
+
+@given(mechanisms.moving_trees())
+def test_velocities_undo_momenta(moved: Any) -> None:
+    m, q, v, _ = moved
+    tree = m.tree()
+    assert relative(floats(canonical_momenta.velocities(tree, q, newton_euler.momenta(tree, q, v))), v) < 1e-10
+
+
+@given(mechanisms.moving_trees())
+def test_rates_of_momenta_are_the_derivatives_of_the_momenta(moved: Any) -> None:
+    """Along the motion that articulated bodies give: d(M v)/dt by dual numbers."""
+    m, q, v, tau = moved
+    tree = m.tree()
+    wrenches = [np.random.default_rng(k).normal(size=6) for k in range(tree.n + 1)]
+    vdot = articulated_body.forward_dynamics(tree, q, v, tau, wrenches)
+    p = newton_euler.momenta(tree, q, v)
+    wanted = part(newton_euler.momenta(tree, moving(q, m.rate(q, v)), moving(v, vdot)), "derivative")
+    found_v, found = canonical_momenta.hamiltonian_dynamics(tree, q, p, tau, wrenches)
+    assert relative(floats(found_v), v) < 1e-10
+    assert relative(floats(found), floats(wanted)) < 1e-9
+
+
+@given(mechanisms.moving_trees(kinds=("revolute", "prismatic", "helical", "cylindrical", "universal", "planar", "plate"), options=False))
+def test_hamiltons_equations_are_the_gradient_of_the_energy(moved: Any) -> None:
+    """v = dH/dp and pdot = -dH/dq, by differences; for joints whose rates are those of their coordinates."""
+    m, q, v, _ = moved
+    energy, velocities = ct.energy(m), ct.velocities(m)
+    p = ct.momenta(m)(q, v)
+
+    def hamiltonian(q: Any, p: Any) -> Any:
+        return sum(energy(q, velocities(q, p)))
+
+    step = 1e-5 * np.eye(m.nv)
+    slopes = [hamiltonian(q + step, p) - hamiltonian(q - step, p), hamiltonian(q, p + step) - hamiltonian(q, p - step)]
+    by_q, by_p = (slope / 2e-5 for slope in slopes)
+    found_v, found = ct.hamiltonian_dynamics(m)(q, p, np.zeros(m.nv))
+    scale = max(1.0, np.abs(by_q).max())
+    assert relative(found_v, by_p) < 1e-6
+    assert np.abs(found + by_q).max() < 1e-6 * scale
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_what_acts_by_itself_enters_the_kernel(seed: int) -> None:
+    """Damping, springs, friction, a spring between bodies and a force over time: pdot agrees with M vdot + dM/dt v."""
+    m = mechanisms.tree(seed, 5, options=True)
+    m.add_spring("tie", "body0", "body3", stiffness=40.0, damping=2.0, length=0.3)
+    m.add_force("push", lambda t, q, v: 0.3 * np.sin(t) * v)
+    q, v, tau = mechanisms.state(m, seed)
+    p, tree = ct.momenta(m)(q, v), m.tree()
+    found_v, pdot = ct.hamiltonian_dynamics(m)(0.7, q, p, tau)
+    vdot = ct.forward_dynamics(m)(0.7, q, v, tau)
+    wanted = floats(part(newton_euler.momenta(tree, moving(q, m.rate(q, v)), moving(v, vdot)), "derivative"))
+    assert relative(found_v, v) < 1e-10
+    assert relative(pdot, wanted) < 1e-9
+    assert relative(ct.forward_dynamics(m, "canonical-momenta")(0.7, q, v, tau), vdot) < 1e-10
+
+
+def test_a_free_body_keeps_its_momentum_in_space() -> None:
+    """Momenta of a free joint are in the body's axes: they turn against it."""
+    m = ct.Model("body", gravity=(0, 0, 0))
+    m.add("body", mechanisms.body(np.random.default_rng(3)), ct.Free())
+    q, v, _ = mechanisms.state(m, 1)
+    p = ct.momenta(m)(q, v)
+    _, pdot = ct.hamiltonian_dynamics(m)(q, p, np.zeros(6))
+    moment = np.cross(p[:3], v[:3]) + np.cross(p[3:], v[3:])
+    assert relative(pdot, np.concatenate([moment, np.cross(p[3:], v[:3])])) < 1e-12
