@@ -12,6 +12,8 @@ from tests.referee import relative
 
 import catena as ct
 from catena.dual import Dual, part
+from catena.examples import EXAMPLES
+from catena.formulations.constraints import constraint_jacobian
 from catena.formulations.inverse import newton_euler
 from catena.formulations.linear import articulated_body, canonical_momenta
 
@@ -90,3 +92,71 @@ def test_a_free_body_keeps_its_momentum_in_space() -> None:
     _, pdot = ct.hamiltonian_dynamics(m)(q, p, np.zeros(6))
     moment = np.cross(p[:3], v[:3]) + np.cross(p[3:], v[3:])
     assert relative(pdot, np.concatenate([moment, np.cross(p[3:], v[:3])])) < 1e-12
+
+
+# --- loops
+
+LOOPS = ("four-bar", "slider-crank", "quarter-car", "peaucellier", "watt", "bennett", "bricard")
+
+
+@pytest.mark.parametrize("name", LOOPS)
+def test_momenta_of_a_mechanism_with_loops_move_as_its_accelerations_say(name: str) -> None:
+    """(7) gives back v, whatever the constraints have taken up; (8) is the rate of M v + J^T sigma, but for what they take up next."""
+    m, rng = EXAMPLES[name](), np.random.default_rng(0)
+    tree, q = m.tree(), m.mobility().q
+    v, tau = m.project_velocity(q, rng.normal(size=m.nv)), rng.normal(size=m.nv)
+    J = floats(constraint_jacobian(tree, q)[1])
+    sigma = rng.normal(size=len(J))
+    p = ct.momenta(m)(q, v) + J.T @ sigma
+    found_v, pdot = ct.hamiltonian_dynamics(m)(q, p, tau)
+    assert relative(found_v, v) < 1e-10
+    assert relative(ct.velocities(m)(q, p), v) < 1e-10
+    q_moving, vdot = moving(q, m.rate(q, v)), ct.forward_dynamics(m)(q, v, tau)
+    own = floats(part(newton_euler.momenta(tree, q_moving, moving(v, vdot)), "derivative"))
+    turning = floats(part(constraint_jacobian(tree, q_moving)[1], "derivative"))
+    rest = pdot - own - turning.T @ sigma
+    taken_up = J.T @ np.linalg.lstsq(J.T, rest, rcond=1e-9)[0]
+    assert np.abs(rest - taken_up).max() < 1e-9 * max(1.0, np.abs(rest).max())
+
+
+def test_a_batch_of_momenta_with_loops_gives_each_state_what_it_gets_alone() -> None:
+    m = EXAMPLES["four-bar"]()
+    q = np.array([m.assemble(crank=x) for x in (0.3, 1.0, 2.0, 4.0)])
+    p = np.random.default_rng(0).normal(size=(4, m.nv))
+    kernel = ct.hamiltonian_dynamics(m)
+    v, pdot = kernel(q, p, np.zeros(3))
+    for i in range(4):
+        alone = kernel(q[i], p[i], np.zeros(3))
+        assert (alone[0] == v[i]).all()
+        assert (alone[1] == pdot[i]).all()
+    with pytest.raises(ct.ArgumentError, match="hamiltonian_dynamics: the state leaves loop 'pin' of model 'four-bar' open"):
+        kernel(q[0] + 0.1, p[0], np.zeros(3))
+
+
+def test_loops_drift_less_by_momenta_than_by_accelerations() -> None:
+    """Neither is projected: by accelerations the loop opens with the square of time, by momenta hardly where M v replaces p."""
+    m = EXAMPLES["four-bar"]()
+    n, q, zero = m.nv, m.assemble(crank=1.0), np.zeros(m.nv)
+    forward, hamilton, momenta, velocities = ct.forward_dynamics(m), ct.hamiltonian_dynamics(m), ct.momenta(m), ct.velocities(m)
+    flows = {
+        "accelerations": lambda y: np.concatenate([y[n:], forward(y[:n], y[n:], zero)]),
+        "momenta": lambda y: np.concatenate(hamilton(y[:n], y[n:], zero)),
+        "M v": lambda y: np.concatenate(hamilton(y[:n], y[n:], zero)),
+    }  # fmt: skip
+    errors = {}
+    for name, flow in flows.items():
+        y, h, found = np.concatenate([q, zero]), 4e-4, []
+        for i in range(10_000):
+            k1 = flow(y)
+            k2 = flow(y + 0.5 * h * k1)
+            k3 = flow(y + 0.5 * h * k2)
+            y = y + h / 6.0 * (k1 + 2.0 * k2 + 2.0 * k3 + flow(y + h * k3))
+            if name == "M v":
+                y[n:] = momenta(y[:n], velocities(y[:n], y[n:]))
+            if (i + 1) % 5000 == 0:
+                found.append(float(ct.loop_error(m)(y[:n]).max()))
+        errors[name] = found
+    (early, late) = errors["accelerations"]
+    assert 3.0 < late / early < 5.0
+    assert errors["momenta"][1] < 0.5 * late
+    assert max(errors["M v"]) < 0.05 * late

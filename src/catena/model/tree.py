@@ -178,6 +178,10 @@ class Tree:
         """Return the tree with loops that call `mark` at each turn, and systems that are solved by `solver(A, x, parents)`."""
         return replace(self, mark=mark, solver=solver)
 
+    def weightless(self) -> Tree:
+        """Return the tree without gravity."""
+        return replace(self, gravity=np.zeros(3))
+
     @property
     def v_parent(self) -> tuple[int, ...]:
         """For every velocity coordinate the one before it on the way to the ground, -1 where there is none."""

@@ -35,21 +35,43 @@ def hamiltonian_dynamics(tree, q, p, tau, wrenches=None):
 
     `wrenches` act on the bodies: one (moment, force) for each body in its frame, at its origin, or None; last the ground's.
     """
-    v, momentum, V_plus, (X, S) = _velocities(tree, q, p)
+    v, P, V_plus, X, S = _velocities(tree, q, p)
+    return v, _rates(tree, q, v, P, V_plus, X, S, tau, wrenches)
+
+
+def momentum_rates(tree, q, v, tau, wrenches=None):
+    """Return dp/dt of the tree where its velocities are known, as `hamiltonian_dynamics` does."""
+    X, S = placements(tree, q)
+    V, V_plus, P = tree.columns(3)
+
+    # outward: (23), (11)
+    V[-1] = P[-1] = np.zeros(6)
+    for k in tree.outward():
+        V_plus[k] = X[k].motion(V[tree.parent[k]])
+        V[k] = V_plus[k] + S[k] @ v[tree.v_slices[k]]
+        P[k] = tree.M[k] @ V[k]
+
+    # inward: (26)
+    for k in tree.inward():
+        parent = tree.parent[k]
+        P[parent] = P[parent] + X[k].force(P[k])
+    return _rates(tree, q, v, P, V_plus, X, S, tau, wrenches)
+
+
+def _rates(tree, q, v, P, V_plus, X, S, tau, wrenches):
+    """Return dp/dt, from the articulated momenta and the velocities before the joints. (35)."""
     T, pdot = _forces(tree, X, wrenches), tree.vector()
     mass, moment = _weights(tree, X)
     (g,) = tree.columns(1)
     g[-1] = tree.gravity
-
-    # outward: (35)
     for k in tree.outward():
         at = tree.v_slices[k]
         g[k] = X[k].direction(g[tree.parent[k]])
-        force = np.concatenate([cross(moment[k], g[k]), mass[k] * g[k]]) - cross_force(V_plus[k], momentum[k])
+        force = np.concatenate([cross(moment[k], g[k]), mass[k] * g[k]]) - cross_force(V_plus[k], P[k])
         if T[k] is not None:
             force = force + T[k]
-        pdot[at] = tau[at] + S[k].T @ force + tree.joint_turn(k, q, v).T @ momentum[k]
-    return v, pdot
+        pdot[at] = tau[at] + S[k].T @ force + tree.joint_turn(k, q, v).T @ P[k]
+    return pdot
 
 
 def forward_dynamics(tree, q, v, tau, wrenches=None):
@@ -66,7 +88,7 @@ def velocities(tree, q, p):
 
 
 def _velocities(tree, q, p):
-    """Return v; the articulated momenta P* and the velocities inboard of the joints; placements and joint matrices."""
+    """Return v; the articulated momenta P* and the velocities before the joints; placements and joint matrices."""
     X, S = placements(tree, q)
     G, nu, M_plus, R_plus, V, V_plus, P = tree.columns(7)
     M = [*tree.M, np.zeros((6, 6))]
@@ -89,7 +111,7 @@ def _velocities(tree, q, p):
         v[tree.v_slices[k]] = nu[k] - G[k].T @ V_plus[k]
         V[k] = V_plus[k] + S[k] @ v[tree.v_slices[k]]
         P[k] = M_plus[k] @ V_plus[k] + R_plus[k]
-    return v, P, V_plus, (X, S)
+    return v, P, V_plus, X, S
 
 
 def _forces(tree, X, wrenches):
