@@ -13,9 +13,11 @@ from tests.referee import relative
 import catena as ct
 from catena.dual import Dual, part
 from catena.examples import EXAMPLES
+from catena.formulations import kinematics
 from catena.formulations.constraints import constraint_jacobian
 from catena.formulations.inverse import newton_euler
 from catena.formulations.linear import articulated_body, canonical_momenta
+from catena.spatial import Rigid, cross_force
 
 
 def floats(x: Any) -> np.ndarray:
@@ -160,3 +162,30 @@ def test_loops_drift_less_by_momenta_than_by_accelerations() -> None:
     assert 3.0 < late / early < 5.0
     assert errors["momenta"][1] < 0.5 * late
     assert max(errors["M v"]) < 0.05 * late
+
+
+# --- reactions
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_reactions_are_what_articulated_momenta_lack(seed: int) -> None:
+    """(28): T_r = dP*/dt + Omega x P* - T*, along Hamilton's equations, is the wrench across each joint; and S^T T_r the joint force."""
+    m = mechanisms.tree(seed, 6, fixed=0.0)
+    q, v, tau = mechanisms.state(m, seed)
+    tree, p = m.tree(), ct.momenta(m)(q, v)
+    _, pdot = ct.hamiltonian_dynamics(m)(q, p, tau)
+    X, S, V, _ = kinematics.velocities(tree, q, v)
+    along = canonical_momenta._velocities(tree, moving(q, m.rate(q, v)), moving(p, pdot))[1]
+    mass, moment = canonical_momenta._weights(tree, X)
+    g = [*(None for _ in range(tree.n)), tree.gravity]
+    wanted = []
+    for k in range(tree.n):
+        g[k] = X[k].direction(g[tree.parent[k]])
+        P, rate = (floats(part(along[k], which)) for which in ("value", "derivative"))
+        weight = np.concatenate([np.cross(floats(moment[k]), floats(g[k])), mass[k] * floats(g[k])])
+        wanted.append(rate + floats(cross_force(V[k], P)) - weight)
+        assert relative(floats(S[k]).T @ wanted[k], tau[tree.v_slices[k]]) < 1e-8
+    found = ct.joint_wrenches(m, "canonical-momenta")(q, v, tau)
+    for k, link in enumerate(m.links):
+        joint = tree.frames[link.name][1] @ Rigid(link.outer.R, link.outer.p)
+        assert relative(found[k], floats(joint.inverse().force(wanted[k]))) < 1e-8
