@@ -189,6 +189,19 @@ def test_momenta_are_derivatives_of_the_kinetic_energy():
     near(ct.momenta(m)(0.5, q, v), np.diff(kinetic, axis=1)[:, 0] / -2e-3, 1e-9)
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_hamiltons_equations_with_driven_joints(kind):
+    m = driven(three(kind), ["body1"])
+    q, v, tau = mechanisms.state(m, 2)
+    t, h = 0.5, 1e-4
+    p, vdot = ct.momenta(m)(t, q, v), ct.forward_dynamics(m)(t, q, v, tau)
+    near(ct.velocities(m)(t, q, p), v)
+    found, rate = ct.hamiltonian_dynamics(m)(t, q, p, tau)
+    near(found, v)
+    ahead, behind = (ct.momenta(m)(t + s, m.integrate(q, s * v + 0.5 * s * s * vdot), v + s * vdot) for s in (h, -h))
+    near(rate, (ahead - behind) / (2 * h), 1e-6)
+
+
 def test_joint_wrenches_hold_the_driving_force():
     m = driven(three("prismatic", options=False), ["body1"])
     q, v, tau = mechanisms.state(m, 2)
@@ -321,6 +334,23 @@ def test_linkages_with_a_driven_joint_are_free_ones_with_its_acceleration_prescr
         near(ct.driving_forces(m, method)(t, q, v, tau), force, 1e-8)
     run = ct.simulate(m, q, v, start=t, until=t + 0.3)
     assert ct.loop_error(m)(run.t, run.q).max() < 1e-9
+
+
+@pytest.mark.parametrize("name", DRIVES)
+@pytest.mark.parametrize("impulse", [0.0, 0.7])
+def test_hamiltons_equations_of_loops_with_driven_joints(name, impulse):
+    _, m = DRIVES[name]
+    t, h = 0.35, 1e-4
+    q, v, tau = closed_state(m, t)
+    J = np.asarray(constraint_jacobian(m.tree().at(t), q)[1], dtype=float)
+    p = ct.momenta(m)(t, q, v) + impulse * J.T @ np.ones(len(J))
+    found, rate = ct.hamiltonian_dynamics(m)(t, q, p, tau)
+    near(found, v)
+    near(ct.velocities(m)(t, q, p), v)
+    vdot = ct.forward_dynamics(m)(t, q, v, tau)
+    places = [m.at(t + s).assemble(guess=m.integrate(q, s * v + 0.5 * s * s * vdot)) for s in (h, -h)]
+    ahead, behind = (ct.velocities(m)(t + s, at, p + s * rate) for s, at in zip((h, -h), places, strict=True))
+    near((ahead - behind) / (2 * h), vdot, 1e-5)
 
 
 @pytest.mark.parametrize("name", DRIVES)

@@ -33,7 +33,7 @@ MASS = [name for problem, name in SOLUTIONS if problem == "mass_matrix"]
 #: What each problem takes.
 ARGUMENTS = {
     "forward_dynamics": ("q", "v", "tau"), "inverse_dynamics": ("q", "v", "vdot"), "mass_matrix": ("q",),
-    "bias_force": ("q", "v"), "momenta": ("q", "v"),
+    "bias_force": ("q", "v"), "momenta": ("q", "v"), "velocities": ("q", "p"), "hamiltonian_dynamics": ("q", "p", "tau"),
 }  # fmt: skip
 
 

@@ -65,7 +65,8 @@ def test_commands_run(tmp_path, monkeypatch):
 def test_every_public_name_in_the_text_exists_and_every_function_is_named():
     for name in re.findall(r"`ct\.(\w+)", README):
         assert hasattr(ct, name), name
-    for function in ("forward_dynamics", "inverse_dynamics", "mass_matrix", "bias_force", "momenta", "energy", "poses", "jacobian"):
+    for function in ("forward_dynamics", "inverse_dynamics", "mass_matrix", "bias_force", "momenta", "velocities",
+                     "hamiltonian_dynamics", "energy", "poses", "jacobian"):  # fmt: skip
         assert f"`ct.{function}(m" in README
 
 
@@ -77,8 +78,8 @@ def test_every_joint_and_method_has_its_row():
         row = re.search(rf"^\| `{method}` \| (.*?) \|", README, re.M)
         assert row, method
         solved = {problem.strip().replace(" ", "_") for problem in re.split("[;,]", row[1])}
-        assert solved == {problem for problem in ("forward_dynamics", "inverse_dynamics", "mass_matrix", "bias_force", "momenta")
-                          if method in ct.methods(problem)}  # fmt: skip
+        assert solved == {problem for problem in ("forward_dynamics", "inverse_dynamics", "mass_matrix", "bias_force", "momenta",
+                                             "velocities", "hamiltonian_dynamics") if method in ct.methods(problem)}  # fmt: skip
 
 
 def test_every_integrator_is_named():

@@ -23,7 +23,7 @@ ALLOWED: dict[str, set[str]] = {
     # graph: whether a user's function can be traced
     # assembly, mobility: `Model.assemble` and others call them, inside the method
     "model": {"spatial", "dual", "graph", "errors", "atomic", "assembly", "mobility", "numpy", "msgspec", "tomli"},
-    "formulations": {"spatial", "numpy"},
+    "formulations": {"spatial", "dual", "numpy"},
     "graph": {"numpy", "errors"},
     "native": {"graph", "errors", "numpy", "llvmlite", "platformdirs"},
     "registry": {"model", "formulations", "graph", "native", "closed", "errors", "references"},

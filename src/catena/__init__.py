@@ -24,6 +24,7 @@ from catena.kernels import (
     driving_forces,
     energy,
     forward_dynamics,
+    hamiltonian_dynamics,
     inverse_dynamics,
     jacobian,
     joint_wrenches,
@@ -31,6 +32,7 @@ from catena.kernels import (
     mass_matrix,
     momenta,
     poses,
+    velocities,
 )
 from catena.model import (
     Body,
@@ -74,7 +76,7 @@ __all__ = [
     "Fixed", "Free", "Geometry", "Harmonic", "Helical", "InertiaWarning", "Kernel", "MethodError", "MissingPackageError", "Model",
     "ModelError", "ModelFileError", "Occurrence", "Operators", "Planar", "Pose", "Prismatic", "Reduced", "Revolute", "Rollout",
     "SimulationError", "SingularWarning", "Spherical", "TraceError", "Trajectory", "TrajectoryFileError", "Universal", "atan2",
-    "bias_force", "box", "cylinder", "driving_forces", "energy", "ensemble", "forward_dynamics", "inverse_dynamics", "jacobian",
-    "joint_wrenches", "load", "loop_error", "mass_matrix", "maximum", "methods", "minimum", "momenta", "operators", "point_mass", "poses",
-    "python", "reduced", "rod", "rollout", "simulate", "sphere", "where",
+    "bias_force", "box", "cylinder", "driving_forces", "energy", "ensemble", "forward_dynamics", "hamiltonian_dynamics", "inverse_dynamics",
+    "jacobian", "joint_wrenches", "load", "loop_error", "mass_matrix", "maximum", "methods", "minimum", "momenta", "operators",
+    "point_mass", "poses", "python", "reduced", "rod", "rollout", "simulate", "sphere", "velocities", "where",
 ]  # fmt: skip

@@ -15,13 +15,14 @@ from catena.constrained import BREAKING, OPEN, OPENING, SINGULAR, WEAK, Constrai
 from catena.errors import ModelError
 from catena.formulations import METHODS
 from catena.formulations.constraints import constraint_motion, row_names
+from catena.formulations.linear import canonical_loops
 from catena.formulations.partition import Closed, Partition
 from catena.graph.functions import maximum, minimum, where
 from catena.mobility import independent_rows, mobility, partition, usual
 from catena.model import Model, Tree
 from catena.native import Kernel
 from catena.planning import dependent_coordinates, explanation, reduction_plan
-from catena.tracing import dynamics_kernel
+from catena.tracing import dynamics_kernel, traced_kernel
 
 #: The method whose plan says where coordinates are eliminated; those of the others say which constraints hold the loops.
 REDUCTION = "coordinate-reduction"
@@ -43,19 +44,59 @@ def forward_dynamics(m: Model, method: str, described: str, references: tuple[st
     """Return forward dynamics of a mechanism with loops."""
     closes = METHODS[method].closes
     assert closes is not None
-    scale = np.array(loop_units(m))
 
     def make(chosen: Any) -> Kernel:
         def function(tree: Tree, q: Any, v: Any, tau: Any, force: Any, wrenches: Any) -> Any:
             solved = closes.forward_dynamics(tree, q, v, tau + force, wrenches, plan=chosen)
-            held = strength(solved.pivots, scale, tree.mark)
-            weak, singular = held < WEAK_SQUARE, held < SINGULAR_SQUARE
-            apart, rates = (largest(x * (1.0 / scale), tree.mark) for x in (solved.values, solved.rates))
-            return solved.vdot, _flags(weak, singular, apart, rates, v, mark=tree.mark)
+            return solved.vdot, _solved_flags(m, solved, tree, v)
 
         return dynamics_kernel(m, "forward_dynamics", ("q", "v", "tau"), ("vdot", "flags"), function, described, references)
 
     return ConstrainedKernel(m, usual(m), lambda m, q: plan_of(m, method, q), make, partial(explained, m, method))
+
+
+def velocities(m: Model, described: str, references: tuple[str, ...]) -> ConstrainedKernel:
+    """Return the velocities that belong to momenta, of a mechanism with loops."""
+
+    def make(chosen: Any) -> Kernel:
+        def function(tree: Tree, q: Any, p: Any) -> Any:
+            solved = canonical_loops.velocities(tree, q, p, plan=chosen)
+            return solved.vdot, _solved_flags(m, solved, tree)
+
+        return traced_kernel(m, "velocities", ("q", "p"), ("v", "flags"), function, described, references)
+
+    return ConstrainedKernel(m, usual(m), lambda m, q: plan_of(m, REDUCTION, q), make, partial(explained, m, REDUCTION))
+
+
+def hamiltonian_dynamics(m: Model, described: str, references: tuple[str, ...]) -> ConstrainedKernel:
+    """Return Hamilton's equations of a mechanism with loops."""
+
+    def make(chosen: Any) -> Kernel:
+        coordinates = dependent_coordinates(m, chosen)
+
+        def speeds(tree: Tree, q: Any, p: Any) -> Any:
+            return canonical_loops.velocities(tree, q, p, plan=chosen).vdot
+
+        def function(tree: Tree, q: Any, p: Any, tau: Any, force: Any, wrenches: Any) -> Any:
+            solved = canonical_loops.velocities(tree, q, p, plan=chosen)
+            v = solved.vdot
+            pdot = canonical_loops.hamiltonian_dynamics(tree, q, p, v, tau + force, wrenches, coordinates=coordinates, rate=m.rate)
+            return v, pdot, _solved_flags(m, solved, tree)
+
+        outputs = ("v", "pdot", "flags")
+        return dynamics_kernel(
+            m, "hamiltonian_dynamics", ("q", "p", "tau"), outputs, function, described, references, velocities=speeds
+        )  # fmt: skip
+
+    return ConstrainedKernel(m, usual(m), lambda m, q: plan_of(m, REDUCTION, q), make, partial(explained, m, REDUCTION))
+
+
+def _solved_flags(m: Model, solved: Any, tree: Tree, v: Any = None) -> Any:
+    """Return the flags of a state, from what a method found; v is what the rates of the constraints belong to."""
+    scale = np.array(loop_units(m))
+    held = strength(solved.pivots, scale, tree.mark)
+    apart, rates = (largest(x * (1.0 / scale), tree.mark) for x in (solved.values, solved.rates))
+    return _flags(held < WEAK_SQUARE, held < SINGULAR_SQUARE, apart, rates, v, mark=tree.mark)
 
 
 def plan_of(m: Model, method: str, q: Any) -> Any:

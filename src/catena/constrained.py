@@ -51,17 +51,18 @@ class ConstrainedKernel:
         self._first = first = make(self._usual)
         self._kernels = {self._usual: first}
         self.name, self.method, self.references, self.function = first.name, first.method, first.references, first.function
-        self.inputs, self.outputs = first.inputs, first.outputs[:1]
+        self.inputs, self.outputs = first.inputs, first.outputs[:-1]
         self.operations, self.seconds, self.llvm, self.graph = first.operations, first.seconds, first.llvm, first.graph
         self.cached, self.merged, self.lanes = first.cached, first.merged, first.lanes
         self.signature = first.signature.rsplit(", ", 1)[0]
 
     def __call__(self, *arrays: Any, out: Any = None, **named: Any) -> Any:
-        """Return the result for arrays given in the order of `inputs`, or by name; `out=` takes the array to write to."""
-        result, flags = self._first(*arrays, out=None if out is None else (out, None), **named)
+        """Return the results for arrays given in the order of `inputs`, or by name; `out=` takes the arrays to write to."""
+        given = None if out is None else (*(out if len(self.outputs) > 1 else (out,)), None)
+        *results, flags = self._first(*arrays, out=given, **named)
         if flags.any() if isinstance(flags, np.ndarray) else flags:
-            result = self._again(result, flags, arrays, named)
-        return result
+            self._again(results, flags, arrays, named)
+        return results[0] if len(results) == 1 else tuple(results)
 
     @property
     def plan(self) -> str:
@@ -75,20 +76,22 @@ class ConstrainedKernel:
     def __repr__(self) -> str:
         return repr(self._first).replace("<Kernel", "<ConstrainedKernel")
 
-    def _again(self, result: Any, flags: Any, arrays: tuple, named: dict[str, Any]) -> Any:
-        """Return the result, with the states that were flagged solved by kernels made for them, or say what is wrong with them."""
+    def _again(self, results: list[Any], flags: Any, arrays: tuple, named: dict[str, Any]) -> None:
+        """Solve the states that were flagged by kernels made for them, or say what is wrong with them."""
         given = dict(zip((port.name for port in self.inputs), arrays, strict=False)) | named
         batch = np.shape(flags)
-        whole, flags = (result, flags) if batch else (result[None], np.atleast_1d(flags))
+        whole, flags = (results, flags) if batch else ([x[None] for x in results], np.atleast_1d(flags))
         at = np.nonzero(flags)
         states = {x.name: np.broadcast_to(np.asarray(given[x.name], dtype=float), (*flags.shape, *x.shape))[at] for x in self.inputs}
-        solved, left = whole[at], flags[at].astype(int)
+        solved, left = [x[at] for x in whole], flags[at].astype(int)
         names = [f"state {i}" for i in zip(*(index.tolist() for index in at), strict=True)] if batch else ["the state"]
 
         def solve(plan: Any, which: Any) -> None:
             if plan not in self._kernels:
                 self._kernels[plan] = self._make(plan)
-            solved[which], left[which] = self._kernels[plan](*(x[which] for x in states.values()))
+            *found, left[which] = self._kernels[plan](*(x[which] for x in states.values()))
+            for x, own in zip(solved, found, strict=True):
+                x[which] = own
 
         for i in np.flatnonzero(left & (OPEN | OPENING | BREAKING)):
             self._refuse(int(left[i]), {name: x[i] for name, x in states.items()}, names[i])
@@ -108,8 +111,8 @@ class ConstrainedKernel:
                         SingularWarning,
                         stacklevel=3,
                     )
-        whole[at] = solved
-        return result
+        for x, own in zip(whole, solved, strict=True):
+            x[at] = own
 
     @cached_property
     def _further(self) -> tuple[Any, ...]:

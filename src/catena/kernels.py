@@ -161,6 +161,53 @@ def momenta(m: Model) -> Kernel:
     return traced_kernel(m, "momenta", ("q", "v"), ("p",), solve, name, (*references, REFERENCES["NLT03"]))
 
 
+def velocities(m: Model) -> Kernel | ConstrainedKernel:
+    """Return the kernel (q, p) -> v: the velocities that belong to the canonical momenta p, without the mass matrix.
+
+    With loops v keeps these closed, whatever p is: momenta that differ by what the constraints can take up have the same velocities. Where
+    joints are driven, the kernel is (t, q, p) -> v.
+
+    >>> m = ct.Model("pendulum")
+    >>> m.add("arm", ct.point_mass(2.0, at=(1, 0, 0)), ct.Revolute("y"))
+    >>> ct.velocities(m)([0.0], [6.0])
+    array([3.])
+    """
+    check_model(m, "velocities")
+    _, name, solve, references = solution("velocities", "auto", m)
+    if m.has_loops:
+        return closed.velocities(m, name, references)
+    return traced_kernel(m, "velocities", ("q", "p"), ("v",), solve, name, references)
+
+
+def hamiltonian_dynamics(m: Model) -> Kernel | ConstrainedKernel:
+    """Return the kernel (q, p, tau) -> (v, pdot): Hamilton's equations, under joint forces tau.
+
+    p are the canonical momenta of `ct.momenta`, conjugate to v; those of `Spherical` and `Free` joints belong to rates that are no
+    derivatives of coordinates, and their pdot has the terms of Euler's equations. What acts by itself is counted as in
+    `forward_dynamics`; where a force depends on time or a joint is driven, the kernel is (t, q, p, tau) -> (v, pdot).
+
+    With loops the constraints hold at the level of velocities: v keeps them closed, and p is M v and the impulses that they have taken up.
+    Integrated, p leaves M v, and M v may take its place at any time.
+
+    >>> m = ct.Model("pendulum")
+    >>> m.add("arm", ct.point_mass(2.0, at=(1, 0, 0)), ct.Revolute("y"))
+    >>> ct.hamiltonian_dynamics(m)([0.0], [6.0], [0.0])
+    (array([3.]), array([19.62]))
+    """
+    check_model(m, "hamiltonian_dynamics")
+    _, name, solve, references = solution("hamiltonian_dynamics", "auto", m)
+    _, _, velocities, _ = solution("velocities", "auto", m)
+    if m.has_loops:
+        return closed.hamiltonian_dynamics(m, name, references)
+
+    def function(tree: Tree, q: Any, p: Any, tau: Any, force: Any, wrenches: Any) -> Any:
+        return solve(tree, q, p, tau + force, wrenches)
+
+    return dynamics_kernel(
+        m, "hamiltonian_dynamics", ("q", "p", "tau"), ("v", "pdot"), function, name, references, velocities=velocities
+    )  # fmt: skip
+
+
 def energy(m: Model) -> Kernel:
     """Return the kernel (q, v) -> (kinetic, potential) energy [J]; gravity's potential is 0 at the world's origin.
 

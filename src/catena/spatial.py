@@ -121,6 +121,24 @@ class Screw:
             f[j], f[k] = f[j] - d * f[3 + k], f[k] + d * f[3 + j]
         return f
 
+    def direction(self, x: Array) -> Array:
+        """Return a direction of the parent, seen in the child frame."""
+        (j, k), c, s = self._next, self.c, self.s
+        x = x.astype(object)
+        if self._turns:
+            x[j], x[k] = c * x[j] + s * x[k], c * x[k] - s * x[j]
+        return x
+
+    def moment(self, h: Array, mass: Any) -> Array:
+        """Return the first moment of a mass that moves with the child, seen in the parent frame."""
+        (j, k), c, s = self._next, self.c, self.s
+        h = h.astype(object)
+        if self._turns:
+            h[j], h[k] = c * h[j] - s * h[k], s * h[j] + c * h[k]
+        if self._shifts:
+            h[self.axis] = h[self.axis] + mass * self.d
+        return h
+
     def inertia(self, P: Array) -> Array:
         """Return a symmetric inertia of the child, seen in the parent frame."""
         A, B, C = P[:3, :3].astype(object), P[:3, 3:].astype(object), P[3:, 3:].astype(object)
@@ -187,6 +205,14 @@ class Rigid:
         moment, force = self.R @ f[:3], self.R @ f[3:]
         return np.concatenate([moment + cross(self.p, force), force])
 
+    def direction(self, x: Array) -> Array:
+        """Return a direction of the parent, seen in the child frame."""
+        return self.R.T @ x
+
+    def moment(self, h: Array, mass: Any) -> Array:
+        """Return the first moment of a mass that moves with the child, seen in the parent frame."""
+        return self.R @ h + mass * self.p
+
     def inertia(self, P: Array) -> Array:
         """Return a symmetric inertia of the child, seen in the parent frame."""
         R, r = self.R, skew(self.p)
@@ -237,6 +263,18 @@ class Placement:
         for factor in reversed(self.factors):
             f = factor.force(f)
         return f
+
+    def direction(self, x: Array) -> Array:
+        """Return a direction of the parent, seen in the child frame."""
+        for factor in self.factors:
+            x = factor.direction(x)
+        return x
+
+    def moment(self, h: Array, mass: Any) -> Array:
+        """Return the first moment of a mass that moves with the child, seen in the parent frame."""
+        for factor in reversed(self.factors):
+            h = factor.moment(h, mass)
+        return h
 
     def inertia(self, P: Array) -> Array:
         """Return a symmetric inertia of the child, seen in the parent frame."""

@@ -77,16 +77,20 @@ def dynamics_kernel(
     method: str,
     references: tuple[str, ...],
     shapes: Mapping[str, tuple[int, ...]] | None = None,
+    velocities: Callable[..., Any] | None = None,
 ) -> Kernel:
-    """Return the kernel of `function(tree, *inputs, force, wrenches)`, with what acts in the joints and on the bodies."""
+    """Return the kernel of `function(tree, *inputs, force, wrenches)`, with what acts in the joints and on the bodies.
+
+    The inputs begin with q and v; or with q and what the velocities follow from, by `velocities(tree, q, x)`.
+    """
     check_model(m, name)
     check_forces(m, name)
     timed = m.time_dependent
 
     def acting(tree: Tree, *arguments: Any) -> Any:
-        t, q, v, *rest = arguments if timed else (0.0, *arguments)
-        force, wrenches = acting_forces(tree, t, q, v)
-        return function(tree, q, v, *rest, force, wrenches)
+        t, q, x, *rest = arguments if timed else (0.0, *arguments)
+        force, wrenches = acting_forces(tree, t, q, x if velocities is None else velocities(tree, q, x))
+        return function(tree, q, x, *rest, force, wrenches)
 
     named = (outputs,) if isinstance(outputs, str) else outputs
     return traced_kernel(m, name, ("t", *inputs) if timed else inputs, named, acting, method, references, shapes)

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from catena.formulations import cubic, inverse, linear, mass, quadratic  # noqa: F401  the classes, in the order of the paper
 from catena.formulations.cubic import composite_body
 from catena.formulations.inverse import composite_inverse, newton_euler
-from catena.formulations.linear import armstrong, articulated_body, coordinate_reduction, cut_joints, fully_recursive
+from catena.formulations.linear import armstrong, articulated_body, canonical_momenta, coordinate_reduction, cut_joints, fully_recursive
 from catena.formulations.mass import composite_body as composite_mass
 from catena.formulations.mass import direct, symmetric
 from catena.formulations.quadratic import conjugate_gradient, innovations
@@ -90,6 +90,15 @@ METHODS: dict[str, Method] = {
     ),
     "innovations": Method({"forward_dynamics": innovations.forward_dynamics}, "J91", "O(n^2)"),
     "articulated-body": Method({"forward_dynamics": articulated_body.forward_dynamics}, "J91", "O(n)"),
+    "canonical-momenta": Method(
+        {
+            "forward_dynamics": canonical_momenta.forward_dynamics,
+            "hamiltonian_dynamics": canonical_momenta.hamiltonian_dynamics,
+            "velocities": canonical_momenta.velocities,
+        },
+        "NLT03",
+        "O(n)",
+    ),
     "armstrong": Method({"forward_dynamics": armstrong.forward_dynamics}, "J91", "O(n)", lacks=armstrong.requirement),
     "coordinate-reduction": Method(
         {"forward_dynamics": coordinate_reduction.tree_dynamics},
@@ -109,4 +118,6 @@ AUTO: dict[str, str] = {
     "mass_matrix": "composite-body",
     "bias_force": "newton-euler",
     "momenta": "newton-euler",
+    "hamiltonian_dynamics": "canonical-momenta",
+    "velocities": "canonical-momenta",
 }

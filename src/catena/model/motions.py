@@ -2,8 +2,9 @@
 
 A motion starts at the joint's inner frame and ends at its outer frame. `inner` turns the joint frame (fixed in the parent) into the inner
 frame, `outer` turns the user's child frame into the outer frame: here the axes of a screw joint become z. S maps rates to the motion of
-the child relative to the parent, in the outer frame; `bias` is the part of its rate that is there at constant rates, dS/dt v. What a motion
-does by itself, without rates, is its `drift`: Omega_t of [NLT03] (13), zero but for joints that are driven; its rate is part of their bias.
+the child relative to the parent, in the outer frame; `bias` is the part of its rate that is there at constant rates, dS/dt v. `turn` is
+dS/dt as the parent sees it: the child sees S x (S v) less. What a motion does by itself, without rates, is its `drift`: Omega_t of [NLT03]
+(13), zero but for joints that are driven; its rate is part of their bias.
 """
 
 from __future__ import annotations
@@ -115,6 +116,13 @@ class ScrewMotion:
     def drift(self) -> Array:
         return np.zeros(6)
 
+    def turn(self, q: Array, v: Array) -> Array:
+        columns, inner = np.zeros((6, len(q))), np.zeros(6)
+        for own in self._twists(q):
+            columns = columns + stack_columns([cross_motion(inner, column) for column in own])
+            inner = inner + sum(column * rate for column, rate in zip(own, v, strict=True))
+        return columns
+
     def deflection(self, q: Array, rest: Array) -> Array:
         return q - rest
 
@@ -152,6 +160,10 @@ class DenseMotion:
 
     def drift(self) -> Array:
         return np.zeros(6)
+
+    def turn(self, q: Array, v: Array) -> Array:
+        S = self.matrix(q)
+        return stack_columns([cross_motion(S @ v, column) for column in S.T])
 
     def deflection(self, q: Array, rest: Array) -> Array:
         return q - rest
@@ -215,6 +227,11 @@ class CustomMotion(DenseMotion):
     def bias(self, q: Array, v: Array) -> Array:
         return part(self._twist([Dual(x, rate) for x, rate in zip(q, v, strict=True)], v), "derivative")
 
+    def turn(self, q: Array, v: Array) -> Array:
+        moving = [Dual(x, rate) for x, rate in zip(q, v, strict=True)]
+        own = stack_columns([part(self._twist(moving, unit), "derivative") for unit in np.eye(len(q))])
+        return own + super().turn(q, v)
+
 
 Undriven = ScrewMotion | DenseMotion
 
@@ -234,10 +251,26 @@ class DrivenMotion:
     free: Undriven
     motion: Callable[[Any], Given]
     given: Given | None = None
+    t: Any = None
 
     def at(self, t: Any) -> DrivenMotion:
         """Return the motion at a time, of any scalar."""
-        return replace(self, given=self.motion(t))
+        return replace(self, given=self.motion(t), t=t)
+
+    def resting(self) -> DrivenMotion:
+        """Return the motion where it stands still."""
+        now = self._now()
+        return replace(self, given=Given(now.q, 0.0 * now.v, 0.0 * now.vdot))
+
+    def starting(self) -> DrivenMotion:
+        """Return the motion where it stands still, with the velocities for accelerations."""
+        now = self._now()
+        return replace(self, given=Given(now.q, 0.0 * now.v, now.v))
+
+    def moving(self) -> DrivenMotion:
+        """Return the motion in Duals, which carry the rates of all that it has."""
+        self._now()
+        return self.at(Dual(self.t[()] if isinstance(self.t, np.ndarray) else self.t, 1.0))
 
     def _now(self) -> Given:
         assert self.given is not None, "a driven joint moves at a time: tree.at(t)"
@@ -255,6 +288,9 @@ class DrivenMotion:
     def bias(self, q: Array, v: Array) -> Array:
         now = self._now()
         return self.free.bias(now.q, now.v) + self.free.matrix(now.q) @ now.vdot
+
+    def turn(self, q: Array, v: Array) -> Array:
+        return np.zeros((6, 0))
 
     def deflection(self, q: Array, rest: Array) -> Array:
         return np.zeros(0)

@@ -178,6 +178,10 @@ class Tree:
         """Return the tree with loops that call `mark` at each turn, and systems that are solved by `solver(A, x, parents)`."""
         return replace(self, mark=mark, solver=solver)
 
+    def weightless(self) -> Tree:
+        """Return the tree without gravity."""
+        return replace(self, gravity=np.zeros(3))
+
     @property
     def driven(self) -> bool:
         """Whether joints are driven, so that the tree moves with time: then it is to be taken `at` a time."""
@@ -185,9 +189,26 @@ class Tree:
 
     def at(self, t: Any) -> Tree:
         """Return the tree at a time, of any scalar: what is driven stands and moves as it does then."""
+        return self._drives(lambda motion: motion.at(t))
+
+    def resting(self) -> Tree:
+        """Return the tree in which what is driven stands still where it is."""
+        return self._drives(DrivenMotion.resting)
+
+    def starting(self) -> Tree:
+        """Return the tree in which what is driven stands still, and accelerates as it moves in this one: so velocities follow from momenta
+        like accelerations from forces.
+        """
+        return self._drives(DrivenMotion.starting)
+
+    def moving(self) -> Tree:
+        """Return the tree in which what is driven is in Duals, which carry its rates."""
+        return self._drives(DrivenMotion.moving)
+
+    def _drives(self, change: Callable[[DrivenMotion], DrivenMotion]) -> Tree:
         if not self.driven:
             return self
-        return replace(self, motion=tuple(motion.at(t) if isinstance(motion, DrivenMotion) else motion for motion in self.motion))
+        return replace(self, motion=tuple(change(motion) if isinstance(motion, DrivenMotion) else motion for motion in self.motion))
 
     @property
     def v_parent(self) -> tuple[int, ...]:
@@ -231,6 +252,10 @@ class Tree:
     def joint_bias(self, k: int, q: Array, v: Array) -> Array:
         """Return dS/dt v of body k's joint, and the rate of its drift, in the frame of body k."""
         return self.motion[k].bias(q[self.q_slices[k]], v[self.v_slices[k]])
+
+    def joint_turn(self, k: int, q: Array, v: Array) -> Array:
+        """Return dS/dt of body k's joint as it is seen from the parent, 6 x nv, in the frame of body k."""
+        return self.motion[k].turn(q[self.q_slices[k]], v[self.v_slices[k]])
 
     def deflection(self, k: int, q: Array) -> Array:
         """Return how far joint k is from its rest position, along its velocity coordinates."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -31,7 +32,11 @@ _STRETCH, _SLACK = 1e-2, 1e-6
 
 _HEAD = ("done", "row", "table", "t", "anchor", "count", "h", "since", "steps", "rejected")
 _CONSTANTS = ("until", "step", "every", "rtol", "atol", "largest")
-_NUMBERS = frozenset((*_HEAD, *_CONSTANTS, "limit"))
+_NUMBERS = frozenset((*_HEAD, *_CONSTANTS, "limit", "root", "crossing"))
+
+#: From this root of the strength on a run is nearing a singular configuration, and steps are laid so that none of their stages is close to
+#: it: one that is at least this part of the step away, or it is passed anyhow; they grow by no more than this for it.
+_NEARING, _SHORTER, _LONGER = 0.3, 0.2, 1.2
 
 
 class Layout:
@@ -66,7 +71,9 @@ class Layout:
 class Problem:
     """What a run is made of: the integrator, whether it adapts its steps, the force input and the event functions.
 
-    `events` are functions of (t, q, v). With loops, the state has the `limit` down to which their constraints hold.
+    `events` are functions of (t, q, v). With loops, the state has the `limit` down to which their constraints hold. Where steps adapt, it
+    also has the `root` of the strength, which falls in proportion to the distance from a configuration that is singular, and the time of
+    the `crossing` that this leads to expect.
     """
 
     nq: int
@@ -86,7 +93,7 @@ class Problem:
         if self.integrator.reuses_last:
             sizes["a"] = self.nv
         if self.loops:
-            sizes["limit"] = 1
+            sizes |= dict.fromkeys(("limit", "root", "crossing") if self.adaptive else ("limit",), 1)
         if self.events:
             sizes |= {"g": len(self.events), "before": 1 + self.nq + 2 * self.nv + len(self.events)}
         layout = Layout(sizes)
@@ -112,7 +119,8 @@ def attempt(problem: Problem, flow_of: Callable[[dict, dict], Any], state: Array
 
     # how far: to the next mark of the clock, the next row of the table or the end
     end = minimum(c["until"], table["t_next"][0]) if "t_next" in table else c["until"]
-    target = t + x["h"] if problem.adaptive else x["anchor"] + (x["count"] + 1.0) * c["step"]
+    size = _across(problem.integrator, x["h"], x["crossing"] - t) if problem.loops and problem.adaptive else x["h"]
+    target = t + size if problem.adaptive else x["anchor"] + (x["count"] + 1.0) * c["step"]
     arrives = target >= end - (_STRETCH if problem.adaptive else _SLACK) * x["h"]
     t1 = where(arrives, end, target)
     h = t1 - t
@@ -123,7 +131,8 @@ def attempt(problem: Problem, flow_of: Callable[[dict, dict], Any], state: Array
     if problem.adaptive:
         finite = _finite(step)
         accepted, h_next = _judge(problem, c, x, step, h, finite)
-        h_next = where(arrives & accepted, maximum(h_next, x["h"]), h_next)  # a step cut short says nothing about the size
+        cut = arrives | (size < x["h"]) if problem.loops else arrives
+        h_next = where(cut & accepted, maximum(h_next, x["h"]), h_next)  # a step cut short says nothing about the size
         h_next = minimum(h_next, c["largest"])
         weak = accepted & (step.strength < x["limit"]) if problem.loops else None
         if weak is not None:  # a shorter step may end better
@@ -152,6 +161,10 @@ def attempt(problem: Problem, flow_of: Callable[[dict, dict], Any], state: Array
         new["a"] = step.a
     if limit is not None:
         new["limit"] = limit
+        if problem.adaptive:
+            new["root"] = root = np.sqrt(maximum(step.strength, 0.0))
+            expected = t1 + h * root / maximum(x["root"] - root, 1e-300)
+            new["crossing"] = where((root < _NEARING) & (root < x["root"]), expected, x["crossing"])
     if problem.events:
         new["g"] = np.array([g(t1, step.q, step.v) for g in problem.events], dtype=object)
         new["before"] = np.array([t, *q, *v, *a, *x["g"]], dtype=object)
@@ -162,6 +175,16 @@ def attempt(problem: Problem, flow_of: Callable[[dict, dict], Any], state: Array
     kept |= {"done": code, "h": h_next, "rejected": where(accepted, x["rejected"], x["rejected"] + 1.0)}
     tau = flow.force(t, q, v)
     return problem.state.join(kept), problem.record.join({"t": t, "q": q, "v": v, "a": a, "tau": tau})
+
+
+def _across(integrator: Integrator, h: Any, away: Any) -> Any:
+    """Return the size of a step of about h where a singular configuration is expected after a time: in its widest gap between stages."""
+    assert integrator.tableau is not None
+    nodes = sorted({0.0, 1.0, *integrator.tableau.c})
+    width, start = max((b - a, a) for a, b in pairwise(nodes))
+    middle = start + 0.5 * width
+    before = where(away < (1.0 + middle) * h, away - middle * h, h)
+    return where(away > _SHORTER * h, where(away <= _LONGER * middle * h, away * (1.0 / middle), before), h)
 
 
 def _finite(step: Step) -> Any:
@@ -205,7 +228,7 @@ def _judge(problem: Problem, c: dict[str, Any], x: dict[str, Any], step: Any, h:
     good = finite & (error <= 1.0)
     factor = 0.9 * np.exp(np.log(maximum(error, 1e-10)) * (-1.0 / (tableau.error_order + 1)))
     factor = where(finite & (error < 1e300), minimum(5.0, maximum(0.2, factor)), 0.1)
-    return good, h * where(good, factor, minimum(factor, 0.9))
+    return good, where(good, h * factor, minimum(h * factor, 0.9 * x["h"]))
 
 
 def total(entries: Sequence[Any]) -> Any:

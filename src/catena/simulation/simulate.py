@@ -175,6 +175,8 @@ class Run:
                     "the motion could go on in several ways; start from another one"
                 )
             self._hold(self.start, chosen)
+            if self.adaptive:
+                self.set(crossing=-np.inf)
         self.restart(self.start, self.q0, self.v0)
         a, _, g = self.evaluate_at(self.start, self.q0, self.v0)
         if not np.isfinite(a).all():
@@ -330,6 +332,8 @@ class Run:
         if not chosen.strength > SINGULAR:
             raise singular(self)
         self.holds.append(Hold(t, chosen.t, chosen.q, chosen.plan))
+        if self.adaptive:
+            self.set(root=0.0)  # that of another plan says nothing
         self._limit(limit_of(chosen.strength))
 
     def _limit(self, limit: float) -> None:
