@@ -113,7 +113,14 @@ def five_bar(text):
     assert numbers(lines[4]) == pytest.approx([0.81, 1.69], abs=0.001)
 
 
-SILENT = (pendulum, batch, joints, inverse_dynamics, custom_joint)
+def shaken_pendulum(text):
+    least, slow, fast = text.splitlines()
+    assert f"above {np.sqrt(9.81) / 0.05:.1f} rad/s" in least
+    assert "falls" in slow
+    assert "stays upright" in fast
+
+
+SILENT = (pendulum, batch, joints, inverse_dynamics, custom_joint, shaken_pendulum)
 DRAWN = (double_pendulum, top, bouncing, control, five_bar)
 CHECKS = {f"{check.__name__}.py": check for check in (*SILENT, *DRAWN)}
 

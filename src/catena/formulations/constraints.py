@@ -315,7 +315,8 @@ class Joined(NamedTuple):
 def joined(tree):
     """Return the groups of loops and couplings that share joints: what is in one has no part in the constraints of another."""
     owner = {j: k for k, at in enumerate(tree.v_slices) for j in range(at.start, at.stop)}
-    around = [{k for end in (closure.a, closure.b) for k in branch(tree, end, base(tree, closure))} for closure in tree.closures]
+    moving = set(owner.values())
+    around = [{k for end in (closure.a, closure.b) for k in branch(tree, end, base(tree, closure))} & moving for closure in tree.closures]
     around += [{owner[i] for i, _ in coupling.coefficients} for coupling in tree.couplings]
     first = np.cumsum([0, *map(row_count, tree.closures), *[1] * len(tree.couplings)]).tolist()
 

@@ -368,8 +368,8 @@ class Model:
     def mobility(self, q: Any = None, t: float | None = None) -> Mobility:
         """Return what the loops leave the mechanism: degrees of freedom, redundant constraints, independent coordinates.
 
-        At q, or at a configuration of its own choice that is not a special one; where joints are driven, at the time t [s] or one of its
-        own choice.
+        At q, or at a configuration of its own choice that is not a special one. Where joints are driven, at the time t [s]; without it at
+        0 with q, else at one of its own choice.
 
         >>> m = ct.Model("gears")
         >>> m.add("small", ct.cylinder(0.05, 0.1, mass=1.0), ct.Revolute("z"))
