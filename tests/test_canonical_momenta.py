@@ -174,7 +174,7 @@ def test_reactions_are_what_articulated_momenta_lack(seed: int) -> None:
     q, v, tau = mechanisms.state(m, seed)
     tree, p = m.tree(), ct.momenta(m)(q, v)
     _, pdot = ct.hamiltonian_dynamics(m)(q, p, tau)
-    X, S, V, _ = kinematics.velocities(tree, q, v)
+    X, S, V = kinematics.velocities(tree, q, v)
     along = canonical_momenta._velocities(tree, moving(q, m.rate(q, v)), moving(p, pdot))[1]
     mass, moment = canonical_momenta._weights(tree, X)
     g = [*(None for _ in range(tree.n)), tree.gravity]

@@ -142,7 +142,7 @@ def test_joint_inertias_are_those_of_articulated_bodies(moving: Any) -> None:
     """M_22 of (28) is D of [J91], whatever the reference point."""
     m, q, v, tau = moving
     tree = m.tree()
-    _, D, _ = articulated_inertias(tree, *placements(tree, q))
+    _, D, _ = articulated_inertias(tree, *placements(tree, q), tree.M)
     for reference in REFERENCES:
         M22, _, _ = eliminate(tree, states(tree, q, v, reference)[1], tau)
         for k, at in enumerate(tree.v_slices):

@@ -29,7 +29,7 @@ from catena.formulations.linear.articulated_body import forward_dynamics
 from catena.formulations.mass.composite_body import mass_matrix
 from catena.formulations.operational_space import operational_inverse
 from catena.graph import Trace
-from catena.spatial import gyroscopic
+from catena.spatial import cross_motion, gyroscopic
 from catena.spatial_operators import kernels
 
 TOLERANCE = 1e-10
@@ -52,11 +52,12 @@ def armature_of(m: ct.Model) -> np.ndarray:
 def bias_terms(m: ct.Model, ops: ct.Operators, q: Any, v: Any) -> tuple[np.ndarray, np.ndarray]:
     """Bias accelerations a and gyroscopic forces b of all bodies in the user's frames; gravity is in a of the bodies on the ground."""
     tree = m.tree()
-    X, _, V, a = velocities(tree, q, v)
+    X, S, V = velocities(tree, q, v)
     rows_a, rows_b = [], []
     for k, name in enumerate(ops.bodies):
         frame = tree.frames[name][1]
-        lifted = a[k] + X[k].motion(rest_acceleration(tree)) if tree.parent[k] < 0 else a[k]
+        a = cross_motion(V[k], S[k] @ v[tree.v_slices[k]]) + tree.joint_bias(k, q, v)
+        lifted = a + X[k].motion(rest_acceleration(tree)) if tree.parent[k] < 0 else a
         rows_a.append(frame.motion(lifted))
         rows_b.append(frame.inverse().force(gyroscopic(tree.M[k], V[k])))
     return floats(np.concatenate(rows_a)), floats(np.concatenate(rows_b))

@@ -15,7 +15,7 @@ import catena as ct
 from catena.examples import EXAMPLES, chain
 from catena.formulations import METHODS
 from catena.formulations.inertias import articulated_inertias, composite_inertias
-from catena.formulations.kinematics import bias_wrench, placements, velocities
+from catena.formulations.kinematics import bias_wrench, placements, turnings
 from catena.formulations.linear import armstrong
 from catena.formulations.quadratic.conjugate_gradient import TOLERANCE, conjugate_gradients, precondition, product
 from catena.registry import CANDIDATES, automatic
@@ -136,7 +136,7 @@ def test_product_and_preconditioner_equal_the_mass_matrix_and_its_diagonal_block
     mass = solve("mass_matrix", "composite-body", m, q)
     assert relative(np.asarray(product(tree, q, x), dtype=float), mass @ x) < 1e-12
     X, S = placements(tree, q)
-    R = composite_inertias(tree, X)
+    R = composite_inertias(tree, X, tree.M)
     expected = np.zeros(m.nv)
     for k, at in enumerate(tree.v_slices):
         block = np.asarray(S[k].T @ R[k] @ S[k], dtype=float) + np.diag(tree.armature[at])
@@ -247,10 +247,10 @@ def test_armstrong_coefficients_are_those_of_articulated_bodies(seed: int) -> No
     m = ball_tree(seed, 2 + seed)
     tree = m.tree()
     q, v, tau = mechanisms.state(m, seed)
-    X, S, V, a = velocities(tree, q, v)
-    b = [bias_wrench(tree, k, V[k], None) for k in range(tree.n)]
+    X, S, W, a = turnings(tree, q, v)
+    b = [bias_wrench(tree.M, k, W[k], None) for k in range(tree.n)]
     O_w, Y_w, O_F, Y_F, inverse, L = armstrong.coefficients(tree, X, a, b, tau)
-    P, D, G = articulated_inertias(tree, X, S)
+    P, D, G = articulated_inertias(tree, X, S, tree.M)
     z = [*b, np.zeros(6)]
     for k in reversed(range(tree.n)):
         p = tree.parent[k]

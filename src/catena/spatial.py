@@ -103,11 +103,11 @@ class Screw:
         """Return a motion of the parent, seen in the child frame."""
         (j, k), c, s, d = self._next, self.c, self.s, self.d
         V = V.astype(object)
-        if self._shifts:
-            V[3 + j], V[3 + k] = V[3 + j] + d * V[k], V[3 + k] - d * V[j]
         if self._turns:
             V[j], V[k] = c * V[j] + s * V[k], c * V[k] - s * V[j]
             V[3 + j], V[3 + k] = c * V[3 + j] + s * V[3 + k], c * V[3 + k] - s * V[3 + j]
+        if self._shifts:
+            V[3 + j], V[3 + k] = V[3 + j] + d * V[k], V[3 + k] - d * V[j]
         return V
 
     def force(self, f: Array) -> Array:
@@ -160,7 +160,7 @@ class Screw:
     def _turn_symmetric(self, A: Array) -> None:
         """Turn a symmetric 3 x 3 block in place: its trace in the plane of turning stays."""
         i, (j, k), c, s = self.axis, self._next, self.c, self.s
-        u = s * (A[j, j] - A[k, k]) + c * (2.0 * A[j, k])
+        u = s * (A[j, j] - A[k, k]) + (2.0 * c) * A[j, k]
         su, cu = s * u, c * u
         A[j, j], A[k, k] = A[j, j] - su, A[k, k] + su
         A[j, k] = A[k, j] = cu - A[j, k]
@@ -300,17 +300,27 @@ class Placement:
 
 def rigid_inertia(mass: float, com: Array, about_com: Array) -> Array:
     """Return the 6 x 6 inertia at the origin of a body of given mass [kg], centre of mass [m] and inertia about it [kg m^2]."""
-    h = skew(mass * np.asarray(com))
-    c = skew(com)
-    return np.block([[about_com - h @ c, h], [-h, mass * np.eye(3)]])
+    h = mass * np.asarray(com)
+    return inertia_matrix(about_com - skew(h) @ skew(com), h, mass)
+
+
+def inertia_matrix(J: Array, h: Array, mass: float) -> Array:
+    """Return the 6 x 6 inertia of rotational inertia J [kg m^2], first moment h [kg m] and mass [kg], all at the origin."""
+    return np.block([[J, skew(h)], [-skew(h), mass * np.eye(3)]])
+
+
+def first_moment(M: Array) -> Array:
+    """Return the first moment of a body of inertia M [kg m]."""
+    return np.array([M[2, 4], M[0, 5], M[1, 3]])
 
 
 def gyroscopic(M: Array, V: Array) -> Array:
     """Return the force V x* (M V) of a rigid body: what keeps it on its motion V with no spatial acceleration."""
     omega, v = V[:3], V[3:]
-    h, mass = np.array([M[2, 4], M[0, 5], M[1, 3]]), M[3, 3]
+    h, mass = first_moment(M), M[3, 3]
     turning = cross(omega, v)
-    moment = cross(omega, M[:3, :3] @ omega) + cross(h, turning)
+    J = M[:3, :3] - M[1, 1] * np.eye(3)  # what is alike about all axes turns with omega
+    moment = cross(omega, J @ omega) + cross(h, turning)
     return np.concatenate([moment, mass * turning + cross(omega, cross(omega, h))])
 
 

@@ -23,7 +23,7 @@ def applied_forces(tree, t, q, v):
     joint_force = np.zeros(tree.nv)
     if not tree.springs and not tree.forces:
         return joint_force, None
-    _, _, V, _ = velocities(tree, q, v)
+    _, _, V = velocities(tree, q, v)
     frames = world_frames(tree, q)
     (wrenches,) = tree.columns(1)
 

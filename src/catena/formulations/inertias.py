@@ -17,9 +17,9 @@ import numpy as np
 from catena.spatial import Factor, gain, minus_product
 
 
-def composite_inertias(tree, X):
-    """Return the composite inertias R, last the ground's."""
-    R = [*tree.M, np.zeros((6, 6))]
+def composite_inertias(tree, X, M):
+    """Return the composite inertias R of bodies of inertias M, last the ground's."""
+    R = [*M, np.zeros((6, 6))]
 
     # inward: (25)
     for k in tree.inward():
@@ -28,9 +28,9 @@ def composite_inertias(tree, X):
     return R
 
 
-def articulated_inertias(tree, X, S):
-    """Return the articulated inertias P, the factors of the joint inertias D, and the gains G; last the ground's."""
-    P = [*tree.M, np.zeros((6, 6))]
+def articulated_inertias(tree, X, S, M):
+    """Return articulated inertias P of bodies of inertias M, the factors of the joint inertias D, and the gains G; last the ground's."""
+    P = [*M, np.zeros((6, 6))]
     D, G = tree.columns(2)
 
     # inward: (45)

@@ -6,6 +6,7 @@ import numpy as np
 
 from catena.formulations.applied_forces import spring_energy
 from catena.formulations.kinematics import velocities, world_frames
+from catena.spatial import first_moment
 
 
 def passive_force(tree, q, v):
@@ -48,15 +49,14 @@ def _stops(tree, k, q):
 
 def energy(tree, q, v):
     """Return the kinetic energy, and the potential energy of gravity (0 at the world's origin), springs and stops."""
-    _, _, V, _ = velocities(tree, q, v)
+    _, _, V = velocities(tree, q, v)
     frames = world_frames(tree, q)
     kinetic = 0.5 * (tree.armature @ (v * v))
     potential = spring_energy(tree, frames)
     g = tree.ground.R @ tree.gravity
     for k in range(-1, tree.n):
         M = tree.ground_inertia if k < 0 else tree.M[k]
-        moment = np.array([M[2, 4], M[0, 5], M[1, 3]])
-        potential = potential - g @ (M[3, 3] * frames[k].p + frames[k].R @ moment)
+        potential = potential - g @ (M[3, 3] * frames[k].p + frames[k].R @ first_moment(M))
     for k in range(tree.n):
         kinetic = kinetic + 0.5 * (V[k] @ (tree.M[k] @ V[k]))
         at = tree.v_slices[k]

@@ -1,21 +1,26 @@
 """The kinematics that all formulations share.
 
-Frames   every quantity of body k is expressed in the frame of body k, at its joint; spatial accelerations.
+Frames   every quantity of body k is expressed in the frame of body k, at its joint.
 
     here  meaning
     X     placement of body k in its parent: motions outward, forces and inertias inward
     S     joint matrix, 6 x nv of the joint
     V     spatial velocity
-    W     Omega_t of [NLT03] (13), (23): what a joint does by itself; zero unless it is driven
-    a     what the spatial acceleration of body k has beyond that of its parent and S vdot:  V x (S v + W) + dS/dt v + dW/dt
-    b     gyroscopic force of body k, less the wrench that acts on it from outside
+    drift Omega_t of [NLT03] (13), (23): what a joint does by itself; zero unless it is driven
+    W     (omega, 0): V less the velocity of the body's origin
+    A     acceleration: d(omega)/dt, and that of the body's origin
+    a     what A of body k has beyond X A of its parent and S vdot: Coriolis, centrifugal, and the rate of the drift
+    b     gyroscopic force of body k, W x* (M W), less the wrench that acts on it from outside
+
+With A of the origin, as [J91] has it, the velocity of the origin is in no equation: a and b need the turning only. The rate of V as a
+spatial vector is A less (0, omega x v).
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from catena.spatial import cross_motion, gyroscopic
+from catena.spatial import cross, gyroscopic
 
 
 def placements(tree, q):
@@ -28,23 +33,39 @@ def placements(tree, q):
 
 
 def velocities(tree, q, v):
-    """Return placements X, joint matrices S, velocities V and bias accelerations a of all bodies."""
-    X, S, V, a = tree.columns(4)
+    """Return placements X, joint matrices S and velocities V of all bodies."""
+    X, S, V = tree.columns(3)
     V[-1] = np.zeros(6)
 
-    # outward: J91 (13), (14); NLT03 (23)
+    # outward: J91 (13), NLT03 (23)
+    for k in tree.outward():
+        X[k] = tree.placement(k, q)
+        S[k] = tree.joint_matrix(k, q)
+        V[k] = X[k].motion(V[tree.parent[k]]) + S[k] @ v[tree.v_slices[k]] + tree.joint_drift(k)
+    return X, S, V
+
+
+def turnings(tree, q, v):
+    """Return placements X, joint matrices S, turning velocities W and bias accelerations a of all bodies."""
+    X, S, W, a = tree.columns(4)
+    W[-1] = np.zeros(6)
+
+    # outward: J91 (13), (14)
     for k in tree.outward():
         X[k] = tree.placement(k, q)
         S[k] = tree.joint_matrix(k, q)
         relative = S[k] @ v[tree.v_slices[k]] + tree.joint_drift(k)
-        V[k] = X[k].motion(V[tree.parent[k]]) + relative
-        a[k] = cross_motion(V[k], relative) + tree.joint_bias(k, q, v)
-    return X, S, V, a
+        carried = X[k].motion(W[tree.parent[k]])  # how the parent's turning moves the body's origin
+        inboard, outboard = carried[:3], carried[:3] + relative[:3]
+        W[k] = np.concatenate([outboard, np.zeros(3)])
+        moving = cross(inboard, carried[3:]) + cross(inboard + outboard, relative[3:])
+        a[k] = np.concatenate([cross(inboard, relative[:3]), moving]) + tree.joint_bias(k, q, v)
+    return X, S, W, a
 
 
-def bias_wrench(tree, k, V, wrenches):
-    """Return b of body k, which moves with V; `wrenches` has a column of wrenches on the bodies, or is None."""
-    b = gyroscopic(tree.M[k], V)
+def bias_wrench(M, k, W, wrenches):
+    """Return b of body k of inertia M[k], which turns with W; `wrenches` has a column of wrenches on the bodies, or is None. J91 (11)."""
+    b = gyroscopic(M[k], W)
     return b if wrenches is None or wrenches[k] is None else b - wrenches[k]
 
 

@@ -44,7 +44,7 @@ class Factors(NamedTuple):
 def factors(tree, q):
     """Return the factors of the mass matrix at q."""
     X, S = placements(tree, q)
-    _, D, G = articulated_inertias(tree, X, S)
+    _, D, G = articulated_inertias(tree, X, S, tree.felt)
     C, C_inverse = tree.columns(2)
     for k in tree.outward():
         C[k], C_inverse[k] = joint_root(D[k])
@@ -162,8 +162,8 @@ def log_det_mass(tree, factors):
 def quantities(tree, q):
     """Return X (6 x 6), S, M, R, P, D, G of the bodies, as lists of arrays in the user's frames."""
     X, S = placements(tree, q)
-    R = composite_inertias(tree, X)
-    P, _, G = articulated_inertias(tree, X, S)
+    R = composite_inertias(tree, X, tree.M)
+    P, _, G = articulated_inertias(tree, X, S, tree.M)
     frame = [tree.frames[name][1] for name in (*tree.names, "ground")]
     back = [each.inverse() for each in frame]
     bodies = range(tree.n)

@@ -12,11 +12,12 @@ from catena.model import canonical
 from catena.model.connections import coordinate_name
 from catena.model.driven import Driven, released
 from catena.model.forces import Applied, Spring
+from catena.model.inertias import com, dusted, moved
 from catena.model.joints import Fixed, Joint
 from catena.model.loops import Closure, Coupling, constraints
 from catena.model.motions import DenseMotion, DrivenMotion, clean
 from catena.model.tree import PlacedClosure, PlacedCoupling, PlacedForce, PlacedSpring, Tree
-from catena.spatial import Rigid, skew
+from catena.spatial import Rigid
 
 if TYPE_CHECKING:
     from catena.model.model import Model
@@ -57,7 +58,7 @@ def build(model: Model, weld: bool = True) -> Tree:
     frames: list[Rigid] = [_IDENTITY] * (len(links) + 1)
     frames[-1] = towards[-1] or _IDENTITY
     for k in range(len(links)):
-        motions[k], frames[k] = canonical.outer_frame(motions[k], towards[k], _com(inertia[k]))
+        motions[k], frames[k] = canonical.outer_frame(motions[k], towards[k], com(inertia[k]))
 
     before = []
     for k in range(len(links)):
@@ -82,14 +83,14 @@ def build(model: Model, weld: bool = True) -> Tree:
         parent=tuple(parent),
         before=tuple(before),
         motion=tuple(motions),
-        M=tuple(_moved(inertia[k], frames[k]) for k in range(len(links))),
+        M=tuple(moved(inertia[k], frames[k].inverse()) for k in range(len(links))),
         q_slices=tuple(at_q for at_q, _ in places),
         v_slices=tuple(at_v for _, at_v in places),
         nq=model.nq,
         nv=model.nv,
-        gravity=_dusted(frames[-1].R.T @ np.array(model.gravity), float(np.abs(np.array(model.gravity)).max())),
+        gravity=dusted(frames[-1].R.T @ np.array(model.gravity), float(np.abs(np.array(model.gravity)).max())),
         ground=frames[-1],
-        ground_inertia=_moved(inertia[-1], frames[-1]),
+        ground_inertia=moved(inertia[-1], frames[-1].inverse()),
         damping=gather("damping"),
         stiffness=gather("stiffness"),
         rest=np.concatenate([joint.neutral() if joint.rest is None else joint.rest for joint in joints]),
@@ -128,7 +129,7 @@ def _placed(frame: Rigid, at: Rigid) -> Rigid:
     """Return the pose `at` in a frame, without the dust of rounding, so that zeros fold away in traces."""
     pose = frame @ at
     turns = np.vectorize(clean, otypes=[float])(pose.R)
-    return Rigid(turns, _dusted(pose.p, float(max(np.abs(frame.p).max(), np.abs(at.p).max()))))
+    return Rigid(turns, dusted(pose.p, float(max(np.abs(frame.p).max(), np.abs(at.p).max()))))
 
 
 def placed_coupling(coupling: Coupling, model: Model) -> PlacedCoupling:
@@ -152,24 +153,3 @@ def placed_coupling(coupling: Coupling, model: Model) -> PlacedCoupling:
         positions.append((at_q, coefficient))
         velocities.append((at_v, coefficient))
     return PlacedCoupling(coupling.name, tuple(velocities), tuple(positions), coupling.offset)
-
-
-def _dusted(x: np.ndarray, scale: float) -> np.ndarray:
-    """Return x with entries that are only the rounding of numbers as large as the scale set to zero."""
-    return np.where(np.abs(x) <= 1e-14 * scale, 0.0, x)
-
-
-def _com(M: np.ndarray) -> np.ndarray:
-    """Return the centre of mass of an inertia; that of nothing is the origin."""
-    return np.array([M[2, 4], M[0, 5], M[1, 3]]) / M[3, 3] if M[3, 3] > 0.0 else np.zeros(3)
-
-
-def _moved(M: np.ndarray, frame: Rigid) -> np.ndarray:
-    """Return a rigid-body inertia at another frame, and exactly so: symmetric, skew off-diagonal blocks, one mass."""
-    length = float(max(np.abs(_com(M)).max(), np.abs(frame.p).max()))
-    turning = max(float(np.abs(M[:3, :3]).max()), float(M[3, 3]) * length**2)
-    M = frame.inverse().inertia(M).astype(float)
-    mass = float(M[3, 3])
-    h = _dusted(np.array([M[2, 4], M[0, 5], M[1, 3]]), mass * length)
-    J = _dusted(0.5 * (M[:3, :3] + M[:3, :3].T), turning)
-    return np.block([[J, skew(h)], [-skew(h), mass * np.eye(3)]])

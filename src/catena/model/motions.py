@@ -4,7 +4,9 @@ A motion starts at the joint's inner frame and ends at its outer frame. `inner` 
 frame, `outer` turns the user's child frame into the outer frame: here the axes of a screw joint become z. S maps rates to the motion of
 the child relative to the parent, in the outer frame; `bias` is the part of its rate that is there at constant rates, dS/dt v. `turn` is
 dS/dt as the parent sees it: the child sees S x (S v) less. What a motion does by itself, without rates, is its `drift`: Omega_t of [NLT03]
-(13), zero but for joints that are driven; its rate is part of their bias.
+(13), zero but for joints that are driven; its rate is part of their bias. `unfelt` is the part of an inertia M of the child that no rate of
+the joint feels, S^T M = 0, and that is the same in the inner frame at all positions: there it may as well belong to the parent. It is
+returned in the outer and in the inner frame.
 """
 
 from __future__ import annotations
@@ -16,12 +18,15 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from catena.dual import Dual, part
+from catena.model.inertias import moved
 from catena.spatial import (
     Array,
     Placement,
     Rigid,
     Screw,
     cross_motion,
+    first_moment,
+    inertia_matrix,
     quaternion_inverse,
     quaternion_log,
     quaternion_product,
@@ -126,6 +131,22 @@ class ScrewMotion:
     def deflection(self, q: Array, rest: Array) -> Array:
         return q - rest
 
+    def unfelt(self, M: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        turning = [factor for factor in self.factors if any(factor.turn)]
+        slides = any(any(factor.slide) for factor in self.factors)
+        J, h, mass = np.zeros((3, 3)), np.zeros(3), 0.0
+        if not turning:
+            J = M[:3, :3]
+        elif turning == [self.factors[-1]]:  # about z: what is alike in all directions around it, and where nothing slides all on it
+            J = M[1, 1] * np.diag([1.0, 1.0, 0.0])
+            if not slides:
+                h, mass = first_moment(M) * np.array([0.0, 0.0, 1.0]), M[3, 3]
+        elif not slides and all(factor.slide0 == 0.0 for factor in self.factors[1:-1]):  # mass where the axes meet
+            shift, mass = self.factors[-1].slide0, M[3, 3]
+            J, h = mass * shift * shift * np.diag([1.0, 1.0, 0.0]), mass * np.array([0.0, 0.0, -shift])
+        outer = inertia_matrix(J, h, mass)
+        return outer, moved(outer, self.placement(np.zeros(len(self.factors[0].turn))))
+
     def slide_inner(self, angle: float, shift: float) -> ScrewMotion | None:
         """Return the motion that begins with a fixed screw about z, if its first factor can take it up."""
         first = self.factors[0]
@@ -165,6 +186,9 @@ class DenseMotion:
         S = self.matrix(q)
         return stack_columns([cross_motion(S @ v, column) for column in S.T])
 
+    def unfelt(self, M: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        return np.zeros((6, 6)), np.zeros((6, 6))
+
     def deflection(self, q: Array, rest: Array) -> Array:
         return q - rest
 
@@ -178,6 +202,9 @@ class FixedMotion(DenseMotion):
     def matrix(self, q: Array) -> Array:
         return np.zeros((6, 0))
 
+    def unfelt(self, M: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        return M, moved(M, self.before)
+
 
 class SphericalMotion(DenseMotion):
     """All rotations; the rates are the angular velocity in the child's axes."""
@@ -187,6 +214,10 @@ class SphericalMotion(DenseMotion):
 
     def matrix(self, q: Array) -> Array:
         return np.eye(6)[:, :3]
+
+    def unfelt(self, M: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        outer = inertia_matrix(np.zeros((3, 3)), np.zeros(3), M[3, 3])  # mass at the centre
+        return outer, moved(outer, self.before)
 
     def deflection(self, q: Array, rest: Array) -> Array:
         return quaternion_log(quaternion_product(quaternion_inverse(rest), q))
@@ -291,6 +322,9 @@ class DrivenMotion:
 
     def turn(self, q: Array, v: Array) -> Array:
         return np.zeros((6, 0))
+
+    def unfelt(self, M: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        return np.zeros((6, 6)), np.zeros((6, 6))
 
     def deflection(self, q: Array, rest: Array) -> Array:
         return np.zeros(0)

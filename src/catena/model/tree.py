@@ -11,6 +11,7 @@ import numpy as np
 
 from catena.errors import ModelError
 from catena.graph import Elimination
+from catena.model.inertias import moved
 from catena.model.motions import DrivenMotion, Motion
 from catena.spatial import Array, Factor, Placement, Rigid
 
@@ -21,6 +22,11 @@ ENTRY_BY_ENTRY = 1000
 #: Turns of the loop over a path that make a region. Measured on chains of 32 to 128 bodies, against one turn: 1.1 to 1.3 times as fast for
 #: the mass matrix, 1.3 to 2 times for its triangular factors.
 STRIDE = 6
+
+#: How many times as heavy as a body what a child passes on to it may be. Mass that was passed on over many joints takes no part in what
+#: they do, but all that does is rounded to it. Measured on chains of 12 bodies, the last 1e6 times as heavy as the first: accelerations by
+#: articulated bodies are right to 6e-10 without this limit, to 5e-13 with it, to 3e-14 where nothing is passed on; forces always to 2e-16.
+HEAVIER = 1e3
 
 
 def _no_mark() -> None:
@@ -173,6 +179,22 @@ class Tree:
         for parent in self.parent:
             depth.append(0 if parent < 0 else depth[parent] + 1)
         return tuple(depth)
+
+    @cached_property
+    def felt(self) -> tuple[np.ndarray, ...]:
+        """Inertias that move the joints as `M` do, with fewer entries: from the tips inward, what a joint does not feel is its parent's.
+
+        Along the joints all forces, momenta and energies are the same; what a single body has, or a joint carries across, is not.
+        """
+        M = list(self.M)
+        for k in reversed(range(self.n)):
+            parent, (outer, inner) = self.parent[k], self.motion[k].unfelt(M[k])
+            if parent >= 0:
+                if outer[3, 3] > HEAVIER * self.M[parent][3, 3] > 0.0:
+                    continue
+                M[parent] = M[parent] + moved(inner, self.before[k])
+            M[k] = M[k] - outer
+        return tuple(M)
 
     def marked(self, mark: Callable[[], None], solver: Callable[[Array, Array, Sequence[int]], Array] | None = None) -> Tree:
         """Return the tree with loops that call `mark` at each turn, and systems that are solved by `solver(A, x, parents)`."""

@@ -1,7 +1,7 @@
 """Forward dynamics through the mass matrix of composite bodies and its factors.
 
 Source   [J91] Jain, Unified formulation of dynamics for serial rigid multibody systems, §3, (22), (28); for trees.
-Frames   every quantity of body k is expressed in the frame of body k, at its joint; spatial accelerations.
+Frames   every quantity of body k is expressed in the frame of body k, at its joint.
 Cost     O(n^3), of which O(n^2) for the matrix; branches of a tree do not meet, and their zeros cost nothing.
 
     paper  here  meaning

@@ -1,15 +1,15 @@
 """Inverse dynamics by the Newton-Euler recursion.
 
 Source   [J91] Jain, Unified formulation of dynamics for serial rigid multibody systems, §2, (17); for trees.
-Frames   every quantity of body k is expressed in the frame of body k, at its joint; spatial accelerations.
+Frames   every quantity of body k is expressed in the frame of body k, at its joint.
 Cost     O(n); nothing branches on a value, so the function can be traced.
 
     paper     here  meaning
     phi       X     shift between parent and body
     H*        S     joint matrix
-    V, alpha  V, A  velocity and acceleration
+    V, alpha  W, A  velocity, of which the turning counts, and acceleration
     a, b      a, b  bias acceleration and gyroscopic force; b is less the wrench that acts on the body
-    M         M     inertia of the body
+    M         M     inertia of the body, or what the joints feel of it
     f         f     force across the joint, on the body
     T         tau   joint force
 """
@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from catena.formulations.kinematics import bias_wrench, placements, rest_acceleration, velocities
+from catena.formulations.kinematics import bias_wrench, placements, rest_acceleration, turnings
 
 
 def inverse_dynamics(tree, q, v, vdot, wrenches=None):
@@ -26,19 +26,24 @@ def inverse_dynamics(tree, q, v, vdot, wrenches=None):
 
     `wrenches` act on the bodies: one (moment, force) for each body in its frame, at its origin, or None; last the ground's.
     """
-    return joint_wrenches(tree, q, v, vdot, wrenches)[0]
+    return _forces(tree, tree.felt, q, v, vdot, wrenches)[0]
 
 
 def joint_wrenches(tree, q, v, vdot, wrenches=None):
     """Return the joint forces of the accelerations vdot, and the wrench across each joint on its body; last on the ground."""
-    X, S, V, a = velocities(tree, q, v)
+    return _forces(tree, tree.M, q, v, vdot, wrenches)
+
+
+def _forces(tree, M, q, v, vdot, wrenches):
+    """Return the joint forces, and the wrenches across the joints, of bodies of inertias M."""
+    X, S, W, a = turnings(tree, q, v)
     A, f = tree.columns(2)
 
     # outward: accelerations, and the force that each body needs by itself
     A[-1] = rest_acceleration(tree)
     for k in tree.outward():
         A[k] = X[k].motion(A[tree.parent[k]]) + S[k] @ vdot[tree.v_slices[k]] + a[k]
-        f[k] = tree.M[k] @ A[k] + bias_wrench(tree, k, V[k], wrenches)
+        f[k] = M[k] @ A[k] + bias_wrench(M, k, W[k], wrenches)
     return _joint_forces(tree, X, S, f, vdot)
 
 
@@ -81,5 +86,5 @@ def at_rest(tree, X, S, vdot):
     A[-1] = np.zeros(6)
     for k in tree.outward():
         A[k] = X[k].motion(A[tree.parent[k]]) + S[k] @ vdot[tree.v_slices[k]]
-        f[k] = tree.M[k] @ A[k]
+        f[k] = tree.felt[k] @ A[k]
     return _joint_forces(tree, X, S, f, vdot)[0]

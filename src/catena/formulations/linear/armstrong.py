@@ -1,7 +1,7 @@
 """Forward dynamics of bodies on spherical joints, by Armstrong's recursion.
 
 Source   [J91] Jain, Unified formulation of dynamics for serial rigid multibody systems, §5, (47), (48); for trees.
-Frames   every quantity of body k is expressed in the frame of body k, at its joint; spatial accelerations.
+Frames   every quantity of body k is expressed in the frame of body k, at its joint.
 Cost     O(n), on 3 x 3 matrices only.
 
     paper           here     meaning
@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from catena.formulations.kinematics import bias_wrench, rest_acceleration, velocities
+from catena.formulations.kinematics import bias_wrench, rest_acceleration, turnings
 from catena.spatial import Factor, minus_product
 
 
@@ -41,8 +41,8 @@ def forward_dynamics(tree, q, v, tau, wrenches=None):
 
     `wrenches` act on the bodies: one (moment, force) for each body in its frame, at its origin, or None; last the ground's.
     """
-    X, _, V, a = velocities(tree, q, v)
-    b = [bias_wrench(tree, k, V[k], wrenches) for k in range(tree.n)]
+    X, _, W, a = turnings(tree, q, v)
+    b = [bias_wrench(tree.M, k, W[k], wrenches) for k in range(tree.n)]
     O_w, Y_w, *_ = coefficients(tree, X, a, b, tau)
     (A,) = tree.columns(1)
     vdot = tree.vector()

@@ -1,7 +1,7 @@
 """Forward dynamics by articulated bodies.
 
 Source   [J91] Jain, Unified formulation of dynamics for serial rigid multibody systems, §5, §6, (45), (46), (60); for trees.
-Frames   every quantity of body k is expressed in the frame of body k, at its joint; spatial accelerations.
+Frames   every quantity of body k is expressed in the frame of body k, at its joint.
 Cost     O(n); nothing branches on a value, so the function can be traced.
 
     paper     here  meaning
@@ -22,7 +22,7 @@ from __future__ import annotations
 import numpy as np
 
 from catena.formulations.inertias import across_joint
-from catena.formulations.kinematics import bias_wrench, rest_acceleration, velocities
+from catena.formulations.kinematics import bias_wrench, rest_acceleration, turnings
 
 
 def forward_dynamics(tree, q, v, tau, wrenches=None):
@@ -30,9 +30,9 @@ def forward_dynamics(tree, q, v, tau, wrenches=None):
 
     `wrenches` act on the bodies: one (moment, force) for each body in its frame, at its origin, or None; last the ground's.
     """
-    X, S, V, a = velocities(tree, q, v)
+    X, S, W, a = turnings(tree, q, v)
     G, nu, A = tree.columns(3)
-    P = [*tree.M, np.zeros((6, 6))]
+    P = [*tree.felt, np.zeros((6, 6))]
     z = [np.zeros(6) for _ in P]
     vdot = tree.vector()
 
@@ -40,7 +40,7 @@ def forward_dynamics(tree, q, v, tau, wrenches=None):
     for k in tree.inward():
         at, p = tree.v_slices[k], tree.parent[k]
         D, G[k], P_plus = across_joint(tree, k, P[k], S[k])
-        z[k] = z[k] + bias_wrench(tree, k, V[k], wrenches)
+        z[k] = z[k] + bias_wrench(tree.felt, k, W[k], wrenches)
         e = tau[at] - S[k].T @ z[k]
         nu[k] = D.solve(e)
         z_plus = z[k] + P_plus @ a[k] + G[k] @ e

@@ -28,7 +28,7 @@ import numpy as np
 from catena.formulations.inertias import across_joint
 from catena.formulations.inverse.newton_euler import bias_force
 from catena.formulations.kinematics import placements
-from catena.spatial import cross, cross_force
+from catena.spatial import cross, cross_force, first_moment
 
 
 def hamiltonian_dynamics(tree, q, p, tau, wrenches=None):
@@ -93,7 +93,7 @@ def _velocities(tree, q, p):
     """Return v; the articulated momenta P* and the velocities before the joints; placements and joint matrices."""
     X, S = placements(tree, q)
     G, nu, M_plus, R_plus, V, V_plus, P, W = tree.columns(8)
-    M = [*tree.M, np.zeros((6, 6))]
+    M = [*tree.felt, np.zeros((6, 6))]
     R = [np.zeros(6) for _ in M]
     v = tree.vector()
 
@@ -130,8 +130,8 @@ def _forces(tree, X, wrenches):
 
 def _weights(tree, X):
     """Return mass and first moment of each body and all that it carries; last the ground's."""
-    mass = [M[3, 3] for M in (*tree.M, tree.ground_inertia)]
-    moment = [np.array([M[2, 4], M[0, 5], M[1, 3]]) for M in (*tree.M, tree.ground_inertia)]
+    bodies = [*tree.felt, np.zeros((6, 6))]
+    mass, moment = [M[3, 3] for M in bodies], [first_moment(M) for M in bodies]
     for k in tree.inward():
         parent = tree.parent[k]
         mass[parent] = mass[parent] + mass[k]

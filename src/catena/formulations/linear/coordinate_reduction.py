@@ -38,7 +38,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from catena.formulations.constraints import Loop, coupling_rate, coupling_value, row_count
-from catena.formulations.kinematics import bias_wrench, rest_acceleration, velocities
+from catena.formulations.kinematics import bias_wrench, rest_acceleration, turnings
 from catena.formulations.linear import cut_joints
 from catena.spatial import Factor, gain, minus_product, symmetric
 
@@ -106,16 +106,16 @@ def forward_dynamics(tree, q, v, tau, wrenches=None, *, plan):
 
     `wrenches` act on the bodies: one (moment, force) for each body in its frame, at its origin, or None; last the ground's.
     """
-    X, S, V, a = velocities(tree, q, v)
+    X, S, W, a = turnings(tree, q, v)
     loops = Loops(tree, q, v, plan.chosen)
-    felt = [Felt((), M, np.zeros(6)) for M in (*tree.M, np.zeros((6, 6)))]
+    felt = [Felt((), M, np.zeros(6)) for M in (*tree.felt, np.zeros((6, 6)))]
     outboard, inboard, A = tree.columns(3)
     vdot = tree.vector()
 
     # inward: what each parent feels of the body through its joint; (20)-(22), (52)-(64), (86)-(102)
     for k in tree.inward():
         p = tree.parent[k]
-        body = felt[k]._replace(h=np.concatenate([felt[k].h[:6] + bias_wrench(tree, k, V[k], wrenches), felt[k].h[6:]]))
+        body = felt[k]._replace(h=np.concatenate([felt[k].h[:6] + bias_wrench(tree.felt, k, W[k], wrenches), felt[k].h[6:]]))
         body, outboard[k] = reduce(body, plan.outboard[k], loops)
         body = with_joint(body, tree, k, S[k], tau)
         body, inboard[k] = reduce(body, plan.inboard[k], loops)

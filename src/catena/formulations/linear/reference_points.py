@@ -34,7 +34,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from catena.spatial import Placement, Screw, cross, skew, symmetric
+from catena.spatial import Placement, Screw, cross, first_moment, skew, symmetric
 
 
 class Motion(NamedTuple):
@@ -145,7 +145,7 @@ def turned(A, x):
 
 def centroid(M):
     """Return the centroid of a body in its frame; the frame's origin where there is no mass."""
-    h, mass = np.array([M[2, 4], M[0, 5], M[1, 3]]), M[3, 3]
+    h, mass = first_moment(M), M[3, 3]
     return h / mass if mass > 0.0 else np.zeros(3)
 
 

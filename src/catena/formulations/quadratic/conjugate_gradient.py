@@ -1,7 +1,7 @@
 """Forward dynamics by conjugate gradients: the mass matrix is used through its products only.
 
 Source   [J91] Jain, Unified formulation of dynamics for serial rigid multibody systems, §4, (30); for trees.
-Frames   every quantity of body k is expressed in the frame of body k, at its joint; spatial accelerations.
+Frames   every quantity of body k is expressed in the frame of body k, at its joint.
 Cost     O(n) for each step and, but for rounding, as many steps as there are degrees of freedom: O(n^2). The number of steps depends on
          values, so the iteration runs on floats; a product and a preconditioner can be traced.
 
@@ -37,7 +37,7 @@ def product(tree, q, x):
 def precondition(tree, q, r):
     """Return z where Lambda z = r: each joint by itself, as if all others were locked."""
     X, S = placements(tree, q)
-    R = composite_inertias(tree, X)
+    R = composite_inertias(tree, X, tree.felt)
     z = tree.vector()
     for k in tree.outward():
         at = tree.v_slices[k]

@@ -2,7 +2,7 @@
 
 Source   [J91] Jain, Unified formulation of dynamics for serial rigid multibody systems, §4, triangularized equations, and Lemma 6.2; for
          trees.
-Frames   every quantity of body k is expressed in the frame of body k, at its joint; spatial accelerations.
+Frames   every quantity of body k is expressed in the frame of body k, at its joint.
 Cost     O(n^2); branches of a tree do not meet, and their zeros cost nothing.
 
     paper        here  meaning
@@ -27,7 +27,7 @@ def forward_dynamics(tree, q, v, tau, wrenches=None):
     `wrenches` act on the bodies: one (moment, force) for each body in its frame, at its origin, or None; last the ground's.
     """
     X, S = placements(tree, q)
-    _, D, G = articulated_inertias(tree, X, S)
+    _, D, G = articulated_inertias(tree, X, S, tree.felt)
     right = tau - bias_force(tree, q, v, wrenches)
     e = [right[at] for at in tree.v_slices]
     L = {}
