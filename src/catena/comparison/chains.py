@@ -88,8 +88,9 @@ def growth(bodies: Sequence[int] | None = None, seed: int = 0, seconds: float = 
 
     >>> found = growth([2, 3, 4], seconds=0.0)
     >>> {name: f"O(n^{len(coefficients) - 1})" for name, coefficients in found.polynomials.items()}
-    {'composite-body': 'O(n^3)', 'innovations': 'O(n^2)', 'articulated-body': 'O(n^1)', 'coordinate-reduction': 'O(n^1)',
-     'fully-recursive/centroid': 'O(n^1)', 'fully-recursive/joint': 'O(n^1)', 'fully-recursive/origin': 'O(n^1)'}
+    {'composite-body': 'O(n^3)', 'innovations': 'O(n^2)', 'articulated-body': 'O(n^1)', 'canonical-momenta': 'O(n^1)',
+     'coordinate-reduction': 'O(n^1)', 'fully-recursive/centroid': 'O(n^1)', 'fully-recursive/joint': 'O(n^1)',
+     'fully-recursive/origin': 'O(n^1)'}
     """
     bodies = sizes() if bodies is None else tuple(bodies)
     found = tuple(compare(chain(n), None, seed, ("forward_dynamics",), seconds, report) for n in bodies)
