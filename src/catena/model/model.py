@@ -499,6 +499,29 @@ class Model:
         """Return dq/dt at the velocity v."""
         return np.concatenate([q[..., :0], *(link.joint.rate(q[..., at_q], v[..., at_v]) for link, at_q, at_v in self._slices())], axis=-1)
 
+    def cayley(self, q: Any, u: Any) -> Any:
+        """Return the position with the Cayley coordinates u around q: axes times 2 tan(angle / 2) for rotations, differences for the rest."""
+        moved = [link.joint.cayley(q[..., at_q], u[..., at_v]) for link, at_q, at_v in self._slices()]
+        return np.concatenate([q[..., :0], *moved], axis=-1)
+
+    def cayley_velocity(self, q: Any, u: Any, rate: Any) -> Any:
+        """Return the velocity v at which the Cayley coordinates u change at a rate, where q is the position that they stand for."""
+        found = [link.joint.cayley_velocity(q[..., at_q], u[..., at_v], rate[..., at_v]) for link, at_q, at_v in self._slices()]
+        return np.concatenate([rate[..., :0], *found], axis=-1)
+
+    def cayley_momentum(self, q: Any, u: Any, p: Any) -> Any:
+        """Return the momenta conjugate to the Cayley coordinates u, where p are conjugate to v and q is the position that u stands for."""
+        found = [link.joint.cayley_momentum(q[..., at_q], u[..., at_v], p[..., at_v]) for link, at_q, at_v in self._slices()]
+        return np.concatenate([p[..., :0], *found], axis=-1)
+
+    def outside(self, q: Any, p: Any) -> Any:
+        """Return the momenta p, conjugate to v, as they are seen from the parents, in axes that do not turn with the joints."""
+        return np.concatenate([p[..., :0], *(link.joint.outside(q[..., at_q], p[..., at_v]) for link, at_q, at_v in self._slices())], axis=-1)
+
+    def inside(self, q: Any, p: Any) -> Any:
+        """Return the momenta, conjugate to v, that are seen as p from the parents."""
+        return np.concatenate([p[..., :0], *(link.joint.inside(q[..., at_q], p[..., at_v]) for link, at_q, at_v in self._slices())], axis=-1)
+
     def _array(self, name: str, value: Any, size: int) -> Any:
         array = np.asarray(value)
         if array.dtype.kind not in "buifO":

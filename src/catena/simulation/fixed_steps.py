@@ -136,6 +136,18 @@ class _Staged(Traced):
         self.mark()
         return vdot
 
+    def momenta_under(self, t: Any, q: Array, v: Array, tau: Array) -> tuple[Array, Array]:
+        self.mark()
+        momenta = super().momenta_under(t, q, v, tau)
+        self.mark()
+        return momenta
+
+    def velocities(self, q: Array, p: Array) -> Array:
+        self.mark()
+        v = super().velocities(q, p)
+        self.mark()
+        return v
+
     def project(self, t: Any, q: Array, v: Array) -> tuple[Array, Array, Any] | None:
         self.mark()
         projected = super().project(t, q, v)

@@ -10,11 +10,10 @@ from typing import Any
 import numpy as np
 
 from catena.errors import ArgumentError, TraceError
-from catena.formulations.applied_forces import applied_forces
-from catena.formulations.joint_forces import passive_force
+from catena.formulations.linear import canonical_momenta
 from catena.formulations.mass.composite_body import mass_matrix
 from catena.graph import Trace
-from catena.kernels import jacobian
+from catena.kernels import jacobian, velocities
 from catena.model import Model, Tree
 from catena.model.forces import Applied, python
 from catena.native import Iteration, Kernel, compile_graph
@@ -23,6 +22,7 @@ from catena.simulation.arguments import floats
 from catena.simulation.closing import Closing, Loops, Plan, lasting
 from catena.simulation.iteration import Layout, Problem, attempt
 from catena.simulation.steps import Integrator
+from catena.tracing import acting_forces
 
 Array = Any
 Function = Callable[[Any, Array, Array], Any]
@@ -122,8 +122,19 @@ class Traced:
 
     def under(self, t: Any, q: Array, v: Array, tau: Array) -> Array:
         """Return the acceleration under joint forces."""
-        force, wrenches = applied_forces(self._tree, t, q, v)
-        return self._system.solve(self._tree, q, v, tau + passive_force(self._tree, q, v) + force, wrenches)
+        force, wrenches = acting_forces(self._tree, t, q, v)
+        return self._system.solve(self._tree, q, v, tau + force, wrenches)
+
+    def momenta(self, t: Any, q: Array, v: Array) -> tuple[Array, Array]:
+        return self.momenta_under(t, q, v, self.force(t, q, v))
+
+    def momenta_under(self, t: Any, q: Array, v: Array, tau: Array) -> tuple[Array, Array]:
+        """Return the momenta and their rates under joint forces."""
+        force, wrenches = acting_forces(self._tree, t, q, v)
+        return canonical_momenta.momentum_rates(self._tree, q, v, tau + force, wrenches)
+
+    def velocities(self, q: Array, p: Array) -> Array:
+        return canonical_momenta.velocities(self._tree, q, p)
 
     def mass(self, q: Array) -> Array:
         return mass_matrix(self._tree, q)
@@ -151,12 +162,22 @@ class _Called:
         return force
 
     def acceleration(self, t: Any, q: Array, v: Array) -> Array:
+        return self._system.dynamics(*self._under(t, q, v))
+
+    def _under(self, t: Any, q: Array, v: Array) -> tuple[float, Array, Array, Array]:
+        """Return time and state as floats, with the joint forces of all that is called."""
         q, v = np.asarray(q, dtype=float), np.asarray(v, dtype=float)
         tau = self.force(t, q, v)
         for applied, kernel in self._system.called:
             value = np.asarray(applied.value(self.model.nv, float(t), q, v), dtype=float)
             tau = tau + (value if kernel is None else kernel(q).T @ value)
-        return self._system.dynamics(float(t), q, v, tau)
+        return float(t), q, v, tau
+
+    def momenta(self, t: Any, q: Array, v: Array) -> tuple[Array, Array]:
+        return self._system.momenta(*self._under(t, q, v))
+
+    def velocities(self, q: Array, p: Array) -> Array:
+        return self._system.velocities(np.asarray(q, dtype=float), np.asarray(p, dtype=float))
 
     def mass(self, q: Array) -> Array:
         return self._system.mass(np.asarray(q, dtype=float))
@@ -237,10 +258,24 @@ class System:
         return self._once("dynamics", self._dynamics)
 
     def _dynamics(self) -> Kernel:
-        trace, tree = self._trace("dynamics")
+        return self._kernel_under("dynamics", lambda flow, *arguments: {"vdot": flow.under(*arguments)})
+
+    @cached_property
+    def momenta(self) -> Kernel:
+        """The kernel (t, q, v, tau) -> p, pdot, without the forces that are called from Python."""
+        return self._kernel_under("momenta", lambda flow, *arguments: dict(zip(("p", "pdot"), flow.momenta_under(*arguments), strict=True)))
+
+    def _kernel_under(self, name: str, function: Callable[..., dict[str, Any]]) -> Kernel:
+        """Return the kernel of a function of the flow and (t, q, v, tau)."""
+        trace, tree = self._trace(name)
         t, q = trace.input("t"), trace.input("q", (self.model.nq,))
         v, tau = trace.input("v", (self.model.nv,)), trace.input("tau", (self.model.nv,))
-        return compile_graph(trace.graph(vdot=Traced(self, tree, {}, {}).under(t, q, v, tau)), method=self.method)
+        return compile_graph(trace.graph(**function(Traced(self, tree, {}, {}), t, q, v, tau)), method=self.method)
+
+    @cached_property
+    def velocities(self) -> Kernel:
+        """The velocities that belong to canonical momenta."""
+        return velocities(self.model)
 
     @cached_property
     def mass(self) -> Kernel:

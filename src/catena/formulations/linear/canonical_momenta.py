@@ -36,6 +36,36 @@ def hamiltonian_dynamics(tree, q, p, tau, wrenches=None):
     `wrenches` act on the bodies: one (moment, force) for each body in its frame, at its origin, or None; last the ground's.
     """
     v, momentum, V_plus, (X, S) = _velocities(tree, q, p)
+    return v, _rates(tree, q, v, momentum, V_plus, X, S, tau, wrenches)
+
+
+def momentum_rates(tree, q, v, tau, wrenches=None):
+    """Return p and dp/dt of the tree under the joint forces tau: what `hamiltonian_dynamics` has at the velocities v, with no inertia solved.
+
+    `wrenches` are those of `hamiltonian_dynamics`.
+    """
+    X, S = placements(tree, q)
+    V, V_plus = tree.columns(2)
+    P = [np.zeros(6) for _ in range(tree.n + 1)]
+    p = tree.vector()
+
+    # outward: (23)
+    V[-1] = np.zeros(6)
+    for k in tree.outward():
+        V_plus[k] = X[k].motion(V[tree.parent[k]])
+        V[k] = V_plus[k] + S[k] @ v[tree.v_slices[k]]
+
+    # inward: (26), (34)
+    for k in tree.inward():
+        at, parent = tree.v_slices[k], tree.parent[k]
+        P[k] = P[k] + tree.M[k] @ V[k]
+        p[at] = S[k].T @ P[k] + tree.armature[at] * v[at]
+        P[parent] = P[parent] + X[k].force(P[k])
+    return p, _rates(tree, q, v, P, V_plus, X, S, tau, wrenches)
+
+
+def _rates(tree, q, v, momentum, V_plus, X, S, tau, wrenches):
+    """Return dp/dt, from the articulated momenta and the velocities inboard of the joints."""
     T, pdot = _forces(tree, X, wrenches), tree.vector()
     mass, moment = _weights(tree, X)
     (g,) = tree.columns(1)
@@ -49,7 +79,7 @@ def hamiltonian_dynamics(tree, q, p, tau, wrenches=None):
         if T[k] is not None:
             force = force + T[k]
         pdot[at] = tau[at] + S[k].T @ force + tree.joint_turn(k, q, v).T @ momentum[k]
-    return v, pdot
+    return pdot
 
 
 def forward_dynamics(tree, q, v, tau, wrenches=None):
