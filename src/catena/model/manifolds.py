@@ -37,7 +37,7 @@ def rotation_rate(u: Any, v: Any) -> Any:
 
 
 def cayley_rotation(q: Any, u: Any) -> Any:
-    """Return the unit quaternion with the Cayley coordinates u around q: the axis of the turn, in the child's axes, times 2 tan(angle / 2)."""
+    """Return the unit quaternion with the Cayley coordinates u around q: 2 tan(angle / 2) along the axis, in the child's axes."""
     x, y, z = (0.5 * u[..., i] for i in range(3))
     return _unit(quaternion_product(q, np.stack([1.0 + 0.0 * x, x, y, z], axis=-1)))
 

@@ -382,6 +382,20 @@ class Model:
         """Whether a traced force depends on time; kernels that it enters then take t as their first argument."""
         return any(force.uses_time(self.nq, self.nv) for force in self.forces if force.traced)
 
+    @property
+    def changes_energy(self) -> tuple[str, ...]:
+        """What may change the energy of the model, besides joint forces that are put in; nothing where it is kept.
+
+        >>> m = ct.Model("door")
+        >>> m.add("leaf", ct.box(0.8, 0.04, 2.0, mass=20.0), ct.Revolute("z", damping=1.5))
+        >>> m.changes_energy
+        ('damping',)
+        """
+        options = [name for name in ("damping", "friction") if any(any(getattr(link.joint, name)) for link in self.links)]
+        stops = ["stops"] if any(np.isfinite([link.joint.lower, link.joint.upper]).any() for link in self.links) else []
+        springs = ["damped springs"] if any(spring.damping for spring in self.springs) else []
+        return (*options, *stops, *springs, *(["forces"] if self.forces else []))
+
     def _known(self, name: str, who: str) -> None:
         if not isinstance(name, str) or (name != "ground" and name not in self._added):
             names = ", ".join(f"'{known}'" for known in ("ground", *self._added))
@@ -500,7 +514,7 @@ class Model:
         return np.concatenate([q[..., :0], *(link.joint.rate(q[..., at_q], v[..., at_v]) for link, at_q, at_v in self._slices())], axis=-1)
 
     def cayley(self, q: Any, u: Any) -> Any:
-        """Return the position with the Cayley coordinates u around q: axes times 2 tan(angle / 2) for rotations, differences for the rest."""
+        """Return the position with the Cayley coordinates u around q: 2 tan(angle / 2) along the axes of rotations, else differences."""
         moved = [link.joint.cayley(q[..., at_q], u[..., at_v]) for link, at_q, at_v in self._slices()]
         return np.concatenate([q[..., :0], *moved], axis=-1)
 
@@ -516,11 +530,13 @@ class Model:
 
     def outside(self, q: Any, p: Any) -> Any:
         """Return the momenta p, conjugate to v, as they are seen from the parents, in axes that do not turn with the joints."""
-        return np.concatenate([p[..., :0], *(link.joint.outside(q[..., at_q], p[..., at_v]) for link, at_q, at_v in self._slices())], axis=-1)
+        found = [link.joint.outside(q[..., at_q], p[..., at_v]) for link, at_q, at_v in self._slices()]
+        return np.concatenate([p[..., :0], *found], axis=-1)
 
     def inside(self, q: Any, p: Any) -> Any:
         """Return the momenta, conjugate to v, that are seen as p from the parents."""
-        return np.concatenate([p[..., :0], *(link.joint.inside(q[..., at_q], p[..., at_v]) for link, at_q, at_v in self._slices())], axis=-1)
+        found = [link.joint.inside(q[..., at_q], p[..., at_v]) for link, at_q, at_v in self._slices()]
+        return np.concatenate([p[..., :0], *found], axis=-1)
 
     def _array(self, name: str, value: Any, size: int) -> Any:
         array = np.asarray(value)

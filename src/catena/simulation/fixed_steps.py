@@ -95,7 +95,7 @@ def fixed_steps(m: Model, integrator: str, method: str, table: bool, controller:
     """
     functions = [force.function for force in m.forces] + ([] if controller is None else [controller])
     key = (integrator, method, table, controller is not None, held, *(_traced(m, f) for f in functions))
-    return kept(m, "rollout", key, lambda: _compiled(m, integrator_of(integrator), method, Controls(m, table, controller), held))
+    return kept(m, "rollout", key, lambda: _compiled(m, integrator_of(integrator, m), method, Controls(m, table, controller), held))
 
 
 def _traced(m: Model, function: Function) -> Graph:

@@ -17,6 +17,7 @@ import numpy as np
 
 from catena.errors import MethodError
 from catena.graph import where
+from catena.model import Model
 from catena.simulation import solving
 from catena.simulation.flow import Flow, Step, combine, square
 from catena.simulation.symplectic import SYMPLECTIC
@@ -191,8 +192,14 @@ _INTEGRATORS = (
 INTEGRATORS: dict[str, Integrator] = {integrator.name: integrator for integrator in _INTEGRATORS}
 
 
-def integrator(name: str) -> Integrator:
-    """Return an integrator by its name."""
+def integrator(name: str, m: Model) -> Integrator:
+    """Return an integrator of a model by its name."""
     if name not in INTEGRATORS:
         raise MethodError(f"integrator '{name}' is unknown; choose from {', '.join(INTEGRATORS)}, scipy:Radau, scipy:BDF or scipy:LSODA")
-    return INTEGRATORS[name]
+    found = INTEGRATORS[name]
+    if found.canonical and m.has_loops:
+        raise MethodError(
+            f"integrator '{name}' steps from momenta to momenta, and does not keep the loops of model '{m.name}' closed; "
+            "use 'gauss-legendre-4' or 'rk4'"
+        )
+    return found

@@ -7,8 +7,8 @@ are polynomials on rotations too:
     q_i = cayley(c, u_i),   u_i = u_0 + h sum a_ij V_j,   from u_0 = -centre d   to u_1 = (1 - centre) d,   d = h sum b_j V_j
 
 Local coordinates that are chosen anew for every step are no fixed ones: the step of a symplectic method in them is symplectic only if the
-derivative of S counts that c moves with q0 and q1. Doing so leaves two equations, where P_i are the momenta conjugate to u, F_i their rates,
-and E those of the ends:
+derivative of S counts that c moves with q0 and q1. Doing so leaves two equations, where P_i are the momenta conjugate to u, F_i their
+rates, and E those of the ends:
 
     the momenta in axes of the parent balance       outside(q1, p1) = outside(q0, p0) + h sum b_i d/dt outside(q_i, p_i)
     the stages lie between the ends, not after one  P_i = centre E_0 + (1 - centre) E_1 + h sum (A_ij - (1 - centre) b_j) F_j
@@ -134,7 +134,7 @@ def _residual(scheme: _Scheme, flow: Flow, t: Any, start: _State, rates: Sequenc
     """Return what the momenta of the stages have beyond those that the step asks for; and the position and the momenta at its end."""
     model, centre = flow.model, scheme.centre
     flow.mark()
-    first, last = (combine(h, [part * b for b in scheme.b], rates) for part in (-centre, 1.0 - centre))
+    first, last = (combine(h, [share * b for b in scheme.b], rates) for share in (-centre, 1.0 - centre))
     middle = model.cayley(start.q, -first)
     momenta, forces, balances = [], [], []
     for i, rate in enumerate(rates):

@@ -70,6 +70,11 @@ class Input:
             raise ArgumentError("tau over time needs finite values at times that increase; sort the times and remove what is not finite")
 
     @property
+    def acts(self) -> bool:
+        """Whether any joint force is put in."""
+        return self.controller is not None or self.times is not None or bool(self.constant.any())
+
+    @property
     def in_python(self) -> bool:
         """Whether something must be called from Python at every step."""
         return isinstance(self.controller, python) or bool(self.model.python_forces)

@@ -40,9 +40,9 @@ def hamiltonian_dynamics(tree, q, p, tau, wrenches=None):
 
 
 def momentum_rates(tree, q, v, tau, wrenches=None):
-    """Return p and dp/dt of the tree under the joint forces tau: what `hamiltonian_dynamics` has at the velocities v, with no inertia solved.
+    """Return p and dp/dt of the tree under the joint forces tau: as `hamiltonian_dynamics`, from velocities.
 
-    `wrenches` are those of `hamiltonian_dynamics`.
+    `wrenches` are as there.
     """
     X, S = placements(tree, q)
     V, V_plus = tree.columns(2)
