@@ -108,6 +108,7 @@ def _implicit(tableau: Tableau) -> Callable[..., Step]:
     """
     coefficients = np.array(tableau.a)
     stages = range(tableau.stages)
+    iterations = max(solving.ITERATIONS, 2 * tableau.order + 2)  # what is left of the equations should be less than the method's error
 
     def step(flow: Flow, t: Any, q: Array, v: Array, a: Array, h: Any) -> Step:
         n = len(v)
@@ -118,7 +119,7 @@ def _implicit(tableau: Tableau) -> Callable[..., Step]:
         half = (0.5 * h) * rate
         u = [((tableau.c[i] - 0.5) * h) * rate for i in stages]
         correction: Any = 0.0
-        for _ in range(solving.ITERATIONS if newton else 3 * solving.ITERATIONS):
+        for _ in range(iterations if newton else 3 * iterations):
             flow.mark()
             speeds = [v + combine(h, tuple(coefficients[i]), accelerations) for i in stages]
             middle = flow.model.chart(q, half)

@@ -41,6 +41,9 @@ _ITERATIONS = 6
 #: The difference in a rate by which derivatives are taken [rad/s or m/s].
 _SMALL = 1e-7
 
+#: An acceleration that moves the mechanism further than this in a step [rad or m] is that of a stiff spring, and says little of its end.
+_FAR = 0.1
+
 
 class _Scheme(NamedTuple):
     """A partitioned Runge-Kutta method: a and b move positions, A and b momenta; `centre` is where in the step coordinates are around."""
@@ -70,7 +73,8 @@ def _collocation(name: str) -> Callable[..., Step]:
 
     def step(flow: Flow, t: Any, q: Array, v: Array, a: Array, h: Any) -> Step:
         start = _State(q, flow.momenta(t, q, v)[0])
-        guess = [_rate(flow, q, v + (node * h) * a) for node in tableau.c]
+        trust = 1.0 / (1.0 + square((h * h / _FAR) * a))
+        guess = [_rate(flow, q, v + (node * h * trust) * a) for node in tableau.c]
         return _end(flow, _advanced(scheme, flow, t, start, guess, h))
 
     return step
