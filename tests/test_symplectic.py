@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import numpy as np
 import pytest
 from tests.test_integrators import ball_chain, distance, free_body
@@ -9,7 +11,6 @@ from tests.test_integrators import ball_chain, distance, free_body
 import catena as ct
 from catena.examples import EXAMPLES
 from catena.formulations.linear import canonical_momenta
-from catena.simulation import simulate as simulate_module
 from catena.simulation.steps import INTEGRATORS
 
 SYMPLECTIC = [name for name, integrator in INTEGRATORS.items() if integrator.canonical]
@@ -145,7 +146,7 @@ def test_momentum_and_angular_momentum_of_a_floating_mechanism_are_kept_to_round
 @pytest.mark.parametrize("integrator", SYMPLECTIC)
 @pytest.mark.parametrize("name", ["hinges", "ball joints"])
 def test_energy_error_of_many_steps_has_no_trend(name, integrator):
-    """By a line through 20,000 steps: what it rises over the run is less than what the error wobbles; with rk4 it is the error."""
+    """By a line through 20,000 steps: what it rises is small beside what the error wobbles; with rk4 it is half of it and more."""
     m = MODELS[name]
     q, v = state(m, speed=0.5, turn=0.3 if name == "hinges" else 0.5)
     if name == "hinges":
@@ -157,7 +158,7 @@ def test_energy_error_of_many_steps_has_no_trend(name, integrator):
         slope = np.polyfit(run.t, error, 1)[0]
         risen[method] = abs(slope) * run.t[-1] / np.ptp(error)
     assert risen[integrator] < 0.15
-    assert risen["rk4"] > 0.8
+    assert risen["rk4"] > 0.5
 
 
 # --- agreement
@@ -169,15 +170,15 @@ def test_momenta_and_their_rates_from_velocities_equal_hamiltons_equations(name)
     tree = m.tree()
     q, v = state(m)
     tau = np.random.default_rng(4).normal(size=m.nv)
-    p, pdot = canonical_momenta.momentum_rates(tree, q, v, tau)
-    back, same = canonical_momenta.hamiltonian_dynamics(tree, q, p, tau)
+    p, pdot = (np.asarray(x, dtype=float) for x in canonical_momenta.momentum_rates(tree, q, v, tau))
+    back, same = (np.asarray(x, dtype=float) for x in canonical_momenta.hamiltonian_dynamics(tree, q, p, tau))
     assert np.allclose(back, v, rtol=1e-9, atol=1e-9)
     assert np.allclose(pdot, same, rtol=1e-9, atol=1e-9 * max(1.0, np.abs(pdot).max()))
     if not m.has_loops:
         assert np.allclose(p, ct.mass_matrix(m)(q) @ v, rtol=1e-9, atol=1e-11)
 
 
-def forced(python=False):
+def forced():
     """Damping, a spring between bodies and a force over time and state."""
     m = floating((0.0, 0.0, -9.81))
     m.add("damped", ct.Body(0.5, (0.0, 0.0, 0.2), 0.1 * np.eye(3)), ct.Revolute("y", damping=0.3, friction=0.1), "hinge", (0.1, 0.0, 0.2))
@@ -186,7 +187,7 @@ def forced(python=False):
     def push(t, q, v):
         return np.array([0.0, 0.0, 0.0, np.sin(3.0 * t), 0.2 * v[0], 1.0])
 
-    m.add_force("push", ct.python(push) if python else push, body="damped", point=(0.0, 0.0, 0.1))
+    m.add_force("push", push, body="damped", point=(0.0, 0.0, 0.1))
     return m
 
 
@@ -212,21 +213,33 @@ def test_order_is_kept_under_damping_friction_springs_controllers_and_forces_ove
 
 
 @pytest.mark.parametrize("integrator", SYMPLECTIC)
-def test_what_is_called_from_python_equals_what_is_compiled(integrator, moved):
-    m, q, v, _ = moved
+def test_what_is_called_from_python_equals_what_is_compiled(integrator):
+    def pulled(function):
+        m = ball_chain(1)
+        m.add_force("pull", function, body="link0", point=(0.0, 0.0, -0.3))
+        return m
+
+    def pull(t, q, v):
+        return np.array([0.0, 0.1 * v[1], 0.0, np.sin(3.0 * t), 0.2 * v[0], 1.0])
+
+    def law(t, q, v):
+        return np.array([np.cos(2.0 * t), 0.0, 0.0]) - 0.1 * v
+
+    m = pulled(pull)
+    q, v = state(m)
     runs = [
         ct.simulate(model, q, v, until=0.1, step=0.02, integrator=integrator, controller=controller)
-        for model, controller in ((m, law), (forced(python=True), law), (m, ct.python(law)))
+        for model, controller in ((m, law), (pulled(ct.python(pull)), law), (m, ct.python(law)))
     ]
     for run in runs[1:]:
-        assert distance(m, run, runs[0]) < 1e-11
+        assert distance(m, run, runs[0]) < 1e-12
 
 
 def test_large_mechanisms_are_solved_by_plain_iteration_and_keep_their_energy():
     m = EXAMPLES["chain"]()
     assert m.nv > 24
     q = 0.3 * np.random.default_rng(5).normal(size=m.nv)
-    runs = [ct.simulate(m, q, until=0.2, step=0.002, integrator=name) for name in ("symplectic-midpoint", "rk4")]
+    runs = [ct.simulate(m, q, until=0.1, step=0.002, integrator=name) for name in ("symplectic-midpoint", "rk4")]
     assert distance(m, *runs) < 1e-2
     assert np.abs(runs[0].drift).max() < 1e-5
 
@@ -247,7 +260,7 @@ def test_loops_and_adaptive_steps_are_refused(integrator):
 
 
 def test_auto_takes_a_symplectic_method_for_long_runs_that_keep_the_energy_and_says_so(monkeypatch):
-    monkeypatch.setattr(simulate_module, "_LONG", 50)
+    monkeypatch.setattr(sys.modules["catena.simulation.simulate"], "_LONG", 50)
     m = hinges()
     q, _ = state(m)
 
@@ -259,8 +272,11 @@ def test_auto_takes_a_symplectic_method_for_long_runs_that_keep_the_energy_and_s
     assert long.info["why"] == "auto: the model keeps its energy, over 50 steps"
     assert "symplectic-gauss-4" in repr(long)
     usual = {
-        "short": run(steps=49), "forces": run(tau=np.ones(3)), "controller": run(controller=lambda t, q, v: -v), "chosen": run(integrator="rk4")
-    }  # fmt: skip
+        "short": run(steps=49),
+        "forces": run(tau=np.ones(3)),
+        "controller": run(controller=lambda t, q, v: -v),
+        "chosen": run(integrator="rk4"),
+    }
     assert {name: other.info["integrator"] for name, other in usual.items()} == dict.fromkeys(usual, "rk4")
     assert run(step=None).info["integrator"] == "dormand-prince"
     assert not any("why" in other.info for other in usual.values())
