@@ -24,7 +24,10 @@ from catena.formulations.constraints import constraint_jacobian
 from catena.simulation import Trajectory, closing, fixed_steps
 from catena.simulation.checkpoint import Checkpoint
 from catena.simulation.closing import Loops
-from catena.simulation.steps import INTEGRATORS
+from catena.simulation.steps import INTEGRATORS as ALL
+
+#: The integrators that take loops.
+INTEGRATORS = {name: integrator for name, integrator in ALL.items() if not integrator.canonical}
 
 METHOD = "fully-recursive/joint"
 

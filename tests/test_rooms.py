@@ -45,7 +45,7 @@ ALLOWED: dict[str, set[str]] = {
     "comparison": {"model", "formulations", "native", "registry", "iterative", "kernels", "examples", "errors", "numpy"},
     # view: `Trajectory.plot` calls it, inside the method; matplotlib: the type of what it returns
     "simulation": {"model", "formulations", "graph", "native", "assembly", "mobility", "planning", "closed", "registry", "kernels"}
-    | {"kept", "spatial", "errors"}
+    | {"kept", "tracing", "spatial", "dual", "errors"}
     | {"atomic", "view"}
     | {"numpy", "scipy", "rich", "xarray", "matplotlib", "cloudpickle"},
     "view": {"model", "simulation", "comparison", "errors", "atomic", "numpy", "matplotlib"},

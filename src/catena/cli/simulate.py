@@ -158,12 +158,13 @@ def _summary(run: Trajectory, files: dict[str, str]) -> dict[str, Any]:
         "end": float(run.t[-1]),
         "stopped": info["stopped"],
         "integrator": info["integrator"],
+        "why": info.get("why", ""),
         "method": info["method"],
         "steps": info["steps"],
         "rejected": info.get("rejected", 0),
         "samples": len(run),
         "seconds": info["seconds"],
-        "energy": {**{name: _finite(x) for name, x in energies.items()}, "changed_by": _dissipation(m)},
+        "energy": {**{name: _finite(x) for name, x in energies.items()}, "changed_by": list(m.changes_energy)},
         "loop_error": _finite(error),
         "switches": info.get("switches", 0),
         "q": dict(zip(run.q_names, run.q[-1].tolist(), strict=True)),
@@ -176,25 +177,18 @@ def _finite(x: Any) -> float | None:
     return float(x) if x is not None and np.isfinite(x) else None
 
 
-def _dissipation(m: Model) -> list[str]:
-    """Return what may change the energy of a model besides the errors of an integrator."""
-    options = [name for name in ("damping", "friction") if any(any(getattr(link.joint, name)) for link in m.links)]
-    stops = ["stops"] if any(np.isfinite([link.joint.lower, link.joint.upper]).any() for link in m.links) else []
-    springs = ["damped springs"] if any(spring.damping for spring in m.springs) else []
-    return [*options, *stops, *springs, *(["forces"] if m.forces else []), *(["driven joints"] if m.driven_names else [])]
-
-
 def _print_summary(console: Console, run: Trajectory, summary: dict[str, Any]) -> None:
     total, causes = run.total_energy, ", ".join(summary["energy"]["changed_by"])
     drift = f"{np.abs(run.drift).max():.1e}{f' ({causes} included)' if causes else ''}"
     stopped = "" if summary["stopped"] == "end" else f"; stopped: {summary['stopped']}"
+    why = f"; {summary['why']}" if summary["why"] else ""
     rejected = f", and {summary['rejected']:,} rejected" if summary["rejected"] else ""
     switches = f"; the constraints that hold them changed {summary['switches']:,} times" if summary["switches"] else ""
     error = summary["loop_error"]
     loops = {"loops": f"open by {error:.1e} m or rad at most{switches}"} if error is not None else {}
     rows = {
         "time": f"{summary['start']:g} to {summary['end']:.9g} s{stopped}",
-        "steps": f"{summary['steps']:,}{rejected} ({summary['integrator']}, {summary['method']}); {summary['samples']:,} samples",
+        "steps": f"{summary['steps']:,}{rejected} ({summary['integrator']}, {summary['method']}{why}); {summary['samples']:,} samples",
         "took": f"{summary['seconds']:.3f} s, compiling included",
         "energy": f"{total[0]:.6g} to {total[-1]:.6g} J; drift {drift}",
         **loops,

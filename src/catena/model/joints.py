@@ -12,6 +12,9 @@ from catena.errors import ModelError
 from catena.graph import Trace
 from catena.model import values
 from catena.model.manifolds import (
+    cayley_momentum,
+    cayley_rotation,
+    cayley_velocity,
     difference_pose,
     difference_rotation,
     integrate_pose,
@@ -198,6 +201,26 @@ class Joint:
     def velocity(self, q: Any, rate: Any) -> Any:
         """Return the velocity at which the position q changes at a rate: what `rate` undoes; for any scalar."""
         return rate
+
+    def cayley(self, q: Any, u: Any) -> Any:
+        """Return the position with the Cayley coordinates u around q; leading axes broadcast."""
+        return q + u
+
+    def cayley_velocity(self, q: Any, u: Any, rate: Any) -> Any:
+        """Return the velocity v at which the Cayley coordinates u change at a rate, where q is the position they stand for."""
+        return rate
+
+    def cayley_momentum(self, q: Any, u: Any, p: Any) -> Any:
+        """Return the momenta conjugate to the Cayley coordinates u, where p are conjugate to v and q is the position they stand for."""
+        return p
+
+    def outside(self, q: Any, p: Any) -> Any:
+        """Return the momenta p as they are seen from the parent, in axes that do not turn with the joint."""
+        return p
+
+    def inside(self, q: Any, p: Any) -> Any:
+        """Return the momenta of which p is seen from the parent."""
+        return p
 
     def motion(self) -> Motion:
         """Return what the joint does to frames."""
@@ -404,6 +427,21 @@ class Spherical(Joint):
     def velocity(self, q: Any, rate: Any) -> Any:
         return 2.0 * quaternion_product(quaternion_inverse(q), rate)[1:]
 
+    def cayley(self, q: Any, u: Any) -> Any:
+        return cayley_rotation(q, u)
+
+    def cayley_velocity(self, q: Any, u: Any, rate: Any) -> Any:
+        return cayley_velocity(u, rate)
+
+    def cayley_momentum(self, q: Any, u: Any, p: Any) -> Any:
+        return cayley_momentum(u, p)
+
+    def outside(self, q: Any, p: Any) -> Any:
+        return turned(q, p)
+
+    def inside(self, q: Any, p: Any) -> Any:
+        return turned(quaternion_inverse(q), p)
+
     def motion(self) -> Motion:
         return SphericalMotion()
 
@@ -455,6 +493,23 @@ class Free(Joint):
     def velocity(self, q: Any, rate: Any) -> Any:
         turning = 2.0 * quaternion_product(quaternion_inverse(q[3:]), rate[3:])[1:]
         return np.concatenate([turning, rotation(q[3:]).T @ rate[:3]])
+
+    def cayley(self, q: Any, u: Any) -> Any:
+        return np.concatenate([q[..., :3] + u[..., 3:], cayley_rotation(q[..., 3:], u[..., :3])], axis=-1)
+
+    def cayley_velocity(self, q: Any, u: Any, rate: Any) -> Any:
+        shift = turned(quaternion_inverse(q[..., 3:]), rate[..., 3:])
+        return np.concatenate([cayley_velocity(u[..., :3], rate[..., :3]), shift], axis=-1)
+
+    def cayley_momentum(self, q: Any, u: Any, p: Any) -> Any:
+        return np.concatenate([cayley_momentum(u[..., :3], p[..., :3]), turned(q[..., 3:], p[..., 3:])], axis=-1)
+
+    def outside(self, q: Any, p: Any) -> Any:
+        return np.concatenate([turned(q[..., 3:], p[..., :3]), turned(q[..., 3:], p[..., 3:])], axis=-1)
+
+    def inside(self, q: Any, p: Any) -> Any:
+        inverse = quaternion_inverse(q[..., 3:])
+        return np.concatenate([turned(inverse, p[..., :3]), turned(inverse, p[..., 3:])], axis=-1)
 
     def motion(self) -> Motion:
         return FreeMotion()

@@ -36,6 +36,27 @@ def rotation_rate(u: Any, v: Any) -> Any:
     return v + 0.5 * u_v + _times(c, _cross(u, u_v))
 
 
+def cayley_rotation(q: Any, u: Any) -> Any:
+    """Return the unit quaternion with the Cayley coordinates u around q: 2 tan(angle / 2) along the axis, in the child's axes."""
+    x, y, z = (0.5 * u[..., i] for i in range(3))
+    return unit(quaternion_product(q, np.stack([1.0 + 0.0 * x, x, y, z], axis=-1)))
+
+
+def cayley_velocity(u: Any, rate: Any) -> Any:
+    """Return the angular velocity, in the child's axes, at which the Cayley coordinates u change at a rate."""
+    return _times(_shrinkage(u), rate - 0.5 * _cross(u, rate))
+
+
+def cayley_momentum(u: Any, p: Any) -> Any:
+    """Return the momenta that are conjugate to the Cayley coordinates u, where p are conjugate to the angular velocity."""
+    return _times(_shrinkage(u), p + 0.5 * _cross(u, p))
+
+
+def _shrinkage(u: Any) -> Any:
+    x, y, z = (u[..., i] for i in range(3))
+    return 1.0 / (1.0 + 0.25 * (x * x + y * y + z * z))
+
+
 def integrate_pose(q: Any, dv: Any) -> Any:
     """Return the pose (x, y, z, quaternion) reached by moving with the body twist dv for a unit of time: the exponential map."""
     turn, shift = dv[..., :3], dv[..., 3:]

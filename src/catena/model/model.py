@@ -453,6 +453,20 @@ class Model:
         still._time, still._tree, still._free = t, self.tree().at(t), self._free
         return still
 
+    @property
+    def changes_energy(self) -> tuple[str, ...]:
+        """What may change the energy of the model, besides joint forces that are put in; nothing where it is kept.
+
+        >>> m = ct.Model("door")
+        >>> m.add("leaf", ct.box(0.8, 0.04, 2.0, mass=20.0), ct.Revolute("z", damping=1.5))
+        >>> m.changes_energy
+        ('damping',)
+        """
+        options = [name for name in ("damping", "friction") if any(any(getattr(link.joint, name)) for link in self.links)]
+        stops = ["stops"] if any(np.isfinite([link.joint.lower, link.joint.upper]).any() for link in self.links) else []
+        springs = ["damped springs"] if any(spring.damping for spring in self.springs) else []
+        return (*options, *stops, *springs, *(["forces"] if self.forces else []))
+
     def _known(self, name: str, who: str) -> None:
         if not isinstance(name, str) or (name != "ground" and name not in self._added):
             names = ", ".join(f"'{known}'" for known in ("ground", *self._added))
@@ -569,6 +583,31 @@ class Model:
     def rate(self, q: Any, v: Any) -> Any:
         """Return dq/dt at the velocity v."""
         return np.concatenate([q[..., :0], *(link.joint.rate(q[..., at_q], v[..., at_v]) for link, at_q, at_v in self._slices())], axis=-1)
+
+    def cayley(self, q: Any, u: Any) -> Any:
+        """Return the position with the Cayley coordinates u around q: 2 tan(angle / 2) along the axes of rotations, else differences."""
+        moved = [link.joint.cayley(q[..., at_q], u[..., at_v]) for link, at_q, at_v in self._slices()]
+        return np.concatenate([q[..., :0], *moved], axis=-1)
+
+    def cayley_velocity(self, q: Any, u: Any, rate: Any) -> Any:
+        """Return the velocity v at which the Cayley coordinates u change at a rate, where q is the position that they stand for."""
+        found = [link.joint.cayley_velocity(q[..., at_q], u[..., at_v], rate[..., at_v]) for link, at_q, at_v in self._slices()]
+        return np.concatenate([rate[..., :0], *found], axis=-1)
+
+    def cayley_momentum(self, q: Any, u: Any, p: Any) -> Any:
+        """Return the momenta conjugate to the Cayley coordinates u, where p are conjugate to v and q is the position that u stands for."""
+        found = [link.joint.cayley_momentum(q[..., at_q], u[..., at_v], p[..., at_v]) for link, at_q, at_v in self._slices()]
+        return np.concatenate([p[..., :0], *found], axis=-1)
+
+    def outside(self, q: Any, p: Any) -> Any:
+        """Return the momenta p, conjugate to v, as they are seen from the parents, in axes that do not turn with the joints."""
+        found = [link.joint.outside(q[..., at_q], p[..., at_v]) for link, at_q, at_v in self._slices()]
+        return np.concatenate([p[..., :0], *found], axis=-1)
+
+    def inside(self, q: Any, p: Any) -> Any:
+        """Return the momenta, conjugate to v, that are seen as p from the parents."""
+        found = [link.joint.inside(q[..., at_q], p[..., at_v]) for link, at_q, at_v in self._slices()]
+        return np.concatenate([p[..., :0], *found], axis=-1)
 
     def _array(self, name: str, value: Any, size: int) -> Any:
         array = np.asarray(value)

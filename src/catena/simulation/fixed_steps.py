@@ -96,7 +96,7 @@ def fixed_steps(m: Model, integrator: str, method: str, table: bool, controller:
     functions = [force.function for force in m.forces] + ([] if controller is None else [controller])
     functions += [lambda t, q, v: np.concatenate([np.zeros(0), *(given.q for given in m._given(t))])]
     key = (integrator, method, table, controller is not None, held, *(_traced(m, f) for f in functions))
-    return kept(m, "rollout", key, lambda: _compiled(m, integrator_of(integrator), method, Controls(m, table, controller), held))
+    return kept(m, "rollout", key, lambda: _compiled(m, integrator_of(integrator, m), method, Controls(m, table, controller), held))
 
 
 def _traced(m: Model, function: Function) -> Graph:
@@ -136,6 +136,18 @@ class _Staged(Traced):
         vdot = super().under(t, q, v, tau)
         self.mark()
         return vdot
+
+    def momenta_under(self, t: Any, q: Array, v: Array, tau: Array) -> tuple[Array, Array]:
+        self.mark()
+        momenta = super().momenta_under(t, q, v, tau)
+        self.mark()
+        return momenta
+
+    def velocities(self, t: Any, q: Array, p: Array) -> Array:
+        self.mark()
+        v = super().velocities(t, q, p)
+        self.mark()
+        return v
 
     def project(self, t: Any, q: Array, v: Array) -> tuple[Array, Array, Any] | None:
         self.mark()

@@ -16,7 +16,9 @@ import numpy as np
 from catena.graph import maximum, minimum, where
 from catena.native.iterate import DONE, ROW, TABLE
 from catena.simulation.closing import SINGULAR, near, renewed
-from catena.simulation.steps import Integrator, Step, converged
+from catena.simulation.flow import Step
+from catena.simulation.solving import converged
+from catena.simulation.steps import Integrator
 
 Array = Any
 
@@ -198,7 +200,7 @@ def verdict(integrator: Integrator, step: Step, limit: Any = None) -> tuple[Any,
     """
     good = finite = _finite(step)
     failed: Any = float(RUNNING)
-    if integrator.tableau is not None and integrator.tableau.implicit:
+    if integrator.implicit:
         solved = converged(step.correction)
         good = finite & solved
         failed = where(solved, float(RUNNING), float(NOT_SOLVED))

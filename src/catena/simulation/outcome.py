@@ -30,6 +30,8 @@ def trajectory(run: Run, stopped: str, seconds: float) -> Trajectory:
         "integrator": run.integrator.name, "method": run.system.method, "steps": int(run.get("steps")[0]),
         "rejected": int(run.get("rejected")[0]), "seconds": seconds, "stopped": stopped,
     }  # fmt: skip
+    if run.why:
+        info["why"] = run.why
     if run.model.has_loops:
         info["switches"] = len(run.holds) - 1
     layout = run.system.problem.record.at

@@ -128,7 +128,7 @@ class Plan:
                 f"rollout: force '{force.name}' is marked ct.python, and machine code cannot call it; use ct.simulate, "
                 "or give a function that can be traced, without the mark"
             )
-        integrator_of(integrator)
+        integrator_of(integrator, m)
         if step is None or steps is None:
             raise ArgumentError(
                 f"rollout: {'step' if step is None else 'steps'} is missing; give the size of a step [s] and how many to take"

@@ -30,6 +30,9 @@ _ROWS = 4096
 #: Time that a run in machine code takes before Python looks at it [s].
 _LOOK = 0.1
 
+#: Fixed steps from which on "auto" takes a symplectic method for a mechanism that keeps its energy, and the most degrees of freedom of it.
+_LONG, _MOST = 100_000, 12
+
 #: Relative tolerance of adaptive runs, unless given; the absolute one is this part of it.
 _RTOL, _ABSOLUTE = 1e-8, 1e-2
 
@@ -61,7 +64,10 @@ def simulate(
     - `step` [s] fixes the step size; without it, an integrator with an error estimate adapts its steps to `rtol` and `atol` (a hundredth of
       rtol, unless given). Errors are measured in 1 rad or the size of the mechanism, those of velocities by their own size.
     - `integrator`: "semi-implicit-euler", "midpoint", "rk4", "bogacki-shampine", "dormand-prince", "dop853", "implicit-midpoint",
-      "gauss-legendre-4", or "scipy:Radau", "scipy:BDF", "scipy:LSODA"; "auto" is "dormand-prince", or "rk4" with a fixed step.
+      "gauss-legendre-4", "gauss-legendre-6"; symplectic, on canonical momenta and without loops, "symplectic-euler", "stormer-verlet",
+      "symplectic-midpoint", "symplectic-gauss-4", "symplectic-gauss-6"; or "scipy:Radau", "scipy:BDF", "scipy:LSODA". "auto" is
+      "dormand-prince"; with a fixed step "rk4", or "symplectic-gauss-4" over 100,000 steps and more of a model that keeps its energy, which
+      `info["why"]` then says.
     - `tau`: constant joint forces (nv), or a pair (times, values) that is interpolated linearly; `controller`: a function
       (t, q, v) -> tau that is traced and compiled, or `ct.python(function)` to be called step by step.
     - `events`: `ct.Event` conditions that stop, record or reset; a change of sign is noticed if it is there at the end of a step, so with
@@ -135,8 +141,8 @@ class Run:
         if not isinstance(integrator, str):
             raise ArgumentError(f"integrator {integrator!r} is not a name; give one such as 'dormand-prince'")
         self.scipy_method = integrator.removeprefix("scipy:") if integrator.startswith("scipy:") else ""
-        name = ("rk4" if self.step is not None else "dormand-prince") if integrator == "auto" or self.scipy_method else integrator
-        self.integrator = integrator_of(name)
+        name, self.why = self._automatic() if integrator == "auto" or self.scipy_method else (integrator, "")
+        self.integrator = integrator_of(name, m)
         self.adaptive = self.step is None
         if self.adaptive and not self.integrator.adaptive:
             raise ArgumentError(f"integrator '{name}' does not choose its steps; give step=, the step size in seconds")
@@ -153,6 +159,16 @@ class Run:
         self.samples: list[np.ndarray] = []
         self.occurrences: list[Occurrence] = []
         self.holds: list[Hold] = []  # the plans that hold the loops, one after the other
+
+    def _automatic(self) -> tuple[str, str]:
+        """Return the integrator of "auto", and why it is not the usual one."""
+        if self.step is None:
+            return "dormand-prince", ""
+        m, steps = self.model, (self.until - self.start) / self.step
+        kept = not (self.input.acts or m.has_loops or m.changes_energy)
+        if kept and steps >= _LONG and m.nv <= _MOST:
+            return "symplectic-gauss-4", f"auto: the model keeps its energy, over {steps:,.0f} steps"
+        return "rk4", ""
 
     # --- the constants and the state of the loop, by name
 

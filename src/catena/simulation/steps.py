@@ -3,69 +3,28 @@
 Positions move on the joint manifolds: within a step they are q = chart(q0, u) with local coordinates u that begin at 0 and change at the
 rate `chart_rate(q, u, v)`, so that every method keeps its order and quaternions stay of unit length.
 
-A step is a function `(flow, t, q, v, a, h) -> Step` of the time, the position, the velocity, the acceleration there and the step size. The
-`flow` has the model and `acceleration(t, q, v)`.
+A step is a function `(flow, t, q, v, a, h) -> Step` of the time, the position, the velocity, the acceleration there and the step size, with
+the `flow` of the mechanism. Those from momenta to momenta are in `symplectic`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import Any
 
 import numpy as np
 
 from catena.errors import MethodError
 from catena.graph import where
 from catena.model import Model
+from catena.simulation import solving
+from catena.simulation.flow import Flow, Step, combine, square
+from catena.simulation.symplectic import SYMPLECTIC
 from catena.simulation.tableaus import TABLEAUS, Tableau
 from catena.spatial import LU
 
 Array = Any
-
-#: Newton iterations of an implicit step, and the relative size of the last correction that counts as converged; a correction that moves
-#: the mechanism by less than `_ROUNDING` [rad or m] is one of rounding.
-_ITERATIONS = 10
-_CONVERGED = 1e-10
-_ROUNDING = 1e-14
-
-#: Mechanisms with more degrees of freedom solve implicit steps by plain iteration: their Jacobians would be too large to trace.
-_LARGEST_JACOBIAN = 24
-
-
-class Flow(Protocol):
-    """What a step needs of a mechanism."""
-
-    model: Model
-
-    def acceleration(self, t: Any, q: Array, v: Array) -> Array:
-        """Return vdot."""
-        ...
-
-    def mass(self, t: Any, q: Array) -> Array:
-        """Return the mass matrix."""
-        ...
-
-    def project(self, t: Any, q: Array, v: Array) -> tuple[Array, Array, Any] | None:
-        """Return the state nearest to (q, v) that meets the constraints, and how well they hold it; or None where there are none."""
-        ...
-
-    def mark(self) -> None:
-        """Begin a new region of the trace."""
-        ...
-
-
-class Step(NamedTuple):
-    """The end of a step: position, velocity; where known the acceleration there, error estimates (of u, v), and the last correction."""
-
-    q: Array
-    v: Array
-    a: Array | None = None
-    errors: tuple[Array, ...] = ()
-    correction: Any = 0.0
-    strength: Any = None  # how well the constraints of loops hold the state
-    free: tuple[Array, Array] | None = None  # position and velocity before these put them on the loops
-
 
 @dataclass(frozen=True)
 class Integrator:
@@ -75,6 +34,7 @@ class Integrator:
     order: int
     step: Callable[..., Step]
     tableau: Tableau | None = None
+    canonical: bool = False  # whether it steps from momenta to momenta
 
     def advance(self, flow: Flow, t: Any, q: Array, v: Array, a: Array, h: Any) -> Step:
         """Return a step whose end meets the constraints of the mechanism."""
@@ -85,12 +45,17 @@ class Integrator:
         if self.order <= 2:  # its steps end further from the constraints than one projection reaches
             projected = flow.project(t + h, *projected[:2]) or projected
         q1, v1, strength = projected
-        sound = _square(np.concatenate([step.q, step.v])) < 1e300
-        if self.tableau is not None and self.tableau.implicit:
-            sound = sound & converged(step.correction)
+        sound = square(np.concatenate([step.q, step.v])) < 1e300
+        if self.implicit:
+            sound = sound & solving.converged(step.correction)
         a1 = None if step.a is None else flow.acceleration(t + h, q1, v1)
         strength = where(sound, strength, 1.0)  # a step that fails says nothing of the constraints
         return step._replace(q=q1, v=v1, a=a1, strength=strength, free=(step.q, step.v))
+
+    @property
+    def implicit(self) -> bool:
+        """Whether a step has equations to solve."""
+        return self.canonical or (self.tableau is not None and self.tableau.implicit)
 
     @property
     def adaptive(self) -> bool:
@@ -103,16 +68,6 @@ class Integrator:
         return self.tableau is not None and self.tableau.reuses_last
 
 
-def _combine(h: Any, weights: tuple[float, ...], slopes: list[Array]) -> Array:
-    """Return h times the weighted sum of slopes; weights of 0 cost nothing."""
-    total = None
-    for weight, slope in zip(weights, slopes, strict=False):
-        if weight:
-            term = weight * slope
-            total = term if total is None else total + term
-    return 0.0 * slopes[0] if total is None else h * total
-
-
 def _explicit(tableau: Tableau) -> Callable[..., Step]:
     def step(flow: Flow, t: Any, q: Array, v: Array, a: Array, h: Any) -> Step:
         zero = np.zeros(len(v))
@@ -120,14 +75,14 @@ def _explicit(tableau: Tableau) -> Callable[..., Step]:
         slopes, accelerations = [flow.model.chart_rate(q, zero, v)], [a]
         for row, node in zip(tableau.a[1:], tableau.c[1:], strict=True):
             flow.mark()
-            u = _combine(h, row, slopes)
-            q_stage, v_stage = flow.model.chart(q, u), v + _combine(h, row, accelerations)
+            u = combine(h, row, slopes)
+            q_stage, v_stage = flow.model.chart(q, u), v + combine(h, row, accelerations)
             accelerations.append(flow.acceleration(t + node * h, q_stage, v_stage))
             slopes.append(flow.model.chart_rate(q_stage, u, v_stage))
         flow.mark()
-        u1, v1 = _combine(h, tableau.b, slopes), v + _combine(h, tableau.b, accelerations)
+        u1, v1 = combine(h, tableau.b, slopes), v + combine(h, tableau.b, accelerations)
         errors = [
-            np.concatenate([_combine(h, weights, slopes), _combine(h, weights, accelerations)])
+            np.concatenate([combine(h, weights, slopes), combine(h, weights, accelerations)])
             for weights in (tableau.error, tableau.second)
             if weights
         ]
@@ -153,40 +108,37 @@ def _implicit(tableau: Tableau) -> Callable[..., Step]:
     """
     coefficients = np.array(tableau.a)
     stages = range(tableau.stages)
+    iterations = max(solving.ITERATIONS, 2 * tableau.order + 2)  # what is left of the equations should be less than the method's error
 
     def step(flow: Flow, t: Any, q: Array, v: Array, a: Array, h: Any) -> Step:
         n = len(v)
-        newton = n <= _LARGEST_JACOBIAN
+        newton = n <= solving.LARGEST_JACOBIAN
         solve = _newton(flow, t, q, v, a, h, coefficients) if newton else None
         accelerations = [a for _ in stages]
         rate = flow.model.chart_rate(q, np.zeros(n), v)
         half = (0.5 * h) * rate
         u = [((tableau.c[i] - 0.5) * h) * rate for i in stages]
         correction: Any = 0.0
-        for _ in range(_ITERATIONS if newton else 3 * _ITERATIONS):
+        for _ in range(iterations if newton else 3 * iterations):
             flow.mark()
-            speeds = [v + _combine(h, tuple(coefficients[i]), accelerations) for i in stages]
+            speeds = [v + combine(h, tuple(coefficients[i]), accelerations) for i in stages]
             middle = flow.model.chart(q, half)
             slopes = [flow.model.chart_rate(flow.model.chart(middle, u[i]), u[i], speeds[i]) for i in stages]
-            half = 0.5 * _combine(h, tableau.b, slopes)
-            last, u = u, [_combine(h, tuple(coefficients[i]), slopes) - half for i in stages]
+            half = 0.5 * combine(h, tableau.b, slopes)
+            last, u = u, [combine(h, tuple(coefficients[i]), slopes) - half for i in stages]
             middle = flow.model.chart(q, half)
             wanted = [flow.acceleration(t + tableau.c[i] * h, flow.model.chart(middle, u[i]), speeds[i]) for i in stages]
             residual = np.concatenate([wanted[i] - accelerations[i] for i in stages])
             change = solve(residual) if solve is not None else residual
             accelerations = [accelerations[i] + change[i * n : (i + 1) * n] for i in stages]
-            scale = _square(np.concatenate(accelerations)) + (_ROUNDING / _CONVERGED / (h * h)) ** 2
+            scale = square(np.concatenate(accelerations)) + (solving.LEAST / (h * h)) ** 2
             moved = np.concatenate(u) - np.concatenate(last)
-            correction = np.sqrt(_square(change) / scale + _square(moved) / (1.0 + _square(np.concatenate(u))))
+            correction = np.sqrt(square(change) / scale + square(moved) / (1.0 + square(np.concatenate(u))))
         flow.mark()
-        v1 = v + _combine(h, tableau.b, accelerations)
+        v1 = v + combine(h, tableau.b, accelerations)
         return Step(flow.model.chart(q, 2.0 * half), v1, None, (), correction)
 
     return step
-
-
-def _square(x: Array) -> Any:
-    return sum((entry * entry for entry in x), 0.0)
 
 
 def _newton(flow: Flow, t: Any, q: Array, v: Array, a: Array, h: Any, coefficients: np.ndarray) -> Callable[[Array], Array]:
@@ -228,25 +180,27 @@ def _product(A: Array, B: Array, mark: Callable[[], None]) -> Array:
     return np.stack(rows)
 
 
-def converged(correction: Any) -> Any:
-    """Return whether an implicit step is solved."""
-    return correction <= _CONVERGED
-
-
 _INTEGRATORS = (
     Integrator("semi-implicit-euler", 1, _semi_implicit_euler),
     *(
         Integrator(tableau.name, tableau.order, (_implicit if tableau.implicit else _explicit)(tableau), tableau)
         for tableau in TABLEAUS.values()
     ),
+    *(Integrator(name, order, step, canonical=True) for name, (order, step) in SYMPLECTIC.items()),
 )
 
 #: The integrators by name.
 INTEGRATORS: dict[str, Integrator] = {integrator.name: integrator for integrator in _INTEGRATORS}
 
 
-def integrator(name: str) -> Integrator:
-    """Return an integrator by its name."""
+def integrator(name: str, m: Model) -> Integrator:
+    """Return an integrator of a model by its name."""
     if name not in INTEGRATORS:
         raise MethodError(f"integrator '{name}' is unknown; choose from {', '.join(INTEGRATORS)}, scipy:Radau, scipy:BDF or scipy:LSODA")
-    return INTEGRATORS[name]
+    found = INTEGRATORS[name]
+    if found.canonical and m.has_loops:
+        raise MethodError(
+            f"integrator '{name}' steps from momenta to momenta, and does not keep the loops of model '{m.name}' closed; "
+            "use 'gauss-legendre-4' or 'rk4'"
+        )
+    return found

@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 
 from catena.errors import ArgumentError, TraceError
-from catena.formulations.applied_forces import applied_forces
-from catena.formulations.joint_forces import passive_force
+from catena.formulations.linear import canonical_momenta
 from catena.formulations.mass.composite_body import mass_matrix
 from catena.graph import Trace
 from catena.kernels import jacobian
@@ -23,6 +22,7 @@ from catena.simulation.arguments import floats
 from catena.simulation.closing import Closing, Loops, Plan, lasting
 from catena.simulation.iteration import Layout, Problem, attempt
 from catena.simulation.steps import Integrator
+from catena.tracing import acting_forces
 
 Array = Any
 Function = Callable[[Any, Array, Array], Any]
@@ -68,6 +68,11 @@ class Input:
             )
         if not (np.isfinite(self.times).all() and np.isfinite(self.values).all() and (np.diff(self.times) > 0.0).all()):
             raise ArgumentError("tau over time needs finite values at times that increase; sort the times and remove what is not finite")
+
+    @property
+    def acts(self) -> bool:
+        """Whether any joint force is put in."""
+        return self.controller is not None or self.times is not None or bool(self.constant.any())
 
     @property
     def in_python(self) -> bool:
@@ -123,8 +128,20 @@ class Traced:
     def under(self, t: Any, q: Array, v: Array, tau: Array) -> Array:
         """Return the acceleration under joint forces."""
         tree = self._tree.at(t)
-        force, wrenches = applied_forces(tree, t, q, v)
-        return self._system.solve(tree, q, v, tau + passive_force(tree, q, v) + force, wrenches)
+        force, wrenches = acting_forces(tree, t, q, v)
+        return self._system.solve(tree, q, v, tau + force, wrenches)
+
+    def momenta(self, t: Any, q: Array, v: Array) -> tuple[Array, Array]:
+        return self.momenta_under(t, q, v, self.force(t, q, v))
+
+    def momenta_under(self, t: Any, q: Array, v: Array, tau: Array) -> tuple[Array, Array]:
+        """Return the momenta and their rates under joint forces."""
+        tree = self._tree.at(t)
+        force, wrenches = acting_forces(tree, t, q, v)
+        return canonical_momenta.momentum_rates(tree, q, v, tau + force, wrenches)
+
+    def velocities(self, t: Any, q: Array, p: Array) -> Array:
+        return canonical_momenta.velocities(self._tree.at(t).resting(), q, p)
 
     def mass(self, t: Any, q: Array) -> Array:
         return mass_matrix(self._tree.at(t), q)
@@ -152,12 +169,22 @@ class _Called:
         return force
 
     def acceleration(self, t: Any, q: Array, v: Array) -> Array:
+        return self._system.dynamics(*self._under(t, q, v))
+
+    def _under(self, t: Any, q: Array, v: Array) -> tuple[float, Array, Array, Array]:
+        """Return time and state as floats, with the joint forces of all that is called."""
         q, v = np.asarray(q, dtype=float), np.asarray(v, dtype=float)
         tau = self.force(t, q, v)
         for applied, kernel in self._system.called:
             value = np.asarray(applied.value(self.model.nv, float(t), q, v), dtype=float)
             tau = tau + (value if kernel is None else kernel(*((t, q) if self.model.driven_names else (q,))).T @ value)
-        return self._system.dynamics(float(t), q, v, tau)
+        return float(t), q, v, tau
+
+    def momenta(self, t: Any, q: Array, v: Array) -> tuple[Array, Array]:
+        return self._system.momenta(*self._under(t, q, v))
+
+    def velocities(self, t: Any, q: Array, p: Array) -> Array:
+        return self._system.velocities(float(t), np.asarray(q, dtype=float), np.asarray(p, dtype=float))
 
     def mass(self, t: Any, q: Array) -> Array:
         return self._system.mass(t, np.asarray(q, dtype=float))
@@ -238,10 +265,26 @@ class System:
         return self._once("dynamics", self._dynamics)
 
     def _dynamics(self) -> Kernel:
-        trace, tree = self._trace("dynamics")
+        return self._kernel_under("dynamics", lambda flow, *arguments: {"vdot": flow.under(*arguments)})
+
+    @cached_property
+    def momenta(self) -> Kernel:
+        """The kernel (t, q, v, tau) -> p, pdot, without the forces that are called from Python."""
+        return self._kernel_under("momenta", lambda flow, *arguments: dict(zip(("p", "pdot"), flow.momenta_under(*arguments), strict=True)))
+
+    def _kernel_under(self, name: str, function: Callable[..., dict[str, Any]]) -> Kernel:
+        """Return the kernel of a function of the flow and (t, q, v, tau)."""
+        trace, tree = self._trace(name)
         t, q = trace.input("t"), trace.input("q", (self.model.nq,))
         v, tau = trace.input("v", (self.model.nv,)), trace.input("tau", (self.model.nv,))
-        return compile_graph(trace.graph(vdot=Traced(self, tree, {}, {}).under(t, q, v, tau)), method=self.method)
+        return compile_graph(trace.graph(**function(Traced(self, tree, {}, {}), t, q, v, tau)), method=self.method)
+
+    @cached_property
+    def velocities(self) -> Kernel:
+        """The kernel (t, q, p) -> velocities that belong to canonical momenta, where nothing is driven."""
+        trace, tree = self._trace("velocities")
+        t, q, p = trace.input("t"), trace.input("q", (self.model.nq,)), trace.input("p", (self.model.nv,))
+        return compile_graph(trace.graph(v=Traced(self, tree, {}, {}).velocities(t, q, p)), method=self.method)
 
     @cached_property
     def mass(self) -> Kernel:

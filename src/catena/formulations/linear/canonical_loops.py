@@ -22,7 +22,6 @@ import numpy as np
 
 from catena.dual import Dual, part
 from catena.formulations.constraints import constraint_jacobian
-from catena.formulations.inverse.newton_euler import momenta
 from catena.formulations.linear import coordinate_reduction
 from catena.formulations.linear.canonical_momenta import momentum_rates
 from catena.formulations.partition import Closed
@@ -38,9 +37,9 @@ def hamiltonian_dynamics(tree, q, p, v, tau, wrenches=None, *, coordinates, rate
 
     `coordinates` are those that depend, and `rate(q, v)` is dq/dt. `wrenches` act on the bodies as in `canonical_momenta`.
     """
-    closed, held = Closed(tree, q, coordinates), p - momenta(tree, q, v)
+    own, pdot = momentum_rates(tree, q, v, tau, wrenches)
+    closed, held = Closed(tree, q, coordinates), p - own
     moving = np.array([Dual(x, speed) for x, speed in zip(q, rate(q, v), strict=True)], dtype=object)
-    pdot = momentum_rates(tree, q, v, tau, wrenches)
     for solved in closed.solved:
         tree.mark()
         group = solved.group

@@ -41,22 +41,28 @@ def hamiltonian_dynamics(tree, q, p, tau, wrenches=None):
 
 
 def momentum_rates(tree, q, v, tau, wrenches=None):
-    """Return dp/dt of the tree where its velocities are known, as `hamiltonian_dynamics` does."""
+    """Return p and dp/dt of the tree under the joint forces tau: as `hamiltonian_dynamics`, from velocities.
+
+    `wrenches` are as there.
+    """
     X, S = placements(tree, q)
-    V, V_plus, P = tree.columns(3)
+    V, V_plus = tree.columns(2)
+    P = [np.zeros(6) for _ in range(tree.n + 1)]
+    p = tree.vector()
 
-    # outward: (23), (11)
-    V[-1] = P[-1] = np.zeros(6)
+    # outward: (23)
+    V[-1] = np.zeros(6)
     for k in tree.outward():
-        V_plus[k] = X[k].motion(V[tree.parent[k]])
-        V[k] = V_plus[k] + S[k] @ v[tree.v_slices[k]] + tree.joint_drift(k)
-        P[k] = tree.M[k] @ V[k]
+        V_plus[k] = X[k].motion(V[tree.parent[k]]) + tree.joint_drift(k)
+        V[k] = V_plus[k] + S[k] @ v[tree.v_slices[k]]
 
-    # inward: (26)
+    # inward: (26), (34)
     for k in tree.inward():
-        parent = tree.parent[k]
+        at, parent = tree.v_slices[k], tree.parent[k]
+        P[k] = P[k] + tree.felt[k] @ V[k]
+        p[at] = S[k].T @ P[k] + tree.armature[at] * v[at]
         P[parent] = P[parent] + X[k].force(P[k])
-    return _rates(tree, q, v, P, V_plus, X, S, tau, wrenches)
+    return p, _rates(tree, q, v, P, V_plus, X, S, tau, wrenches)
 
 
 def _rates(tree, q, v, P, V_plus, X, S, tau, wrenches):

@@ -1,0 +1,67 @@
+"""What a step goes by: the flow of a mechanism, its end, and sums of slopes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple, Protocol
+
+from catena.model import Model
+
+Array = Any
+
+
+class Flow(Protocol):
+    """What a step needs of a mechanism."""
+
+    model: Model
+
+    def acceleration(self, t: Any, q: Array, v: Array) -> Array:
+        """Return vdot."""
+        ...
+
+    def mass(self, t: Any, q: Array) -> Array:
+        """Return the mass matrix."""
+        ...
+
+    def momenta(self, t: Any, q: Array, v: Array) -> tuple[Array, Array]:
+        """Return the canonical momenta p, and dp/dt."""
+        ...
+
+    def velocities(self, t: Any, q: Array, p: Array) -> Array:
+        """Return v, the velocities that belong to the canonical momenta p where nothing is driven."""
+        ...
+
+    def project(self, t: Any, q: Array, v: Array) -> tuple[Array, Array, Any] | None:
+        """Return the state nearest to (q, v) that meets the constraints, and how well they hold it; or None where there are none."""
+        ...
+
+    def mark(self) -> None:
+        """Begin a new region of the trace."""
+        ...
+
+
+class Step(NamedTuple):
+    """The end of a step: position, velocity; where known the acceleration there, error estimates (of u, v), and the last correction."""
+
+    q: Array
+    v: Array
+    a: Array | None = None
+    errors: tuple[Array, ...] = ()
+    correction: Any = 0.0
+    strength: Any = None  # how well the constraints of loops hold the state
+    free: tuple[Array, Array] | None = None  # position and velocity before these put them on the loops
+
+
+def combine(h: Any, weights: Sequence[float], slopes: Sequence[Array]) -> Array:
+    """Return h times the weighted sum of slopes; weights of 0 cost nothing."""
+    total = None
+    for weight, slope in zip(weights, slopes, strict=False):
+        if weight:
+            term = weight * slope
+            total = term if total is None else total + term
+    return 0.0 * slopes[0] if total is None else h * total
+
+
+def square(x: Array) -> Any:
+    """Return the sum of the squares of entries, of any scalar."""
+    return sum((entry * entry for entry in x), 0.0)

@@ -1,0 +1,294 @@
+"""Symplectic integrators: what they keep, and what other integrators do not."""
+
+from __future__ import annotations
+
+import sys
+
+import numpy as np
+import pytest
+from tests.test_integrators import ball_chain, distance, free_body
+
+import catena as ct
+from catena.examples import EXAMPLES
+from catena.formulations.linear import canonical_momenta
+from catena.simulation.steps import INTEGRATORS
+
+SYMPLECTIC = [name for name, integrator in INTEGRATORS.items() if integrator.canonical]
+ORDERS = {name: INTEGRATORS[name].order for name in SYMPLECTIC}
+
+
+def hinges(bodies=3):
+    m = ct.Model("hinges")
+    for k in range(bodies):
+        body = ct.Body(1.0, (0.05, 0.0, 0.3), np.diag([0.2, 0.3, 0.25]))
+        m.add(f"link{k}", body, ct.Revolute("zyx"[k % 3]), f"link{k - 1}" if k else "ground", (0.0, 0.0, 0.5 if k else 0.0))
+    return m
+
+
+def floating(gravity=(0.0, 0.0, 0.0)):
+    """A free body that carries one on a ball joint, and that one on a hinge."""
+    m = ct.Model("floating", gravity=gravity)
+    inertia = ((0.3, 0.02, 0.0), (0.02, 0.25, 0.01), (0.0, 0.01, 0.4))
+    m.add("base", ct.Body(2.0, (0.1, 0.0, 0.2), inertia), ct.Free())
+    m.add("ball", ct.Body(1.0, (0.0, 0.1, 0.3), inertia), ct.Spherical(), "base", (0.0, 0.2, 0.3))
+    m.add("hinge", ct.Body(1.0, (0.2, 0.0, 0.1), inertia), ct.Revolute("x"), "ball", (0.0, 0.0, 0.5))
+    return m
+
+
+MODELS = {"hinges": hinges(), "ball joints": ball_chain(2), "free body": free_body(), "floating": floating((0.0, 0.0, -9.81))}
+
+
+def state(m, seed=3, turn=0.5, speed=2.0):
+    rng = np.random.default_rng(seed)
+    return m.integrate(m.neutral(), turn * rng.normal(size=m.nv)), speed * rng.normal(size=m.nv)
+
+
+# --- canonical coordinates around a position: Cayley coordinates u and their momenta
+
+
+def coordinates(m, centre, q):
+    """The Cayley coordinates of q around a position, by Newton's iteration."""
+    u = np.zeros(m.nv)
+    for _ in range(6):
+        here = m.cayley(centre, u)
+        rest = m.difference(here, q)  # small, so that it is a velocity over a unit of time
+        rates = np.array([m.cayley_velocity(here, u, unit) for unit in np.eye(m.nv)]).T
+        u = u + np.linalg.solve(rates, rest)
+    return u
+
+
+def from_canonical(m, centre, z):
+    u, conjugate = np.split(z, 2)
+    q = m.cayley(centre, u)
+    matrix = np.array([m.cayley_momentum(q, u, unit) for unit in np.eye(m.nv)]).T
+    return q, ct.velocities(m)(q, np.linalg.solve(matrix, conjugate))
+
+
+def to_canonical(m, centre, q, v):
+    u = coordinates(m, centre, q)
+    return np.concatenate([u, m.cayley_momentum(q, u, ct.momenta(m)(q, v))])
+
+
+def step_jacobian(m, q, v, integrator, step):
+    """The derivatives of a step in canonical coordinates around its start and around its end, by differences of order 4."""
+    settings = {"step": step, "steps": 1, "integrator": integrator, "threads": 1}
+    end, small = ct.rollout(m, q, v, **settings).q[-1], 1e-4
+    z = to_canonical(m, q, q, v)
+    starts = [from_canonical(m, q, z + k * small * unit) for unit in np.eye(2 * m.nv) for k in (1, -1, 2, -2)]
+    runs = ct.rollout(m, *map(np.array, zip(*starts, strict=True)), **settings)
+    assert not runs.failed.any()
+    ends = np.array([to_canonical(m, end, *x) for x in zip(runs.q[:, -1], runs.v[:, -1], strict=True)]).reshape(2 * m.nv, 4, -1)
+    return ((8.0 * (ends[:, 0] - ends[:, 1]) - (ends[:, 2] - ends[:, 3])) / (12.0 * small)).T
+
+
+def defect(J):
+    n = len(J) // 2
+    omega = np.block([[np.zeros((n, n)), np.eye(n)], [-np.eye(n), np.zeros((n, n))]])
+    return np.abs(J.T @ omega @ J - omega).max() / np.abs(J).max() ** 2
+
+
+@pytest.mark.parametrize("integrator", [*SYMPLECTIC, "rk4", "implicit-midpoint", "gauss-legendre-4", "semi-implicit-euler"])
+@pytest.mark.parametrize("name", MODELS)
+def test_step_keeps_the_symplectic_form_and_those_of_other_methods_do_not(name, integrator):
+    m = MODELS[name]
+    found = defect(step_jacobian(m, *state(m), integrator, 0.04))
+    if integrator in SYMPLECTIC:
+        assert found < 1e-8
+    else:
+        assert found > 5e-8
+
+
+@pytest.mark.parametrize("integrator", SYMPLECTIC)
+def test_poincare_invariant_of_a_loop_of_states_is_kept(integrator):
+    """The sum of p dq round a loop of states: a loop of 64 of them, and its derivatives by their Fourier series."""
+    m = hinges()
+    q, v = state(m)
+    count, around = 64, np.exp(2j * np.pi * np.arange(64) / 64)
+    p = ct.momenta(m)(q, v)
+    loop_q = q + 0.1 * np.real(around[:, None] * np.array([1.0, 1j, -1.0 + 1j]))
+    loop_p = p + 0.1 * np.real(around[:, None] * np.array([1j, 1.0, 0.5]))
+
+    def invariant(q, v):
+        waves = 2j * np.pi * np.fft.fftfreq(count, 1.0 / count)[:, None]
+        return np.mean(np.sum(ct.momenta(m)(q, v) * np.real(np.fft.ifft(waves * np.fft.fft(q, axis=0), axis=0)), axis=1))
+
+    start = invariant(loop_q, ct.velocities(m)(loop_q, loop_p))
+    changes = {}
+    for name in (integrator, "rk4", "semi-implicit-euler"):
+        runs = ct.rollout(m, loop_q, ct.velocities(m)(loop_q, loop_p), step=0.05, steps=10, integrator=name)
+        changes[name] = abs(invariant(runs.q[:, -1], runs.v[:, -1]) / start - 1.0)
+    assert abs(start) > 1e-2
+    assert changes[integrator] < 1e-9
+    assert changes["rk4"] > 1e-6
+    assert changes["semi-implicit-euler"] > 1e-3
+
+
+# --- integrals of the motion
+
+
+def total_momentum(m, q, v):
+    """Linear momentum, and angular momentum about the origin, of a mechanism on a free joint."""
+    outside = m.outside(q, ct.momenta(m)(q, v))
+    return np.concatenate([outside[..., 3:6], outside[..., :3] + np.cross(q[..., :3], outside[..., 3:6])], axis=-1)
+
+
+@pytest.mark.parametrize("integrator", SYMPLECTIC)
+def test_momentum_and_angular_momentum_of_a_floating_mechanism_are_kept_to_rounding(integrator):
+    m = floating()
+    q, v = state(m)
+    runs = {name: ct.simulate(m, q, v, until=10.0, step=0.01, integrator=name) for name in (integrator, "rk4", "implicit-midpoint")}
+    changes = {name: np.ptp(total_momentum(m, run.q, run.v), axis=0).max() for name, run in runs.items()}
+    assert changes[integrator] < 1e-11
+    assert changes["rk4"] > 1e-8
+    assert changes["implicit-midpoint"] > 1e-6
+
+
+@pytest.mark.parametrize("integrator", SYMPLECTIC)
+@pytest.mark.parametrize("name", ["hinges", "ball joints"])
+def test_energy_error_of_many_steps_has_no_trend(name, integrator):
+    """By a line through 20,000 steps: what it rises is small beside what the error wobbles; with rk4 it is half of it and more."""
+    m = MODELS[name]
+    q, v = state(m, speed=0.5, turn=0.3 if name == "hinges" else 0.5)
+    if name == "hinges":
+        q[1] += np.pi  # hanging
+    risen = {}
+    for method in (integrator, "rk4"):
+        run = ct.simulate(m, q, v, until=400.0, step=0.02, integrator=method, record=4)
+        error = run.total_energy - run.total_energy[0]
+        slope = np.polyfit(run.t, error, 1)[0]
+        risen[method] = abs(slope) * run.t[-1] / np.ptp(error)
+    assert risen[integrator] < 0.15
+    assert risen["rk4"] > 0.5
+
+
+# --- agreement
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_momenta_and_their_rates_from_velocities_equal_hamiltons_equations(name):
+    m = EXAMPLES[name]()
+    tree = m.tree()
+    q, v = state(m)
+    tau = np.random.default_rng(4).normal(size=m.nv)
+    p, pdot = (np.asarray(x, dtype=float) for x in canonical_momenta.momentum_rates(tree, q, v, tau))
+    back, same = (np.asarray(x, dtype=float) for x in canonical_momenta.hamiltonian_dynamics(tree, q, p, tau))
+    assert np.allclose(back, v, rtol=1e-9, atol=1e-9)
+    assert np.allclose(pdot, same, rtol=1e-9, atol=1e-9 * max(1.0, np.abs(pdot).max()))
+    if not m.has_loops:
+        assert np.allclose(p, ct.mass_matrix(m)(q) @ v, rtol=1e-9, atol=1e-11)
+
+
+def forced():
+    """Damping, a spring between bodies and a force over time and state."""
+    m = floating((0.0, 0.0, -9.81))
+    m.add("damped", ct.Body(0.5, (0.0, 0.0, 0.2), 0.1 * np.eye(3)), ct.Revolute("y", damping=0.3, friction=0.1), "hinge", (0.1, 0.0, 0.2))
+    m.add_spring("spring", "ground", "ball", at_b=(0.0, 0.1, 0.0), stiffness=30.0, damping=2.0, length=0.4)
+
+    def push(t, q, v):
+        return np.array([0.0, 0.0, 0.0, np.sin(3.0 * t), 0.2 * v[0], 1.0])
+
+    m.add_force("push", push, body="damped", point=(0.0, 0.0, 0.1))
+    return m
+
+
+def law(t, q, v):
+    return np.cos(2.0 * t) * np.eye(11)[10] - 0.1 * v
+
+
+@pytest.fixture(scope="module")
+def moved():
+    m = forced()
+    assert m.nv == 11
+    q, v = state(m)
+    return m, q, v, ct.simulate(m, q, v, until=1.0, rtol=1e-12, integrator="dop853", controller=law)
+
+
+@pytest.mark.parametrize("integrator", SYMPLECTIC)
+def test_order_is_kept_under_damping_friction_springs_controllers_and_forces_over_time(integrator, moved):
+    m, q, v, exact = moved
+    counts = {1: (400, 800), 2: (100, 200), 4: (40, 80), 6: (25, 40)}[ORDERS[integrator]]
+    errors = [distance(m, ct.simulate(m, q, v, until=1.0, step=1.0 / n, integrator=integrator, controller=law), exact) for n in counts]
+    measured = np.log(errors[0] / errors[1]) / np.log(counts[1] / counts[0])
+    assert measured == pytest.approx(ORDERS[integrator], abs=0.3), errors
+
+
+@pytest.mark.parametrize("integrator", SYMPLECTIC)
+def test_what_is_called_from_python_equals_what_is_compiled(integrator):
+    def pulled(function):
+        m = ball_chain(1)
+        m.add_force("pull", function, body="link0", point=(0.0, 0.0, -0.3))
+        return m
+
+    def pull(t, q, v):
+        return np.array([0.0, 0.1 * v[1], 0.0, np.sin(3.0 * t), 0.2 * v[0], 1.0])
+
+    def law(t, q, v):
+        return np.array([np.cos(2.0 * t), 0.0, 0.0]) - 0.1 * v
+
+    m = pulled(pull)
+    q, v = state(m)
+    runs = [
+        ct.simulate(model, q, v, until=0.1, step=0.02, integrator=integrator, controller=controller)
+        for model, controller in ((m, law), (pulled(ct.python(pull)), law), (m, ct.python(law)))
+    ]
+    for run in runs[1:]:
+        assert distance(m, run, runs[0]) < 1e-12
+
+
+def test_large_mechanisms_are_solved_by_plain_iteration_and_keep_their_energy():
+    m = EXAMPLES["chain"]()
+    assert m.nv > 24
+    q = 0.3 * np.random.default_rng(5).normal(size=m.nv)
+    runs = [ct.simulate(m, q, until=0.1, step=0.002, integrator=name) for name in ("symplectic-midpoint", "rk4")]
+    assert distance(m, *runs) < 1e-2
+    assert np.abs(runs[0].drift).max() < 1e-5
+
+
+# --- doors
+
+
+@pytest.mark.parametrize("integrator", SYMPLECTIC)
+def test_loops_and_adaptive_steps_are_refused(integrator):
+    m = EXAMPLES["four-bar"]()
+    says = rf"integrator '{integrator}' steps from momenta to momenta, and does not keep the loops of model 'four-bar' closed; use"
+    with pytest.raises(ct.MethodError, match=says):
+        ct.simulate(m, m.assemble(), until=1.0, step=0.01, integrator=integrator)
+    with pytest.raises(ct.MethodError, match=says):
+        ct.rollout(m, m.assemble(), step=0.01, steps=10, integrator=integrator)
+    with pytest.raises(ct.ArgumentError, match=rf"integrator '{integrator}' does not choose its steps; give step="):
+        ct.simulate(hinges(), np.zeros(3), until=1.0, integrator=integrator)
+
+
+def test_auto_takes_a_symplectic_method_for_long_runs_that_keep_the_energy_and_says_so(monkeypatch):
+    monkeypatch.setattr(sys.modules["catena.simulation.simulate"], "_LONG", 50)
+    m = hinges()
+    q, _ = state(m)
+
+    def run(m=m, steps=50, **settings):
+        return ct.simulate(m, q, until=0.001 * steps, **({"step": 0.001} | settings))
+
+    long = run()
+    assert long.info["integrator"] == "symplectic-gauss-4"
+    assert long.info["why"] == "auto: the model keeps its energy, over 50 steps"
+    assert "symplectic-gauss-4" in repr(long)
+    usual = {
+        "short": run(steps=49),
+        "forces": run(tau=np.ones(3)),
+        "controller": run(controller=lambda t, q, v: -v),
+        "chosen": run(integrator="rk4"),
+    }
+    assert {name: other.info["integrator"] for name, other in usual.items()} == dict.fromkeys(usual, "rk4")
+    assert run(step=None).info["integrator"] == "dormand-prince"
+    assert not any("why" in other.info for other in usual.values())
+    damped = hinges(2)
+    damped.add("link2", ct.rod(0.3, 1.0), ct.Revolute("x", damping=0.1), "link1", (0.0, 0.0, 0.5))
+    assert run(damped).info["integrator"] == "rk4"
+
+
+def test_auto_takes_the_symplectic_method_from_100000_steps_on():
+    m = ct.Model("pendulum")
+    m.add("arm", ct.point_mass(1.0, at=(0, 0, -1)), ct.Revolute("y"))
+    run = ct.simulate(m, [2.0], until=1000.0, step=0.01, record=1000)
+    assert (run.info["integrator"], run.info["steps"]) == ("symplectic-gauss-4", 100_000)
+    assert np.abs(run.drift).max() < 1e-7
+    assert ct.simulate(m, [2.0], until=999.0, step=0.01, record=1000).info["integrator"] == "rk4"
