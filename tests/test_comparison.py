@@ -185,7 +185,7 @@ def test_command_names_the_reference_and_the_freedom_with_loops():
     lines = {line.split()[0]: line for line in text.splitlines() if line.strip()}
     assert text.startswith("four-bar: 3 bodies, 1 degree of freedom\n")
     assert "reference" in lines["fully-recursive/joint"]
-    assert "0.0e+00" not in text
+    assert "0.0e+00" not in lines["fully-recursive/joint"]
     assert "O(n + m)" in lines["coordinate-reduction"]
     facts = json.loads(CliRunner().invoke(cli.app, [*arguments, "--json"]).output)
     assert facts["freedom"] == 1
@@ -223,7 +223,7 @@ def test_forces_in_python_are_refused():
 
 def test_states_that_do_not_converge_are_noted_and_no_warning(monkeypatch):
     monkeypatch.setattr(iterative, "TOLERANCE", 1e-30)
-    rows = compare(EXAMPLES["double-pendulum"](), states=3, problems=["forward_dynamics"], seconds=0.0).rows
+    rows = compare(EXAMPLES["arm"](), states=3, problems=["forward_dynamics"], seconds=0.0).rows
     notes = {row.method: row.note for row in rows}
     assert notes["conjugate-gradient"] == "3 of 3 states did not reach the tolerance 1e-30"
     assert notes["articulated-body"] == ""

@@ -1,9 +1,9 @@
 """Operation counts, pinned: a change of any of these numbers is a change of speed, for better or worse.
 
 What is counted: additions and subtractions, multiplications and divisions of the traced formulation, for the whole of what the kernel
-computes from q, v and tau, or from q, p and tau. Sines and cosines (two per revolute joint) are given apart; negations are not counted, as they fold into the
-additions that follow. The mechanism is the general Denavit-Hartenberg chain: revolute joints, each placed by a turn about and a shift along
-x and z on the last one, bodies with full inertias, gravity, no passive joint forces.
+computes from q, v and tau, or from q, p and tau. Sines and cosines (two per revolute joint) are given apart; negations are not counted, as
+they fold into the additions that follow. The mechanism is the general Denavit-Hartenberg chain: revolute joints, each placed by a turn
+about and a shift along x and z on the last one, bodies with full inertias, gravity, no passive joint forces.
 """
 
 from __future__ import annotations

@@ -95,7 +95,8 @@ def automatic(problem: str, m: Model) -> tuple[str, str]:
     usual = AUTO[problem]
     others = [name for name in fitting(problem, m) if name != usual and not METHODS[name].iterates]
     if problem != "forward_dynamics":
-        return usual, f"the fewest operations of {len(others) + 1} methods, for every model" if others else "the only method"
+        fewest = f"the fewest operations of {len(others) + 1} methods, give or take one where bodies are few"
+        return usual, fewest if others else "the only method"
     tree = m.tree()
     depth = _mean_depth(tree)
     if depth > DEPTH:

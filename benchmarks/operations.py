@@ -1,0 +1,104 @@
+"""Operations of forward dynamics beside Table 1 of [NLT03].
+
+    python benchmarks/operations.py
+
+The mechanism is that of the table: a chain of n bodies on revolute joints in general Denavit-Hartenberg geometry, with full inertias and no
+passive joint forces. Counted are the additions and subtractions, and the multiplications and divisions, of the traced formulation: all that
+a kernel computes from q, v and tau, or from q, p and tau, each expression once. Products with 0 and 1 are none. Sines and cosines, two for
+each joint, are not counted, nor are changes of sign, which fold into additions. Numbers of the model alone are computed before. Counts are
+taken from the traces of 3 to 12 and of 30 bodies, and are exactly linear in n.
+"""
+
+from __future__ import annotations
+
+import argparse
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+import catena as ct
+from catena.formulations import METHODS
+from catena.graph import Trace
+
+#: [NLT03] Table 1: additions and multiplications, each as a number for every body and one for all. Rein's total is printed as 411n - 669.
+PUBLISHED = {
+    "Featherstone": ((275, -18), (336, -220)),
+    "Vukobratović": ((231, -294), (249, -272)),
+    "Valášek": ((206, -345), (226, -343)),
+    "Rein": ((195, -247), (216, -317)),
+    "Naudet-Lefeber (momenta)": ((178, -230), (185, -245)),
+}
+
+#: What is counted of catena: title, problem, method.
+COUNTED = (
+    ("articulated-body", "forward_dynamics", "articulated-body"),
+    ("canonical-momenta (momenta)", "hamiltonian_dynamics", "canonical-momenta"),
+    ("newton-euler (inverse dynamics)", "inverse_dynamics", "newton-euler"),
+)
+
+SIZES = (*range(3, 13), 30)
+
+
+def chain(bodies: int, gravity: tuple[float, float, float]) -> ct.Model:
+    """Return a chain of revolute joints about z, each placed by a general screw about x on the last, with full inertias."""
+    rng = np.random.default_rng(0)
+    m = ct.Model(f"chain of {bodies}", gravity=gravity)
+    parent = "ground"
+    for k in range(bodies):
+        turn, shift, length = rng.uniform(0.3, 1.2), rng.uniform(0.1, 0.5), rng.uniform(0.1, 0.5)
+        about = np.diag(rng.uniform(0.2, 0.3, 3)) + 0.02
+        at = ct.Pose((length, -shift * np.sin(turn), shift * np.cos(turn)), rpy=(turn, 0.0, 0.0))
+        m.add(f"link{k}", ct.Body(rng.uniform(1.0, 3.0), rng.uniform(0.1, 0.3, 3), about), ct.Revolute("z"), parent=parent, at=at)
+        parent = f"link{k}"
+    return m
+
+
+def count(problem: str, method: str, m: ct.Model) -> tuple[int, int]:
+    """Return the additions, and the multiplications and divisions, of a method."""
+    trace = Trace(problem)
+    found = METHODS[method].solves[problem](m.tree().marked(trace.mark), *(trace.input(name, (m.nv,)) for name in ("q", "v", "tau")))
+    counts = trace.graph(found=np.concatenate(found) if isinstance(found, tuple) else found).operations
+    if not set(counts) <= {"add", "mul", "div", "neg", "trig"}:
+        raise ValueError(f"{method} has operations that are not counted here: {counts}")
+    return counts["add"], counts["mul"] + counts.get("div", 0)
+
+
+def lines(problem: str, method: str, gravity: tuple[float, float, float]) -> tuple[tuple[int, int], ...]:
+    """Return additions and multiplications, each as a number for every body and one for all."""
+    counts = {n: count(problem, method, chain(n, gravity)) for n in SIZES}
+    result = []
+    for kind in range(2):
+        each = counts[4][kind] - counts[3][kind]
+        all_ = counts[3][kind] - 3 * each
+        if any(counts[n][kind] != each * n + all_ for n in SIZES):
+            raise ValueError(f"counts of {method} are not linear in the number of bodies: {counts}")
+        result.append((each, all_))
+    return tuple(result)
+
+
+def shown(line: tuple[int, int]) -> str:
+    """Return a line as a formula."""
+    each, all_ = line
+    return f"{each}n {'+' if all_ > 0 else '-'} {abs(all_)}"
+
+
+def main() -> None:
+    """Count, and print the table."""
+    argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter).parse_args()
+    rows = {f"{name}, published": row for name, row in PUBLISHED.items()}
+    for title, problem, method in COUNTED:
+        rows[title] = lines(problem, method, (0.0, 0.0, -9.81))
+        rows[f"{title}, no gravity"] = lines(problem, method, (0.0, 0.0, 0.0))
+    table = Table("algorithm", title=f"chain of n = {SIZES[0]} or more bodies", title_justify="left")
+    for heading in ("additions", "multiplications", "total", "7 bodies", "30 bodies"):
+        table.add_column(heading, justify="right")
+    for name, (additions, multiplications) in rows.items():
+        total = (additions[0] + multiplications[0], additions[1] + multiplications[1])
+        sizes = [f"{total[0] * n + total[1]:,}" for n in (7, 30)]
+        table.add_row(name, *(shown(line) for line in (additions, multiplications, total)), *sizes)
+    Console(width=140, highlight=False, markup=False).print(table)
+
+
+if __name__ == "__main__":
+    main()
