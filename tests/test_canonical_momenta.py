@@ -175,8 +175,16 @@ def test_reactions_are_what_articulated_momenta_lack(seed: int) -> None:
     tree, p = m.tree(), ct.momenta(m)(q, v)
     _, pdot = ct.hamiltonian_dynamics(m)(q, p, tau)
     X, S, V = kinematics.velocities(tree, q, v)
-    along = canonical_momenta._velocities(tree, moving(q, m.rate(q, v)), moving(p, pdot))[1]
-    mass, moment = canonical_momenta._weights(tree, X)
+    q_moving = moving(q, m.rate(q, v))
+    X_moving, _, along = kinematics.velocities(tree, q_moving, canonical_momenta.velocities(tree, q_moving, moving(p, pdot)))
+    along = [*(M @ along[k] for k, M in enumerate(tree.M)), np.zeros(6)]  # the momenta of single bodies, then P*
+    for k in reversed(range(tree.n)):
+        along[tree.parent[k]] = along[tree.parent[k]] + X_moving[k].force(along[k])
+    bodies = [*tree.M, tree.ground_inertia]
+    mass, moment = [M[3, 3] for M in bodies], [np.array([M[2, 4], M[0, 5], M[1, 3]]) for M in bodies]
+    for k in reversed(range(tree.n)):
+        mass[tree.parent[k]] = mass[tree.parent[k]] + mass[k]
+        moment[tree.parent[k]] = moment[tree.parent[k]] + X[k].moment(moment[k], mass[k])
     g = [*(None for _ in range(tree.n)), tree.gravity]
     wanted = []
     for k in range(tree.n):

@@ -19,6 +19,7 @@ ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 PAGES = ["README.md", "CONTRIBUTING.md", "CHANGELOG.md"]
 PAGES += [f"docs/{name}.md" for name in ("files", "simulation", "trajectories", "unified", "loops", "driven", "coordinate-reduction")]
+PAGES += ["docs/canonical-momenta.md"]
 
 
 def blocks(page, language):
@@ -26,7 +27,8 @@ def blocks(page, language):
 
 
 @pytest.mark.parametrize(
-    "page", ["README.md", "docs/simulation.md", "docs/unified.md", "docs/loops.md", "docs/driven.md", "docs/coordinate-reduction.md"]
+    "page",
+    ["README.md", *(page for page in PAGES if page not in ("README.md", "docs/files.md", "docs/trajectories.md"))],
 )
 def test_code_prints_what_stands_below_it(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)  # the code writes files
