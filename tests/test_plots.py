@@ -141,7 +141,7 @@ def test_requests_that_cannot_be():
     run = moving(EXAMPLES["pendulum"]())
     bare = Trajectory(run.model, run.t, run.q, run.v)
     for what, message in [
-        ("speed", "'speed' is no quantity of a trajectory; choose from q, v, vdot, tau, energy, drift"),
+        ("speed", "'speed' is no quantity of a trajectory; choose from q, v, vdot, tau, driving_force, energy, drift"),
         (("q", 3), "3 is no quantity"),
         ("tau", "holds no tau"),
         (("q", "vdot"), "holds no vdot"),

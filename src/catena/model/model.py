@@ -465,7 +465,7 @@ class Model:
         options = [name for name in ("damping", "friction") if any(any(getattr(link.joint, name)) for link in self.links)]
         stops = ["stops"] if any(np.isfinite([link.joint.lower, link.joint.upper]).any() for link in self.links) else []
         springs = ["damped springs"] if any(spring.damping for spring in self.springs) else []
-        return (*options, *stops, *springs, *(["forces"] if self.forces else []))
+        return (*options, *stops, *springs, *(["forces"] if self.forces else []), *(["driven joints"] if self.driven_names else []))
 
     def _known(self, name: str, who: str) -> None:
         if not isinstance(name, str) or (name != "ground" and name not in self._added):
