@@ -11,7 +11,7 @@ from tests import mechanisms
 from tests.referee import relative
 
 import catena as ct
-from catena.dual import Dual, part
+from catena.dual import moving, part
 from catena.examples import EXAMPLES
 from catena.formulations import kinematics
 from catena.formulations.constraints import constraint_jacobian
@@ -22,11 +22,6 @@ from catena.spatial import Rigid, cross_force
 
 def floats(x: Any) -> np.ndarray:
     return np.asarray(x, dtype=float)
-
-
-def moving(x: Any, rate: Any) -> np.ndarray:
-    """Numbers that change at a rate."""
-    return np.array([Dual(float(a), float(b)) for a, b in zip(x, rate, strict=True)], dtype=object)
 
 
 @given(mechanisms.moving_trees())

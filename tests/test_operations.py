@@ -111,7 +111,7 @@ def test_operations_do_not_depend_on_the_numbers_of_the_mechanism(seed: int) -> 
 
 
 #: Pieces of code of a chain, however long it is, and passes over its bodies.
-BLOCKS = dict(zip(LINEAR, ((13, 3), (19, 5), (13, 3), (15, 3), (13, 3), (11, 3)), strict=True))
+BLOCKS = dict(zip(LINEAR, ((13, 3), (12, 3), (13, 3), (15, 3), (13, 3), (11, 3)), strict=True))
 
 
 @pytest.mark.parametrize(("problem", "method"), BLOCKS)

@@ -52,7 +52,7 @@ def forward_dynamics(m: Model, method: str, described: str, references: tuple[st
 
         return dynamics_kernel(m, "forward_dynamics", ("q", "v", "tau"), ("vdot", "flags"), function, described, references)
 
-    return ConstrainedKernel(m, usual(m), lambda m, q: plan_of(m, method, q), make, partial(explained, m, method))
+    return _planned(m, method, make)
 
 
 def velocities(m: Model, described: str, references: tuple[str, ...]) -> ConstrainedKernel:
@@ -65,7 +65,7 @@ def velocities(m: Model, described: str, references: tuple[str, ...]) -> Constra
 
         return traced_kernel(m, "velocities", ("q", "p"), ("v", "flags"), function, described, references)
 
-    return ConstrainedKernel(m, usual(m), lambda m, q: plan_of(m, REDUCTION, q), make, partial(explained, m, REDUCTION))
+    return _planned(m, REDUCTION, make)
 
 
 def hamiltonian_dynamics(m: Model, described: str, references: tuple[str, ...]) -> ConstrainedKernel:
@@ -88,7 +88,12 @@ def hamiltonian_dynamics(m: Model, described: str, references: tuple[str, ...]) 
             m, "hamiltonian_dynamics", ("q", "p", "tau"), outputs, function, described, references, velocities=speeds
         )  # fmt: skip
 
-    return ConstrainedKernel(m, usual(m), lambda m, q: plan_of(m, REDUCTION, q), make, partial(explained, m, REDUCTION))
+    return _planned(m, REDUCTION, make)
+
+
+def _planned(m: Model, method: str, make: Callable[[Any], Kernel]) -> ConstrainedKernel:
+    """Return the kernel that is made for plans of a method."""
+    return ConstrainedKernel(m, usual(m), lambda m, q: plan_of(m, method, q), make, partial(explained, m, method))
 
 
 def _solved_flags(m: Model, solved: Any, tree: Tree, v: Any = None) -> Any:

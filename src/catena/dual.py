@@ -134,6 +134,14 @@ def _value(x: Any) -> Any:
     return x.value if isinstance(x, Dual) else x
 
 
+def moving(x: Any, rates: Any) -> Any:
+    """Return an array of Duals: numbers that change at rates."""
+    duals = np.empty(len(x), dtype=object)
+    for i, (value, rate) in enumerate(zip(x, rates, strict=True)):
+        duals[i] = Dual(value, rate)
+    return duals
+
+
 def part(x: Any, name: str) -> Any:
     """Return the values or derivatives of an array of Duals and numbers; the derivative of a number is 0."""
     flat = [getattr(e, name) if isinstance(e, Dual) else (e if name == "value" else 0.0) for e in np.asarray(x, dtype=object).flat]

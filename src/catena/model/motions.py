@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from catena.dual import Dual, part
+from catena.dual import Dual, moving, part
 from catena.model.inertias import moved
 from catena.spatial import (
     Array,
@@ -247,20 +247,19 @@ class CustomMotion(DenseMotion):
         return as_rigid(self.function(np.asarray(q)))
 
     def _twist(self, q: Array, v: Array) -> Array:
-        pose = self.pose(_objects([Dual(x, rate) for x, rate in zip(q, v, strict=True)]))
+        pose = self.pose(moving(q, v))
         R = part(pose.R, "value")
-        turning, moving = R.T @ part(pose.R, "derivative"), R.T @ part(pose.p, "derivative")
-        return _objects([turning[2, 1], turning[0, 2], turning[1, 0], *moving])
+        turning, sliding = R.T @ part(pose.R, "derivative"), R.T @ part(pose.p, "derivative")
+        return _objects([turning[2, 1], turning[0, 2], turning[1, 0], *sliding])
 
     def matrix(self, q: Array) -> Array:
         return stack_columns([self._twist(q, unit) for unit in np.eye(len(q))])
 
     def bias(self, q: Array, v: Array) -> Array:
-        return part(self._twist([Dual(x, rate) for x, rate in zip(q, v, strict=True)], v), "derivative")
+        return part(self._twist(moving(q, v), v), "derivative")
 
     def turn(self, q: Array, v: Array) -> Array:
-        moving = [Dual(x, rate) for x, rate in zip(q, v, strict=True)]
-        own = stack_columns([part(self._twist(moving, unit), "derivative") for unit in np.eye(len(q))])
+        own = stack_columns([part(self._twist(moving(q, v), unit), "derivative") for unit in np.eye(len(q))])
         return own + super().turn(q, v)
 
 

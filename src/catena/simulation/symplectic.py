@@ -27,7 +27,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from catena.dual import Dual, part
+from catena.dual import moving, part
 from catena.simulation import solving
 from catena.simulation.flow import Flow, Step, combine, square
 from catena.simulation.tableaus import TABLEAUS
@@ -156,11 +156,11 @@ def _residual(scheme: _Scheme, flow: Flow, t: Any, start: _State, rates: Sequenc
         v = model.cayley_velocity(q, u, rate)
         p, pdot = flow.momenta(t + sum(scheme.a[i]) * h, q, v)
         flow.mark()
-        moving, turning, changing = _duals(q, model.rate(q, v)), _duals(u, rate), _duals(p, pdot)
-        conjugate = model.cayley_momentum(moving, turning, changing)
+        place, turning, changing = moving(q, model.rate(q, v)), moving(u, rate), moving(p, pdot)
+        conjugate = model.cayley_momentum(place, turning, changing)
         momenta.append(part(conjugate, "value"))
         forces.append(part(conjugate, "derivative"))
-        balances.append(part(model.outside(moving, changing), "derivative"))
+        balances.append(part(model.outside(place, changing), "derivative"))
     flow.mark()
     q1 = model.cayley(middle, last)
     p1 = model.inside(q1, model.outside(start.q, start.p) + combine(h, scheme.b, balances))
@@ -170,13 +170,6 @@ def _residual(scheme: _Scheme, flow: Flow, t: Any, start: _State, rates: Sequenc
         between + combine(h, [A - (1.0 - centre) * b for A, b in zip(row, scheme.b, strict=True)], forces) for row in scheme.A
     ]
     return np.concatenate([has - asked for has, asked in zip(momenta, wanted, strict=True)]), q1, p1
-
-
-def _duals(x: Array, rate: Array) -> Array:
-    duals = np.empty(len(x), dtype=object)
-    for i, pair in enumerate(zip(x, rate, strict=True)):
-        duals[i] = Dual(*pair)
-    return duals
 
 
 def _newton(flow: Flow, function: Callable[[Array], tuple[Array, Array, Array]], x: Array, value: Array) -> Callable[[Array], Array]:

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from catena.dual import Dual, part
+from catena.dual import moving, part
 from catena.formulations.constraints import constraint_jacobian
 from catena.formulations.linear import coordinate_reduction
 from catena.formulations.linear.canonical_momenta import momentum_rates
@@ -39,12 +39,12 @@ def hamiltonian_dynamics(tree, q, p, v, tau, wrenches=None, *, coordinates, rate
     """
     own, pdot = momentum_rates(tree, q, v, tau, wrenches)
     closed, held = Closed(tree, q, coordinates), p - own
-    moving = np.array([Dual(x, speed) for x, speed in zip(q, rate(q, v), strict=True)], dtype=object)
+    changing = moving(q, rate(q, v))
     for solved in closed.solved:
         tree.mark()
         group = solved.group
         sigma = solved.factor.solve_transposed(held[list(group.dependent)])
-        J = constraint_jacobian(tree.moving(), moving, group=group.loops)[1]
+        J = constraint_jacobian(tree.moving(), changing, group=group.loops)[1]
         turning = part(J, "derivative")[[solved.row[i] for i in group.rows]]
         columns = list(group.loops.columns)
         pdot[columns] = pdot[columns] + turning.T @ sigma

@@ -15,7 +15,7 @@ Cost     O(n) in two sweeps; nothing branches on a value, so the function can be
     Omega       V       velocity; outboard of the joint, and before it, with Omega_t
     P*          P       articulated momentum: of the body and all that it carries
     T*          T       accumulated force: on the body and all that it carries, gravity apart
-    -           m, h    mass of the body and all that it carries, and its first moment, by which gravity acts
+    -           mass, moment  of the body and all that it carries, the latter of first order: by these gravity acts
 
 What does not move with a joint costs nothing: P* = M' Omega + D' with the velocity before the joint (39), and in (35) the joint's own
 motion turns S only, so that p' = S^T (T* - Omega x P*) + (dS/dt)^T P* with that velocity, and dS/dt as it is seen from the parent.
@@ -36,8 +36,33 @@ def hamiltonian_dynamics(tree, q, p, tau, wrenches=None):
 
     `wrenches` act on the bodies: one (moment, force) for each body in its frame, at its origin, or None; last the ground's.
     """
-    v, P, V_plus, X, S = _velocities(tree, q, p)
-    return v, _rates(tree, q, v, P, V_plus, X, S, tau, wrenches)
+    X, S = placements(tree, q)
+    G, nu, M_plus, R_plus, V, W = tree.columns(6)
+    M, loads = [*tree.felt, np.zeros((6, 6))], Loads(tree, X, wrenches)
+    R = [np.zeros(6) for _ in M]
+    v, pdot = tree.vector(), tree.vector()
+
+    # inward: (27), (40)-(44), (46)-(48)
+    for k in tree.inward():
+        parent = tree.parent[k]
+        D, G[k], M_plus[k] = across_joint(tree, k, M[k], S[k])
+        rest = p[tree.v_slices[k]] - S[k].T @ R[k]
+        nu[k], R_plus[k] = D.solve(rest), R[k] + G[k] @ rest
+        M[parent] = M[parent] + X[k].inertia(M_plus[k])
+        W[k] = tree.joint_drift(k)
+        R[parent] = R[parent] + X[k].force(M_plus[k] @ W[k] + R_plus[k])
+        loads.carry(k)
+
+    # outward: (45), (23), (39), (35)
+    V[-1] = np.zeros(6)
+    for k in tree.outward():
+        at = tree.v_slices[k]
+        V_plus = X[k].motion(V[tree.parent[k]]) + W[k]
+        v[at] = nu[k] - G[k].T @ V_plus
+        V[k] = V_plus + S[k] @ v[at]
+        P = M_plus[k] @ V_plus + R_plus[k]
+        pdot[at] = tau[at] + _rate(tree, k, q, v, S[k], V_plus, P, loads.on(k))
+    return v, pdot
 
 
 def momentum_rates(tree, q, v, tau, wrenches=None):
@@ -47,8 +72,8 @@ def momentum_rates(tree, q, v, tau, wrenches=None):
     """
     X, S = placements(tree, q)
     V, V_plus = tree.columns(2)
-    P = [np.zeros(6) for _ in range(tree.n + 1)]
-    p = tree.vector()
+    P, loads = [np.zeros(6) for _ in range(tree.n + 1)], Loads(tree, X, wrenches)
+    p, pdot = tree.vector(), tree.vector()
 
     # outward: (23)
     V[-1] = np.zeros(6)
@@ -56,29 +81,24 @@ def momentum_rates(tree, q, v, tau, wrenches=None):
         V_plus[k] = X[k].motion(V[tree.parent[k]]) + tree.joint_drift(k)
         V[k] = V_plus[k] + S[k] @ v[tree.v_slices[k]]
 
-    # inward: (26), (34)
+    # inward: (26), (27), (34)
     for k in tree.inward():
         at, parent = tree.v_slices[k], tree.parent[k]
         P[k] = P[k] + tree.felt[k] @ V[k]
         p[at] = S[k].T @ P[k] + tree.armature[at] * v[at]
         P[parent] = P[parent] + X[k].force(P[k])
-    return p, _rates(tree, q, v, P, V_plus, X, S, tau, wrenches)
+        loads.carry(k)
 
-
-def _rates(tree, q, v, P, V_plus, X, S, tau, wrenches):
-    """Return dp/dt, from the articulated momenta and the velocities before the joints. (35)."""
-    T, pdot = _forces(tree, X, wrenches), tree.vector()
-    mass, moment = _weights(tree, X)
-    (g,) = tree.columns(1)
-    g[-1] = tree.gravity
+    # outward: (35)
     for k in tree.outward():
         at = tree.v_slices[k]
-        g[k] = X[k].direction(g[tree.parent[k]])
-        force = np.concatenate([cross(moment[k], g[k]), mass[k] * g[k]]) - cross_force(V_plus[k], P[k])
-        if T[k] is not None:
-            force = force + T[k]
-        pdot[at] = tau[at] + S[k].T @ force + tree.joint_turn(k, q, v).T @ P[k]
-    return pdot
+        pdot[at] = tau[at] + _rate(tree, k, q, v, S[k], V_plus[k], P[k], loads.on(k))
+    return p, pdot
+
+
+def _rate(tree, k, q, v, S, V_plus, P, force):
+    """Return dp/dt of body k's joint without its joint forces. (35)."""
+    return S.T @ (force - cross_force(V_plus, P)) + tree.joint_turn(k, q, v).T @ P
 
 
 def forward_dynamics(tree, q, v, tau, wrenches=None):
@@ -92,54 +112,31 @@ def forward_dynamics(tree, q, v, tau, wrenches=None):
 
 def velocities(tree, q, p):
     """Return v, the velocities that belong to the momenta p."""
-    return _velocities(tree, q, p)[0]
+    return hamiltonian_dynamics(tree, q, p, np.zeros(tree.nv))[0]
 
 
-def _velocities(tree, q, p):
-    """Return v; the articulated momenta P* and the velocities before the joints; placements and joint matrices."""
-    X, S = placements(tree, q)
-    G, nu, M_plus, R_plus, V, V_plus, P, W = tree.columns(8)
-    M = [*tree.felt, np.zeros((6, 6))]
-    R = [np.zeros(6) for _ in M]
-    v = tree.vector()
+class Loads:
+    """What acts on each body and all that it carries: gravity, and wrenches from outside. (27)."""
 
-    # inward: (40)-(44), (46)-(48)
-    for k in tree.inward():
-        parent = tree.parent[k]
-        D, G[k], M_plus[k] = across_joint(tree, k, M[k], S[k])
-        rest = p[tree.v_slices[k]] - S[k].T @ R[k]
-        nu[k], R_plus[k] = D.solve(rest), R[k] + G[k] @ rest
-        M[parent] = M[parent] + X[k].inertia(M_plus[k])
-        W[k] = tree.joint_drift(k)
-        R[parent] = R[parent] + X[k].force(M_plus[k] @ W[k] + R_plus[k])
+    def __init__(self, tree, X, wrenches):
+        self.tree, self.X = tree, X
+        bodies = [*tree.felt, np.zeros((6, 6))]
+        self.mass, self.moment = [M[3, 3] for M in bodies], [first_moment(M) for M in bodies]
+        self.T = [None] * len(bodies) if wrenches is None else list(wrenches)
+        (self.g,) = tree.columns(1)
+        self.g[-1] = tree.gravity
 
-    # outward: (45), (23), (39)
-    V[-1] = np.zeros(6)
-    for k in tree.outward():
-        V_plus[k] = X[k].motion(V[tree.parent[k]]) + W[k]
-        v[tree.v_slices[k]] = nu[k] - G[k].T @ V_plus[k]
-        V[k] = V_plus[k] + S[k] @ v[tree.v_slices[k]]
-        P[k] = M_plus[k] @ V_plus[k] + R_plus[k]
-    return v, P, V_plus, X, S
+    def carry(self, k):
+        """Add what acts on body k to what acts on its parent; on the way inward."""
+        parent, X = self.tree.parent[k], self.X[k]
+        self.mass[parent] = self.mass[parent] + self.mass[k]
+        self.moment[parent] = self.moment[parent] + X.moment(self.moment[k], self.mass[k])
+        if self.T[k] is not None:
+            shifted = X.force(self.T[k])
+            self.T[parent] = shifted if self.T[parent] is None else self.T[parent] + shifted
 
-
-def _forces(tree, X, wrenches):
-    """Return the accumulated wrenches T*, None where nothing acts. (27)."""
-    T = [None] * (tree.n + 1) if wrenches is None else list(wrenches)
-    for k in tree.inward():
-        parent = tree.parent[k]
-        if T[k] is not None:
-            shifted = X[k].force(T[k])
-            T[parent] = shifted if T[parent] is None else T[parent] + shifted
-    return T
-
-
-def _weights(tree, X):
-    """Return mass and first moment of each body and all that it carries; last the ground's."""
-    bodies = [*tree.felt, np.zeros((6, 6))]
-    mass, moment = [M[3, 3] for M in bodies], [first_moment(M) for M in bodies]
-    for k in tree.inward():
-        parent = tree.parent[k]
-        mass[parent] = mass[parent] + mass[k]
-        moment[parent] = moment[parent] + X[k].moment(moment[k], mass[k])
-    return mass, moment
+    def on(self, k):
+        """Return what acts on body k and all that it carries; on the way outward, once for every body."""
+        self.g[k] = g = self.X[k].direction(self.g[self.tree.parent[k]])
+        weight = np.concatenate([cross(self.moment[k], g), self.mass[k] * g])
+        return weight if self.T[k] is None else weight + self.T[k]
