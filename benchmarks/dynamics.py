@@ -11,10 +11,7 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import re
-import subprocess
-import sys
 import tempfile
 from collections import Counter
 from pathlib import Path
@@ -96,9 +93,7 @@ def build_seconds(n: int, cache: str) -> dict[str, float]:
         "ct.forward_dynamics(m)\n"
         "print(json.dumps({'import': imported, 'build': time.perf_counter() - start}))\n"
     )
-    environment = {**os.environ, "CATENA_CACHE_DIR": cache}
-    run = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
-    return json.loads(run.stdout.splitlines()[-1])
+    return machine.in_new_process(code, cache)
 
 
 def measure(n: int, seconds: float, peer: bool) -> dict[str, Any]:

@@ -22,9 +22,6 @@ import argparse
 import importlib
 import importlib.util
 import json
-import os
-import subprocess
-import sys
 import tempfile
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -341,9 +338,7 @@ def setting_up(k: int, cache: str) -> dict[str, float]:
         "times['compile'] = sum(kernel.seconds.values()) - times['trace']\n"
         "print(json.dumps(times))\n"
     )
-    environment = {**os.environ, "CATENA_CACHE_DIR": cache}
-    run = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
-    return json.loads(run.stdout.splitlines()[-1])
+    return machine.in_new_process(code, cache)
 
 
 def draw(rows: list[dict[str, Any]], exponents: dict[str, float], path: Path) -> None:

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import ctypes
+import json
+import os
 import platform
 import subprocess
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import llvmlite.binding as llvm
 
@@ -36,6 +40,13 @@ def description() -> str:
 def fastest(functions: dict[str, Callable[[], object]], seconds: float = 1.5, least: int = 5) -> dict[str, float]:
     """Return the shortest run of each function [s]; they take turns for `seconds` in all."""
     return comparison.fastest(functions, seconds / len(functions), least)
+
+
+def in_new_process(code: str, cache: str) -> Any:
+    """Return what code prints last, as JSON, in a process of its own that keeps compiled kernels in a folder."""
+    environment = {**os.environ, "CATENA_CACHE_DIR": cache}
+    run = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
+    return json.loads(run.stdout.splitlines()[-1])
 
 
 def vector_operations(lanes: int) -> Callable[[int], None]:
