@@ -11,6 +11,7 @@ import numpy as np
 
 from catena.assembly import TOLERANCE, coordinate_units
 from catena.closed import apart_by, coordinates, flags, largest
+from catena.closed import places as places_of
 from catena.constrained import ConstrainedKernel
 from catena.errors import ArgumentError, ModelError, SingularWarning
 from catena.formulations.inverse import newton_euler
@@ -131,7 +132,7 @@ class Reduced:
         """
         m = self.model
         times = np.asarray(0.0 if t is None else t, dtype=float)
-        places = self._places()
+        places = places_of(m, self._at, "positions")
         x = np.asarray(x, dtype=float)
         if x.shape[-1:] != (len(places),):
             raise ArgumentError(f"positions: x has the shape {x.shape}; give (..., {len(places)}), the values of {', '.join(self.names)}")
@@ -224,17 +225,6 @@ class Reduced:
 
     def _basis(self, closed: Closed) -> Any:
         return closed.basis()[:, self._at]
-
-    def _places(self) -> list[int]:
-        """Return where the independent coordinates are among the positions."""
-        found = {}
-        for link, at_q, at_v in self.model._slices():
-            if link.joint.nq == link.joint.nv:
-                found |= dict(zip(range(at_v.start, at_v.stop), range(at_q.start, at_q.stop), strict=True))
-        for i, name in zip(self._at, self.names, strict=True):
-            if i not in found:
-                raise ModelError(f"positions: '{name}' is a rate of a joint whose positions are not plain numbers; use m.assemble(guess)")
-        return [found[i] for i in self._at]
 
 
 def reduced(m: Model, independent: Collection[str] | None = None) -> Reduced:
