@@ -158,3 +158,59 @@ def test_legs_that_turn_in_themselves_do_not_change_the_motion_of_the_platform_m
         found.append(ct.forward_dynamics(m)(m.neutral(), np.zeros(m.nv), tau)[:6])
     assert relative(*found) < 1e-3
     assert relative(*found) > 0.0
+
+
+# --- [SS01] section VI, along the path of (35)
+
+
+def meet(p: Any, r: float, q: Any, s: float) -> Any:
+    """Return points at distances r from p and s from q, on the left of the way from p to q, as complex numbers."""
+    along = (r**2 - s**2 + np.abs(q - p) ** 2) / (2.0 * np.abs(q - p))
+    return p + (along + 1j * np.sqrt(r**2 - along**2)) * (q - p) / np.abs(q - p)
+
+
+def four_bar_by_hand(theta: np.ndarray) -> np.ndarray:
+    """Return the angles of crank, coupler and rocker (K, 3) of the built-in linkage, which turns downwards, for those of the paper."""
+    end = 0.3 * np.exp(1j * theta[:, 0])
+    pin = meet(end, 1.0, 1.0, 0.6)
+    return -np.stack([theta[:, 0], np.angle(pin - end) - theta[:, 0], np.angle(pin - 1.0)], axis=1)
+
+
+def five_bar_by_hand(theta: np.ndarray) -> np.ndarray:
+    """Return all angles (K, 4) of the robot with its tip below the elbows."""
+    left, right = 0.6 * np.exp(1j * theta[:, 0]), 1.2 + 0.7 * np.exp(1j * theta[:, 1])
+    tip = meet(right, 0.8, left, 1.1)
+    outer = [np.angle(tip - left), np.angle(tip - right)]
+    return np.stack([theta[:, 0], outer[0] - theta[:, 0], theta[:, 1], outer[1] % (2.0 * np.pi) - theta[:, 1]], axis=1)
+
+
+SECTION_SIX: dict[str, tuple[Any, tuple[str, ...], Any, Any, float]] = {
+    "four-bar": (four_bar_by_hand, ("crank",), [30.0], [90.0], -1.0),
+    "five-bar-robot": (five_bar_by_hand, ACTUATED["five-bar-robot"], [30.0, 30.0], [90.0, 70.3], 1.0),
+}
+
+
+@pytest.mark.parametrize("name", SECTION_SIX)
+def test_motion_along_the_path_equals_the_one_by_hand(name: str) -> None:
+    """Angles by triangles, rates and accelerations by their differences, work of the motors by the energy."""
+    by_hand, motors, first, last, sign = SECTION_SIX[name]
+    m, h = model(name), 0.02
+    path = ct.cycloidal(np.radians(first), np.radians(last), duration=20.0)
+    t = np.arange(0.0, 20.0 + 0.5 * h, h)
+    expected = by_hand(path(t).position)
+    x = ct.reduced(m, motors)
+    q = x.positions(sign * path(t).position, guess=expected[0])
+    np.testing.assert_allclose(q, expected, rtol=0, atol=1e-12)
+    v = x.rates(q, sign * path(t).rate)
+    vdot = x.accelerations(q, v, sign * path(t).acceleration)
+    near = {k: by_hand(path(t + k * h).position) for k in (-2, -1, 1, 2)}
+    rates = (8.0 * (near[1] - near[-1]) - (near[2] - near[-2])) / (12.0 * h)
+    inner = slice(2, -2)
+    np.testing.assert_allclose(v[inner], rates[inner], rtol=0, atol=1e-9)
+    again = (16.0 * (near[1] + near[-1]) - (near[2] + near[-2]) - 30.0 * expected) / (12.0 * h * h)
+    np.testing.assert_allclose(vdot[inner], again[inner], rtol=0, atol=1e-9)
+
+    tau = ct.inverse_dynamics(m, actuated=motors)(q, v, vdot)
+    energy = sum(ct.energy(m)(q, v))
+    assert np.abs(np.diff(tau, axis=0)).max() < 0.05  # no jump to another branch
+    assert (tau * v).sum() * h == pytest.approx(energy[-1] - energy[0], abs=1e-9)
