@@ -24,9 +24,9 @@ from catena.tracing import acting_forces, check_forces, check_model
 class ComputedTorque:
     """A controller (t, q, v) -> tau that keeps the actuated coordinates of a model on a path; `names` are theirs."""
 
-    def __init__(self, m: Model, path: Callable[[Any], Any], names: Collection[str], bandwidth: np.ndarray) -> None:
-        self.model, self.path, self.names, self.bandwidth = m, path, tuple(names), bandwidth
-        self._at = list(coordinates(m, names, "computed_torque: actuated"))
+    def __init__(self, m: Model, path: Callable[[Any], Any], names: tuple[str, ...], at: tuple[int, ...], bandwidth: np.ndarray) -> None:
+        self.model, self.path, self.names, self.bandwidth = m, path, names, bandwidth
+        self._at = list(at)
         self._places = places(m, self._at, "computed_torque")
         self._tree = m.tree()
         self._weights = 1.0 / np.array(loop_units(m)) ** 2
@@ -84,25 +84,25 @@ def computed_torque(m: Model, path: Callable[[Any], Any], actuated: Collection[s
     check_forces(m, "computed_torque")
     if not callable(path):
         raise ArgumentError(f"computed_torque: path {path!r} is not a function; give one of t, such as ct.cycloidal(start, end, duration)")
+    if actuated is None and m.has_loops:
+        raise ModelError(f"computed_torque: model '{m.name}' has loops; name the coordinates that have motors by actuated=")
+    names = m.v_names if actuated is None else tuple(actuated)
+    driven = coordinates(m, names if actuated is None else actuated, "computed_torque: actuated")
+    if len(set(driven)) < len(driven):
+        raise ModelError(f"computed_torque: actuated names a coordinate twice, of {', '.join(names)}; name each once")
     if m.has_loops:
-        if actuated is None:
-            raise ModelError(f"computed_torque: model '{m.name}' has loops; name the coordinates that have motors by actuated=")
-        reduced(m, actuated)  # says what is wrong with the names
-    elif actuated is None:
-        actuated = m.v_names
-    elif free := set(m.v_names) - set(actuated):
-        listed = ", ".join(name for name in m.v_names if name in free)
-        raise ModelError(f"computed_torque: model '{m.name}' has no loops, and {listed} would move freely; name all coordinates, or none")
+        reduced(m, names)  # says what is wrong with them
+    elif len(driven) < m.nv:
+        free = ", ".join(name for name in m.v_names if name not in names)
+        raise ModelError(f"computed_torque: model '{m.name}' has no loops, and {free} would move freely; name all coordinates, or none")
     wide = floats("computed_torque: bandwidth", bandwidth, "give numbers above zero [1/s]")
-    if wide.shape not in ((), (len(actuated),)) or not (np.isfinite(wide) & (wide > 0.0)).all():
+    if wide.shape not in ((), (len(names),)) or not (np.isfinite(wide) & (wide > 0.0)).all():
         raise ArgumentError(
-            f"computed_torque: bandwidth is {wide.tolist()}; give a number above zero [1/s], or one for each of {', '.join(actuated)}"
+            f"computed_torque: bandwidth is {wide.tolist()}; give a number above zero [1/s], or one for each of {', '.join(names)}"
         )
-    controller = ComputedTorque(m, path, actuated, wide)
-    shapes = [np.shape(part) for part in path(0.0)]
-    allowed = [(len(actuated),), ()] if len(actuated) == 1 else [(len(actuated),)]
-    if len(shapes) != 3 or any(shape not in allowed for shape in shapes):
-        raise ArgumentError(
-            f"computed_torque: path(0.0) gives arrays of the shapes {shapes}; give position, rate and acceleration of {', '.join(actuated)}"
-        )
-    return controller
+    found = path(0.0)
+    shapes = [np.shape(part) for part in found] if isinstance(found, (tuple, list)) else []
+    allowed = {(len(names),), *([()] if len(names) == 1 else [])}
+    if len(shapes) != 3 or not set(shapes) <= allowed:
+        raise ArgumentError(f"computed_torque: path(0.0) is {found!r}; give three: position, rate and acceleration of {', '.join(names)}")
+    return ComputedTorque(m, path, names, driven, wide)
