@@ -34,7 +34,7 @@ def five_bar_robot() -> Model:
     >>> m = five_bar_robot()
     >>> q = m.assemble([0.5, 0.9, 0.5, 1.7], leg1_proximal=np.radians(30), leg2_proximal=np.radians(30))
     >>> q.round(3)  # the tip is above
-    array([0.524, 0.149, 0.524, 1.705])
+    array([0.524, 0.181, 0.524, 1.642])
     """
     lengths, masses, feet = ((0.6, 1.1), (0.7, 0.8)), ((3.0, 1.6), (2.0, 1.1)), (0.0, 1.2)
     m = Model("five-bar-robot")
