@@ -608,12 +608,12 @@ OPERATIONS = {
     "peaucellier": (418, 824),
     "bennett": (545, 972),
     "bricard": (1069, 2467),
-    "five-bar-robot": (260, 342),
-    "planar-3rrr": (616, 839),
-    "spherical-3rrr": (889, 1516),
-    "delta": (4559, 10065),
-    "stewart-ups": (4636, 10025),
-    "stewart-ucu": (6904, 16155),
+    "five-bar-robot": (224, 342),
+    "planar-3rrr": (539, 839),
+    "spherical-3rrr": (825, 1516),
+    "delta": (4363, 10065),
+    "stewart-ups": (4458, 10025),
+    "stewart-ucu": (6684, 16155),
 }
 
 

@@ -133,7 +133,7 @@ class Reduced:
         """
         m = self.model
         times = np.asarray(0.0 if t is None else t, dtype=float)
-        places = places_of(m, self._at, "positions")
+        places = self._places()
         x = np.asarray(x, dtype=float)
         if x.shape[-1:] != (len(places),):
             raise ArgumentError(f"positions: x has the shape {x.shape}; give (..., {len(places)}), the values of {', '.join(self.names)}")
