@@ -1,0 +1,155 @@
+"""Platforms on legs: how a mechanism is one, and the plans of the formulation for it.
+
+A platform stands on legs that share no bodies: one carries it, the others end at joints that close loops with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from catena.assembly import mechanism_size
+from catena.errors import ModelError
+from catena.formulations.constraints import constraint_jacobian, ends, row_count, rows
+from catena.formulations.kinematics import placements, world_frames
+from catena.formulations.linear.denoc import Leg, Plan
+from catena.kept import kept
+from catena.mobility import configurations, partition, pivots
+from catena.model import Model, Tree
+
+#: Motions that are smaller than this part of the largest are none.
+_NONE = 1e-9
+
+#: Steps of the walk on which the motions of a platform are found.
+_STEPS = 6
+
+
+class Structure(NamedTuple):
+    """The platform, and the bodies of each leg from the base on, with the closure at its end; the first leg carries the platform."""
+
+    platform: int
+    legs: tuple[tuple[tuple[int, ...], int | None], ...]
+
+
+def structure(tree: Tree) -> Structure | str:
+    """Return the legs of a platform, or what a tree lacks to be one."""
+    if not tree.closures:
+        return "it has no loops, and a platform stands on legs that close some"
+    if tree.couplings:
+        return f"coupling '{tree.couplings[0].name}' ties coordinates together, and legs are free of each other"
+    shared = set.intersection(*({closure.a, closure.b} for closure in tree.closures)) - {-1}
+    if not shared:
+        return "its loops do not close at one body, the platform"
+    found = [_legs(tree, platform) for platform in sorted(shared)]
+    return next((legs for legs in found if isinstance(legs, Structure)), found[0])
+
+
+def _legs(tree: Tree, platform: int) -> Structure | str:
+    legs: list[tuple[tuple[int, ...], int | None]] = [(_path(tree, platform), None)]
+    for i, closure in enumerate(tree.closures):
+        legs.append((_path(tree, closure.b if closure.a == platform else closure.a), i))
+    used: set[int] = set()
+    for bodies, _ in legs:
+        for k in bodies:
+            if k in used:
+                return f"body '{tree.names[k]}' is part of two legs, and legs share none"
+            used.add(k)
+    for k in range(tree.n):
+        if k not in used:
+            return f"body '{tree.names[k]}' is on no leg of the platform '{tree.names[platform]}'"
+    return Structure(platform, tuple(legs))
+
+
+def _path(tree: Tree, k: int) -> tuple[int, ...]:
+    found = []
+    while k >= 0:
+        found.append(k)
+        k = tree.parent[k]
+    return tuple(reversed(found))
+
+
+def lacking(tree: Tree) -> str:
+    """Return what a tree lacks to be a platform on legs, or nothing."""
+    found = structure(tree)
+    return found if isinstance(found, str) else ""
+
+
+def platform_plan(m: Model, q: Any, actuated: Collection[int] | None = None) -> Plan:
+    """Return the plan for a configuration that closes the loops, with the coordinates that are actuated, or others that are independent."""
+    tree, q = m.tree(), np.asarray(q, dtype=float)
+    found = structure(tree)
+    if isinstance(found, str):
+        raise ModelError(f"model '{m.name}' is no platform on legs: {found}")
+    if actuated is None:
+        dependent = partition(m, q).dependent
+        actuated = [j for j in range(m.nv) if j not in dependent]
+    space, own = kept(m, "motions of a platform", (), lambda: _motions(m, found))
+    columns, frames = _columns(tree, q), world_frames(tree, q)
+    unit = _units(m)
+    legs, first, chosen = [], [0], []
+    for closure in tree.closures:
+        first.append(first[-1] + row_count(closure))
+    for bodies, closure in found.legs:
+        coordinates = [j for k in bodies for j in range(tree.v_slices[k].start, tree.v_slices[k].stop)]
+        given = tuple(j for j in coordinates if j in actuated)
+        if closure is None:
+            legs.append(Leg(bodies, None, own, given))
+            continue
+        ends_at = tree.closures[closure]
+        _, r_a, r_b = rows(ends_at, ends(ends_at, frames[ends_at.a], frames[ends_at.b], frames[-1].R))
+        on_platform, on_tip = (r_a, r_b) if ends_at.a == found.platform else (r_b, r_a)
+        both = np.concatenate([on_platform @ np.array(space).T, on_tip @ columns[:, coordinates]], axis=1).astype(float)
+        rank, order = pivots(both.T * np.concatenate([np.ones(len(space)), unit[coordinates]])[:, None])
+        independent = tuple(sorted(int(i) for i in order[:rank]))
+        legs.append(Leg(bodies, closure, independent, given))
+        chosen += [first[closure] + i for i in independent]
+    return Plan(found.platform, tuple(legs), space, tuple(chosen))
+
+
+def _motions(m: Model, found: Structure) -> tuple[Any, Any]:
+    """Return bases of the twists of the platform, and of those of all joints of the leg that carries it, at the world's origin."""
+    tree = m.tree()
+    bodies = found.legs[0][0]
+    coordinates = [j for k in bodies for j in range(tree.v_slices[k].start, tree.v_slices[k].stop)]
+    twists, joints = [], []
+    for q in configurations(m, _STEPS):
+        columns = _columns(tree, q)[:, coordinates]
+        _, sizes, right = np.linalg.svd(np.asarray(constraint_jacobian(tree, q)[1], dtype=float))
+        free = right[np.count_nonzero(sizes > _NONE * sizes.max(initial=0.0)) :]
+        twists.append(columns @ free.T[coordinates])
+        joints.append(columns)
+    scale = np.repeat([1.0, 1.0 / mechanism_size(m)], 3)[:, None]
+    return _basis(np.concatenate(twists, axis=1), scale), _basis(np.concatenate(joints, axis=1), scale)
+
+
+def _basis(columns: np.ndarray, scale: np.ndarray) -> tuple[tuple[float, ...], ...]:
+    """Return a basis of a space, with as many zeros as it can have."""
+    left, sizes, _ = np.linalg.svd(columns * scale, full_matrices=False)
+    basis = left[:, sizes > _NONE * sizes.max(initial=0.0)].T
+    for i in range(len(basis)):  # reduced to echelon form, by the largest entries
+        c = int(np.argmax(np.abs(basis[i]) > 0.5 * np.abs(basis[i:]).max()))
+        n = i + int(np.argmax(np.abs(basis[i:, c])))
+        basis[[i, n]] = basis[[n, i]]
+        basis[i] = basis[i] / basis[i, c]
+        for other in range(len(basis)):
+            if other != i:
+                basis[other] = basis[other] - basis[other, c] * basis[i]
+    basis = np.where(np.abs(basis) < 1e-9, 0.0, basis) / scale[:, 0]
+    return tuple(tuple(float(x) for x in row / np.abs(row).max()) for row in basis)
+
+
+def _columns(tree: Tree, q: np.ndarray) -> np.ndarray:
+    """Return what a unit rate of each coordinate adds to the twists of the bodies outboard of it, in the world's axes, at its origin."""
+    _, S = placements(tree, q)
+    frames = world_frames(tree, q)
+    columns = np.zeros((6, tree.nv))
+    for k in range(tree.n):
+        for n, j in enumerate(range(tree.v_slices[k].start, tree.v_slices[k].stop)):
+            columns[:, j] = np.asarray(frames[k].inverse().motion(S[k][:, n]), dtype=float)
+    return columns
+
+
+def _units(m: Model) -> np.ndarray:
+    return np.array([mechanism_size(m) if unit == "m/s" else 1.0 for unit in m.v_units])
