@@ -34,7 +34,9 @@ ALLOWED: dict[str, set[str]] = {
     "tracing": {"model", "formulations", "graph", "native", "errors", "numpy"},
     "constrained": {"model", "formulations", "native", "assembly", "mobility", "errors", "numpy"},
     "planning": {"model", "formulations", "assembly", "mobility", "errors", "numpy"},
-    "closed": {"model", "formulations", "graph", "native", "assembly", "mobility", "planning", "tracing", "constrained", "errors", "numpy"},
+    "platforms": {"model", "kept", "formulations", "assembly", "mobility", "errors", "numpy"},
+    "closed": {"model", "formulations", "graph", "native", "assembly", "mobility", "planning", "platforms", "tracing", "constrained"}
+    | {"errors", "numpy"},
     "reactions": {"model", "formulations", "native", "assembly", "mobility", "tracing", "constrained", "closed", "spatial", "numpy"},
     "reduced": {"model", "formulations", "graph", "native", "assembly", "mobility", "tracing", "constrained", "closed", "errors"}
     | {"references", "numpy"},

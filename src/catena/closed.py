@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from catena import platforms
 from catena.assembly import coordinate_units, loop_units
 from catena.constrained import BREAKING, OPEN, OPENING, SINGULAR, WEAK, ConstrainedKernel
 from catena.errors import ModelError
@@ -25,7 +26,10 @@ from catena.planning import dependent_coordinates, explanation, reduction_plan
 from catena.tracing import dynamics_kernel, traced_kernel
 
 #: The method whose plan says where coordinates are eliminated; those of the others say which constraints hold the loops.
-REDUCTION = "coordinate-reduction"
+REDUCTION, PLATFORMS = "coordinate-reduction", "denoc"
+
+#: How plans of methods are made; those of others are the constraints that are independent.
+_PLANS: dict[str, Callable[..., Any]] = {REDUCTION: reduction_plan, PLATFORMS: platforms.platform_plan}
 
 #: States whose loops are open by more than this, relative to the mechanism's size or in radians, are refused; and velocities that open them
 #: at such a rate, relative to the speed of the joints.
@@ -106,7 +110,7 @@ def _solved_flags(m: Model, solved: Any, tree: Tree, v: Any = None) -> Any:
 
 def plan_of(m: Model, method: str, q: Any) -> Any:
     """Return the plan of a method that closes loops for a configuration; where joints are driven, of a model at a time."""
-    return reduction_plan(m, q) if method == REDUCTION else independent_rows(m, q)
+    return _PLANS.get(method, independent_rows)(m, q)
 
 
 @dataclass(frozen=True)
@@ -122,17 +126,17 @@ class Plans:
 
 def plans_of(m: Model, method: str, q: Any) -> Plans:
     """Return the plan of a method that closes loops for a configuration, and the coordinates that depend with it."""
-    if method == REDUCTION:
-        plan = reduction_plan(m, q)
-        return Plans(plan, dependent_coordinates(m, plan))
-    coordinates = partition(m, q)
-    return Plans(coordinates.rows, coordinates)
+    plan = plan_of(m, method, q)
+    coordinates = dependent_coordinates(m, plan) if method == REDUCTION else partition(m, q)
+    return Plans(coordinates.rows if method not in _PLANS else plan, coordinates)
 
 
 def explained(m: Model, method: str, plan: Any) -> str:
     """Return a plan of a method in words."""
     if method == REDUCTION:
         return explanation(m, plan)
+    if method == PLATFORMS:
+        return platforms.explanation(m, plan)
     loops = row_names(m.tree())
     held = Counter(loops[i] for i in plan)
     return "\n".join(f"'{name}': {held[name]} of {count} constraints, by multipliers" for name, count in Counter(loops).items())

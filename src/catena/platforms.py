@@ -1,12 +1,9 @@
-"""Platforms on legs: how a mechanism is one, and the plans of the formulation for it.
-
-A platform stands on legs that share no bodies: one carries it, the others end at joints that close loops with it.
-"""
+"""Plans of platforms on legs: which motions the platform has, which joints are actuated, which constraints of the legs are independent."""
 
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -14,7 +11,7 @@ from catena.assembly import mechanism_size
 from catena.errors import ModelError
 from catena.formulations.constraints import constraint_jacobian, ends, row_count, rows
 from catena.formulations.kinematics import placements, world_frames
-from catena.formulations.linear.denoc import Leg, Plan
+from catena.formulations.linear.denoc import Leg, Plan, Structure, structure
 from catena.kept import kept
 from catena.mobility import configurations, partition, pivots
 from catena.model import Model, Tree
@@ -24,56 +21,6 @@ _NONE = 1e-9
 
 #: Steps of the walk on which the motions of a platform are found.
 _STEPS = 6
-
-
-class Structure(NamedTuple):
-    """The platform, and the bodies of each leg from the base on, with the closure at its end; the first leg carries the platform."""
-
-    platform: int
-    legs: tuple[tuple[tuple[int, ...], int | None], ...]
-
-
-def structure(tree: Tree) -> Structure | str:
-    """Return the legs of a platform, or what a tree lacks to be one."""
-    if not tree.closures:
-        return "it has no loops, and a platform stands on legs that close some"
-    if tree.couplings:
-        return f"coupling '{tree.couplings[0].name}' ties coordinates together, and legs are free of each other"
-    shared = set.intersection(*({closure.a, closure.b} for closure in tree.closures)) - {-1}
-    if not shared:
-        return "its loops do not close at one body, the platform"
-    found = [_legs(tree, platform) for platform in sorted(shared)]
-    return next((legs for legs in found if isinstance(legs, Structure)), found[0])
-
-
-def _legs(tree: Tree, platform: int) -> Structure | str:
-    legs: list[tuple[tuple[int, ...], int | None]] = [(_path(tree, platform), None)]
-    for i, closure in enumerate(tree.closures):
-        legs.append((_path(tree, closure.b if closure.a == platform else closure.a), i))
-    used: set[int] = set()
-    for bodies, _ in legs:
-        for k in bodies:
-            if k in used:
-                return f"body '{tree.names[k]}' is part of two legs, and legs share none"
-            used.add(k)
-    for k in range(tree.n):
-        if k not in used:
-            return f"body '{tree.names[k]}' is on no leg of the platform '{tree.names[platform]}'"
-    return Structure(platform, tuple(legs))
-
-
-def _path(tree: Tree, k: int) -> tuple[int, ...]:
-    found = []
-    while k >= 0:
-        found.append(k)
-        k = tree.parent[k]
-    return tuple(reversed(found))
-
-
-def lacking(tree: Tree) -> str:
-    """Return what a tree lacks to be a platform on legs, or nothing."""
-    found = structure(tree)
-    return found if isinstance(found, str) else ""
 
 
 def platform_plan(m: Model, q: Any, actuated: Collection[int] | None = None) -> Plan:
@@ -106,6 +53,18 @@ def platform_plan(m: Model, q: Any, actuated: Collection[int] | None = None) -> 
         legs.append(Leg(bodies, closure, independent, given))
         chosen += [first[closure] + i for i in independent]
     return Plan(found.platform, tuple(legs), space, tuple(chosen))
+
+
+def explanation(m: Model, plan: Plan) -> str:
+    """Return a plan in words: what each leg is made of, and which of its coordinates are given."""
+    tree, names = m.tree(), m.v_names
+    lines = [f"platform '{tree.names[plan.platform]}' with {len(plan.space)} motions"]
+    for leg in plan.legs:
+        way = ", ".join(f"'{tree.names[k]}'" for k in leg.bodies) or "the ground"
+        end = "carries the platform" if leg.closure is None else f"ends at '{tree.closures[leg.closure].name}'"
+        given = f"; {', '.join(names[j] for j in leg.actuated)} given" if leg.actuated else ""
+        lines.append(f"leg {way} {end}{given}")
+    return "\n".join(lines)
 
 
 def _motions(m: Model, found: Structure) -> tuple[Any, Any]:

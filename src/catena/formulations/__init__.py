@@ -16,7 +16,15 @@ from typing import Any, NamedTuple
 from catena.formulations import cubic, inverse, linear, mass, quadratic  # noqa: F401  the classes, in the order of the paper
 from catena.formulations.cubic import composite_body
 from catena.formulations.inverse import composite_inverse, newton_euler
-from catena.formulations.linear import armstrong, articulated_body, canonical_momenta, coordinate_reduction, cut_joints, fully_recursive
+from catena.formulations.linear import (
+    armstrong,
+    articulated_body,
+    canonical_momenta,
+    coordinate_reduction,
+    cut_joints,
+    denoc,
+    fully_recursive,
+)
 from catena.formulations.mass import composite_body as composite_mass
 from catena.formulations.mass import direct, symmetric
 from catena.formulations.quadratic import conjugate_gradient, innovations
@@ -105,6 +113,13 @@ METHODS: dict[str, Method] = {
         "CA03",
         "O(n)",
         closes=Closes(coordinate_reduction.forward_dynamics, coordinate_reduction.project),
+    ),
+    "denoc": Method(
+        {"forward_dynamics": denoc.forward_dynamics},
+        "SS01",
+        "O(n + m)",
+        lacks=denoc.lacking,
+        closes=Closes(denoc.forward_dynamics, denoc.project),
     ),
     "fully-recursive/centroid": _fully_recursive("centroid"),
     "fully-recursive/joint": _fully_recursive("joint"),

@@ -13,7 +13,7 @@ Cost     O(m) for m bodies of a leg, O(n) for n legs, and the factors of two mat
     N_l N_c            T      twist of a body from y and the rates of the leg's actuated joints
     N_d                -      the actuated joints' place in theta
     M~, M-             H      inertia of a leg, on y and its actuated joints: IDA-1, IDA-2, FDA-1 and FDA-2 for all its bodies at once
-    I, tau - C theta_dot  I, f  generalised inertia (26), and the force on theta
+    I, tau - C thetad  GIM, f  generalised inertia (26), and the force on theta
 
 A leg of the paper ends in a body that is part of the platform. In catena one leg carries the platform, and its end is the platform; the
 others end at joints that close loops. Such a joint has no coordinates: its constraints are what is left of the closure where the paper has
@@ -62,6 +62,59 @@ class Plan:
 
     def __len__(self) -> int:
         return len(self.chosen)
+
+
+class Structure(NamedTuple):
+    """The platform, and the bodies of each leg from the base on, with the closure at its end; the first leg carries the platform."""
+
+    platform: int
+    legs: tuple[tuple[tuple[int, ...], int | None], ...]
+
+
+def structure(tree):
+    """Return the legs of a platform, or what a tree lacks to be one.
+
+    A platform stands on legs that share no bodies: one carries it, the others end at joints that close loops with it.
+    """
+    if not tree.closures:
+        return "it has no loops, and a platform stands on legs that close some"
+    if tree.couplings:
+        return f"coupling '{tree.couplings[0].name}' ties coordinates together, and legs are free of each other"
+    shared = set.intersection(*({closure.a, closure.b} for closure in tree.closures)) - {-1}
+    if not shared:
+        return "its loops do not close at one body, the platform"
+    found = [_legs(tree, platform) for platform in sorted(shared)]
+    return next((legs for legs in found if isinstance(legs, Structure)), found[0])
+
+
+def _legs(tree, platform):
+    legs: list[Any] = [(_path(tree, platform), None)]
+    for i, closure in enumerate(tree.closures):
+        legs.append((_path(tree, closure.b if closure.a == platform else closure.a), i))
+    used = set()
+    for bodies, _ in legs:
+        for k in bodies:
+            if k in used:
+                return f"body '{tree.names[k]}' is part of two legs, and legs share none"
+            used.add(k)
+    for k in range(tree.n):
+        if k not in used:
+            return f"body '{tree.names[k]}' is on no leg of the platform '{tree.names[platform]}'"
+    return Structure(platform, tuple(legs))
+
+
+def _path(tree, k):
+    found = []
+    while k >= 0:
+        found.append(k)
+        k = tree.parent[k]
+    return tuple(reversed(found))
+
+
+def lacking(tree):
+    """Return what a tree lacks to be a platform on legs, or nothing."""
+    found = structure(tree)
+    return found if isinstance(found, str) else ""
 
 
 class Solved(NamedTuple):
@@ -135,20 +188,20 @@ def forward_dynamics(tree, q, v, tau, wrenches=None, *, plan):
 
     # (26), (30), (34): inertias and forces on y and theta, leg by leg
     on_y, f_y = _platform(motion, plan, B, wrenches)
-    I, f = np.zeros((n, n)).astype(object), np.zeros(n).astype(object)
+    GIM, f = np.zeros((n, n)).astype(object), np.zeros(n).astype(object)
     for leg, left in zip(plan.legs, legs, strict=True):
         tree.mark()
         H, h = _inertia(motion, plan, leg, left, tau, wrenches)
         own = [place[j] for j in leg.actuated]
         on_y, f_y = on_y + H[:r, :r], f_y + h[:r]
         cross = J.T @ H[:r, r:]
-        I[:, own] = I[:, own] + cross
-        I[own] = I[own] + cross.T
-        I[np.ix_(own, own)] = I[np.ix_(own, own)] + H[r:, r:]
+        GIM[:, own] = GIM[:, own] + cross
+        GIM[own] = GIM[own] + cross.T
+        GIM[np.ix_(own, own)] = GIM[np.ix_(own, own)] + H[r:, r:]
         f[own] = f[own] - h[r:] - H[r:, :r] @ y0
     tree.mark()
-    I = I + J.T @ on_y @ J
-    thetadd = Factor(I).solve(f - J.T @ (f_y + on_y @ y0))
+    GIM = GIM + J.T @ on_y @ J
+    thetadd = Factor(GIM).solve(f - J.T @ (f_y + on_y @ y0))
     ydot = J @ thetadd + y0
 
     # (11b), (12b): all joints
