@@ -10,10 +10,14 @@ Cost     O(m) for m bodies of a leg, O(n) for n legs, and the factors of two mat
     Phi_i              Phi    what of the closure of a leg is left once the passive joints outboard of i have been eliminated
     p~_i, delta_i      p, d   column of coordinate i in what is left, and its square
     Phi, J             F, J   (14): y = J theta_dot
-    N_l N_c            T      twist of a body from y and the rates of the leg's actuated joints
-    N_d                -      the actuated joints' place in theta
-    M~, M-             H      inertia of a leg, on y and its actuated joints: IDA-1, IDA-2, FDA-1 and FDA-2 for all its bodies at once
-    I, tau - C thetad  GIM, f  generalised inertia (26), and the force on theta
+    N_l                -      tree: the twists of the bodies from the rates of all joints
+    N_c                R      rates of all joints of a leg from y and the rates of its actuated ones, with y = J theta_dot
+    N_d                place  of the actuated joints in theta
+    M~, M-             M, H   inertia of a leg on the rates of all its joints, by composite bodies; on y and its actuated joints
+    I, tau - C thetad  GIM, f generalised inertia (26), and the force on theta
+
+The twists of a leg are those of a serial chain at the rates (11b), (12b), so that N_l^T w and N_l^T M N_l (IDA-1, FDA-1) are forces and
+inertias of the tree, without loops; what is special to the platform comes after.
 
 A leg of the paper ends in a body that is part of the platform. In catena one leg carries the platform, and its end is the platform; the
 others end at joints that close loops. Such a joint has no coordinates: its constraints are what is left of the closure where the paper has
@@ -32,10 +36,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from catena.formulations.constraints import coupling_rate, coupling_value, ends, right, rows
-from catena.formulations.kinematics import bias_wrench, velocities, world_frames
+from catena.formulations.constraints import ends, right, rows
+from catena.formulations.inverse.newton_euler import bias_force
+from catena.formulations.kinematics import velocities, world_frames
 from catena.formulations.linear import cut_joints
-from catena.spatial import Factor
+from catena.formulations.mass.composite_body import mass_matrix
+from catena.spatial import Factor, minus_product, symmetric
 
 
 class Leg(NamedTuple):
@@ -127,34 +133,36 @@ class Solved(NamedTuple):
 
 
 class Followed(NamedTuple):
-    """A leg whose passive joints follow y and its actuated joints: what is left of its closure, and the rates' rows by coordinate.
+    """A leg whose passive joints follow y and its actuated joints: what is left of its closure, and the rates of all its joints.
 
-    The closure says K y + g theta_dot = 0 for what is left, and the same with `known` added for accelerations.
+    The closure says K y + g theta_dot = 0 for what is left, and the same with `known` added for accelerations. Row i of `rates` has what
+    y, theta_dot and 1, which stands for what is known, give coordinate i of the leg.
     """
 
     Phi: Any
     K: Any
     g: Any
     known: Any
-    rates: dict[int, Any]
+    coordinates: list[int]
+    rates: Any
     pivots: list[tuple[Any, Any]]
 
 
 class Motion:
-    """How the bodies of a tree move, in the world's axes and at its origin: columns of the coordinates, velocities, biases, inertias."""
+    """How the bodies of a tree move, in the world's axes and at its origin."""
 
-    def __init__(self, tree, q, v):
+    def __init__(self, tree, q, v, ends):
         self.tree, self.frames = tree, world_frames(tree, q)
-        _, S, V, a = velocities(tree, q, v)
-        self.columns, self.V, self.a, self.M = {}, [*V], [*a], [None] * (tree.n + 1)
-        self.V[-1] = np.zeros(6)
+        X, S, V, a = velocities(tree, q, v)
+        (bias,) = tree.columns(1)
+        bias[-1] = np.zeros(6)
+        self.columns = {}
         for k in tree.outward():
-            to_world = self.frames[k].inverse()
+            bias[k] = X[k].motion(bias[tree.parent[k]]) + a[k]
             for n, j in enumerate(range(tree.v_slices[k].start, tree.v_slices[k].stop)):
-                self.columns[j] = to_world.motion(S[k][:, n])
-            self.V[k], self.a[k] = to_world.motion(V[k]), to_world.motion(a[k])
-            self.M[k] = self.frames[k].inertia(tree.M[k])
-        self.body = (V, tree.M)
+                self.columns[j] = self.frames[k].inverse().motion(S[k][:, n])
+        #: velocities of the bodies where legs end, and their accelerations where all joints move at constant rates
+        self.V, self.bias = ({k: self.frames[k].inverse().motion(x[k]) if k >= 0 else np.zeros(6) for k in ends} for x in (V, bias))
 
     def coordinates(self, bodies):
         """Return the velocity coordinates of bodies, in order."""
@@ -166,53 +174,38 @@ def forward_dynamics(tree, q, v, tau, wrenches=None, *, plan):
 
     `wrenches` act on the bodies: one (moment, force) for each body in its frame, at its origin, or None; last the ground's.
     """
-    motion, B = Motion(tree, q, v), np.array(plan.space).T
+    motion = Motion(tree, q, v, {k for closure in tree.closures for k in (closure.a, closure.b)} | {plan.platform})
     closures = [_closure(motion, closure) for closure in tree.closures]
-    legs, pivots = [_follow(motion, plan, leg, B, closures) for leg in plan.legs], []
-    theta = [j for leg in plan.legs for j in leg.actuated]
-    place = {j: n for n, j in enumerate(theta)}
-
-    # (14): y = J theta_dot, and what accelerations add
-    tree.mark()
-    r, n = B.shape[1], len(theta)
-    F, on_theta, known = np.zeros((r, r)).astype(object), np.zeros((r, n)).astype(object), np.zeros(r).astype(object)
-    for leg, left in zip(plan.legs, legs, strict=True):
-        projected = left.K.T @ left.Phi
-        F, known = F + projected @ left.K, known - projected @ left.known
-        for c, j in enumerate(leg.actuated):
-            on_theta[:, place[j]] = on_theta[:, place[j]] - projected @ left.g[:, c]
-        pivots += [[(plan.chosen[0], *pair)] for pair in left.pivots]
-    factor = Factor(F)
-    pivots += [[(plan.chosen[0], 1.0 / w, F[i, i])] for i, w in enumerate(factor.w)]
-    J, y0 = np.stack([factor.solve(on_theta[:, c]) for c in range(n)], axis=1), factor.solve(known)
+    legs = [_follow(motion, plan, leg, closures) for leg in plan.legs]
+    J, y0, place, pivots = _platform(tree, plan, legs)
 
     # (26), (30), (34): inertias and forces on y and theta, leg by leg
-    on_y, f_y = _platform(motion, plan, B, wrenches)
+    M, bias = mass_matrix(tree, q), bias_force(tree, q, v, wrenches)
+    r, n = J.shape
+    on_y, f_y = np.zeros((r, r)).astype(object), np.zeros(r).astype(object)
     GIM, f = np.zeros((n, n)).astype(object), np.zeros(n).astype(object)
     for leg, left in zip(plan.legs, legs, strict=True):
         tree.mark()
-        H, h = _inertia(motion, plan, leg, left, tau, wrenches)
+        R, at = left.rates, left.coordinates
+        load = M[np.ix_(at, at)] @ R
+        H = symmetric(R[:, :-1].T @ load[:, :-1])
+        h = R[:, :-1].T @ (tau[at] - bias[at] - load[:, -1])
         own = [place[j] for j in leg.actuated]
         on_y, f_y = on_y + H[:r, :r], f_y + h[:r]
-        cross = J.T @ H[:r, r:]
-        GIM[:, own] = GIM[:, own] + cross
-        GIM[own] = GIM[own] + cross.T
+        crossed = J.T @ H[:r, r:]
+        GIM[:, own] = GIM[:, own] + crossed
+        GIM[own] = GIM[own] + crossed.T
         GIM[np.ix_(own, own)] = GIM[np.ix_(own, own)] + H[r:, r:]
-        f[own] = f[own] - h[r:] - H[r:, :r] @ y0
+        f[own] = f[own] + h[r:] - H[r:, :r] @ y0
     tree.mark()
-    GIM = GIM + J.T @ on_y @ J
-    thetadd = Factor(GIM).solve(f - J.T @ (f_y + on_y @ y0))
+    thetadd = Factor(GIM + symmetric(J.T @ (on_y @ J))).solve(f + J.T @ (f_y - on_y @ y0))
     ydot = J @ thetadd + y0
 
     # (11b), (12b): all joints
     vdot = tree.vector()
     for leg, left in zip(plan.legs, legs, strict=True):
-        own = [place[j] for j in leg.actuated]
-        x = np.concatenate([ydot, thetadd[own], np.ones(1)])
-        for j, row in left.rates.items():
-            vdot[j] = row @ x
-    values = np.concatenate([*(value for value, *_ in closures), np.array([coupling_value(c, q) for c in tree.couplings])])
-    rates = np.concatenate([*(rate for _, rate, *_ in closures), np.array([coupling_rate(c, v) for c in tree.couplings])])
+        vdot[left.coordinates] = left.rates @ np.concatenate([ydot, thetadd[[place[j] for j in leg.actuated]], np.ones(1)])
+    values, rates = (np.concatenate([x[i] for x in closures]) for i in range(2))
     return Solved(vdot, values, rates, pivots)
 
 
@@ -231,72 +224,56 @@ def _closure(motion, closure):
     return value, r_a @ V_a + r_b @ V_b, r_a, r_b, right(closure, at, V_a, V_b)
 
 
-def _follow(motion, plan, leg, B, closures):
-    """Return what is left of the closure of a leg, and the rates of its joints on y, its actuated joints, and what is known. (11), (12)."""
-    tree = motion.tree
-    tree.mark()
+def _follow(motion, plan, leg, closures):
+    """Return what is left of the closure of a leg, and the rates of its joints. (11), (12)."""
+    motion.tree.mark()
+    B = np.array(plan.space).T
     if leg.closure is None:
         on_tip = np.array(leg.rows)
-        on_platform, known = -on_tip @ B, np.zeros(len(on_tip))
+        K, known = -on_tip @ B, on_tip @ motion.bias[plan.platform]
     else:
+        closure = motion.tree.closures[leg.closure]
         _, _, r_a, r_b, gamma = (x[list(leg.rows)] for x in closures[leg.closure])
-        on_platform, on_tip = (r_a, r_b) if tree.closures[leg.closure].a == plan.platform else (r_b, r_a)
-        on_platform, known = on_platform @ B, -gamma
-    for k in leg.bodies:
-        known = known + on_tip @ motion.a[k]
-    g = {j: on_tip @ motion.columns[j] for j in motion.coordinates(leg.bodies)}
-    passive = [j for j in g if j not in leg.actuated]
+        (K, _), (on_tip, tip) = ((r_a, closure.a), (r_b, closure.b))[:: 1 if closure.a == plan.platform else -1]
+        K, known = K @ B, on_tip @ motion.bias[tip] - gamma
+    coordinates = motion.coordinates(leg.bodies)
+    g = {j: on_tip @ motion.columns[j] for j in coordinates}
 
     # inward: (11c), (11d), (12c), (12d)
-    Phi, p, d = np.eye(len(known)), {}, {}
-    pivots = []
-    for j in reversed(passive):
+    Phi, p, scaled, pivots = np.eye(len(known)), {}, {}, []
+    for j in reversed([j for j in coordinates if j not in leg.actuated]):
         p[j] = Phi @ g[j]
-        d[j] = p[j] @ p[j]
-        pivots.append((d[j], g[j] @ g[j]))
-        Phi = Phi - np.outer(p[j] * (1.0 / d[j]), p[j])
+        d = p[j] @ p[j]
+        scaled[j] = p[j] * (1.0 / d)
+        pivots.append((d, g[j] @ g[j]))
+        Phi = minus_product(Phi, scaled[j][:, None], p[j][:, None])
 
     # outward: (11b), (12b)
     given = np.stack([g[j] for j in leg.actuated], axis=1) if leg.actuated else np.zeros((len(known), 0))
-    left = np.concatenate([on_platform, given, known[:, None]], axis=1)
-    size, rates = left.shape[1], {}
-    for j in g:
+    left = np.concatenate([K, given, known[:, None]], axis=1)
+    units, rates = np.eye(left.shape[1])[B.shape[1] :], []
+    for j in coordinates:
         if j in leg.actuated:
-            unit = np.zeros(size)
-            unit[B.shape[1] + leg.actuated.index(j)] = 1.0
-            rates[j] = unit
+            rates.append(units[leg.actuated.index(j)])
         else:
-            rates[j] = -(p[j] * (1.0 / d[j])) @ left
-            left = left + np.outer(g[j], rates[j])
-    return Followed(Phi, on_platform, given, known, rates, pivots)
+            rates.append(-(scaled[j] @ left))
+            left = left + np.outer(g[j], rates[-1])
+    return Followed(Phi, K, given, known, coordinates, np.stack(rates) if rates else np.zeros((0, left.shape[1])), pivots)
 
 
-def _inertia(motion, plan, leg, left, tau, wrenches):
-    """Return inertia and force of a leg without the platform, on y and its actuated joints; the force is less that of tau."""
-    tree, size = motion.tree, left.K.shape[1] + len(leg.actuated)
-    H, h = np.zeros((size, size)).astype(object), np.zeros(size).astype(object)
-    T, b = np.zeros((6, size)), np.zeros(6)
-    for k in leg.bodies:
-        tree.mark()
-        for j in motion.coordinates((k,)):
-            row, at = left.rates[j][:size], left.rates[j][size]
-            T, b = T + np.outer(motion.columns[j], row), b + motion.columns[j] * at
-            H = H + tree.armature[j] * np.outer(row, row)
-            h = h + row * (tree.armature[j] * at - tau[j])
-        b = b + motion.a[k]
-        if k != plan.platform:
-            H = H + T.T @ (motion.M[k] @ T)
-            h = h + T.T @ _force(motion, k, b, wrenches)
-    return H, h
-
-
-def _platform(motion, plan, B, wrenches):
-    """Return inertia and force of the platform, on y."""
-    return B.T @ (motion.M[plan.platform] @ B), B.T @ _force(motion, plan.platform, np.zeros(6), wrenches)
-
-
-def _force(motion, k, A, wrenches):
-    """Return the force that body k needs for the acceleration A, in the world's axes; gravity is an acceleration of the ground upward."""
-    tree, frame = motion.tree, motion.frames[k]
-    up = np.concatenate([np.zeros(3), -(tree.ground.R @ tree.gravity)])
-    return motion.M[k] @ (A + up) + frame.force(bias_wrench(tree, k, motion.body[0][k], wrenches))
+def _platform(tree, plan, legs):
+    """Return J and y0, with y = J theta_dot and dy/dt = J thetadd + y0; the places of the actuated joints in theta; and pivots. (14)."""
+    tree.mark()
+    place = {j: n for n, j in enumerate(j for leg in plan.legs for j in leg.actuated)}
+    r = len(plan.space)
+    F, right, pivots = np.zeros((r, r)).astype(object), np.zeros((r, len(place) + 1)).astype(object), []
+    for leg, left in zip(plan.legs, legs, strict=True):
+        projected = left.K.T @ left.Phi
+        F = F + symmetric(projected @ left.K)
+        at = [*(place[j] for j in leg.actuated), -1]
+        right[:, at] = right[:, at] - projected @ np.concatenate([left.g, left.known[:, None]], axis=1)
+        pivots += [[(plan.chosen[0], *pair)] for pair in left.pivots]
+    factor = Factor(F)
+    pivots += [[(plan.chosen[0], 1.0 / w, F[i, i])] for i, w in enumerate(factor.w)]
+    solved = np.stack([factor.solve(column) for column in right.T], axis=1)
+    return solved[:, :-1], solved[:, -1], place, pivots
