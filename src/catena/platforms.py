@@ -9,9 +9,8 @@ import numpy as np
 
 from catena.assembly import mechanism_size
 from catena.errors import ModelError
-from catena.formulations.constraints import constraint_jacobian, ends, row_count, rows
-from catena.formulations.kinematics import placements, world_frames
-from catena.formulations.linear.denoc import Leg, Plan, Structure, structure
+from catena.formulations.constraints import arm, constraint_jacobian, ends, row_count, rows
+from catena.formulations.linear.denoc import Leg, Plan, Structure, coordinates, structure
 from catena.kept import kept
 from catena.mobility import configurations, partition, pivots
 from catena.model import Model, Tree
@@ -33,22 +32,22 @@ def platform_plan(m: Model, q: Any, actuated: Collection[int] | None = None) -> 
         dependent = partition(m, q).dependent
         actuated = [j for j in range(m.nv) if j not in dependent]
     space, own = kept(m, "motions of a platform", (), lambda: _motions(m, found))
-    columns, frames = _columns(tree, q), world_frames(tree, q)
     unit = _units(m)
     legs, first, chosen = [], [0], []
     for closure in tree.closures:
         first.append(first[-1] + row_count(closure))
     for bodies, closure in found.legs:
-        coordinates = [j for k in bodies for j in range(tree.v_slices[k].start, tree.v_slices[k].stop)]
-        given = tuple(j for j in coordinates if j in actuated)
+        leg = coordinates(tree, bodies)
+        given = tuple(j for j in leg if j in actuated)
         if closure is None:
             legs.append(Leg(bodies, None, own, given))
             continue
         ends_at = tree.closures[closure]
-        _, r_a, r_b = rows(ends_at, ends(ends_at, frames[ends_at.a], frames[ends_at.b], frames[-1].R))
+        (platform, _), (tip, columns) = _leg(tree, q, found.legs[0][0]), _leg(tree, q, bodies)
+        _, r_a, r_b = rows(ends_at, ends(ends_at, *((platform, tip) if ends_at.a == found.platform else (tip, platform)), np.eye(3)))
         on_platform, on_tip = (r_a, r_b) if ends_at.a == found.platform else (r_b, r_a)
-        both = np.concatenate([on_platform @ np.array(space).T, on_tip @ columns[:, coordinates]], axis=1).astype(float)
-        rank, order = pivots(both.T * np.concatenate([np.ones(len(space)), unit[coordinates]])[:, None])
+        both = np.concatenate([on_platform @ np.array(space).T, on_tip @ columns], axis=1).astype(float)
+        rank, order = pivots(both.T * np.concatenate([np.ones(len(space)), unit[leg]])[:, None])
         independent = tuple(sorted(int(i) for i in order[:rank]))
         legs.append(Leg(bodies, closure, independent, given))
         chosen += [first[closure] + i for i in independent]
@@ -68,16 +67,15 @@ def explanation(m: Model, plan: Plan) -> str:
 
 
 def _motions(m: Model, found: Structure) -> tuple[Any, Any]:
-    """Return bases of the twists of the platform, and of those of all joints of the leg that carries it, at the world's origin."""
-    tree = m.tree()
+    """Return bases of the twists of the platform, and of those of all joints of the leg that carries it, at the ground's origin."""
     bodies = found.legs[0][0]
-    coordinates = [j for k in bodies for j in range(tree.v_slices[k].start, tree.v_slices[k].stop)]
     twists, joints = [], []
-    for q in configurations(m, _STEPS):
-        columns = _columns(tree, q)[:, coordinates]
+    for still, q in configurations(m, _STEPS):
+        tree = still.tree()
+        _, columns = _leg(tree, q, bodies)
         _, sizes, right = np.linalg.svd(np.asarray(constraint_jacobian(tree, q)[1], dtype=float))
         free = right[np.count_nonzero(sizes > _NONE * sizes.max(initial=0.0)) :]
-        twists.append(columns @ free.T[coordinates])
+        twists.append(columns @ free.T[coordinates(tree, bodies)])
         joints.append(columns)
     scale = np.repeat([1.0, 1.0 / mechanism_size(m)], 3)[:, None]
     return _basis(np.concatenate(twists, axis=1), scale), _basis(np.concatenate(joints, axis=1), scale)
@@ -99,15 +97,10 @@ def _basis(columns: np.ndarray, scale: np.ndarray) -> tuple[tuple[float, ...], .
     return tuple(tuple(float(x) for x in row / np.abs(row).max()) for row in basis)
 
 
-def _columns(tree: Tree, q: np.ndarray) -> np.ndarray:
-    """Return what a unit rate of each coordinate adds to the twists of the bodies outboard of it, in the world's axes, at its origin."""
-    _, S = placements(tree, q)
-    frames = world_frames(tree, q)
-    columns = np.zeros((6, tree.nv))
-    for k in range(tree.n):
-        for n, j in enumerate(range(tree.v_slices[k].start, tree.v_slices[k].stop)):
-            columns[:, j] = np.asarray(frames[k].inverse().motion(S[k][:, n]), dtype=float)
-    return columns
+def _leg(tree: Tree, q: np.ndarray, bodies: tuple[int, ...]) -> tuple[Any, np.ndarray]:
+    """Return where the last body of a leg stands, and what unit rates of the leg's coordinates add to its twist, at the ground's origin."""
+    place, along = arm(tree, q, bodies)
+    return place, np.concatenate([np.zeros((6, 0)), *(S for _, S in along.values())], axis=1).astype(float)
 
 
 def _units(m: Model) -> np.ndarray:

@@ -216,7 +216,7 @@ class Loop:
         tree.mark()
         self.tree, self.q, self.closure = tree, q, closure
         stop = base(tree, closure)
-        self.arms = [_arm(tree, q, branch(tree, k, stop)) for k in (closure.a, closure.b)]
+        self.arms = [arm(tree, q, branch(tree, k, stop)) for k in (closure.a, closure.b)]
         self.at = ends(closure, self.arms[0][0], self.arms[1][0], np.eye(3))
 
     def jacobian(self, rows=rows, only=None):
@@ -232,7 +232,7 @@ class Loop:
 
     def motion(self, v):
         """Return the rates of the constraints, and their right-hand side: Jacobian times vdot."""
-        (V_a, A_a), (V_b, A_b) = (_motion(self.tree, self.q, v, along) for _, along in self.arms)
+        (V_a, A_a), (V_b, A_b) = (arm_motion(self.tree, self.q, v, along) for _, along in self.arms)
         _, r_a, r_b = rows(self.closure, self.at)
         return r_a @ V_a + r_b @ V_b, right(self.closure, self.at, V_a, V_b) - r_a @ A_a - r_b @ A_b
 
@@ -273,7 +273,7 @@ def closing_wrenches(tree, q, multipliers):
     return found
 
 
-def _arm(tree, q, path):
+def arm(tree, q, path):
     """Return where the last body of a way stands in the frame it starts from; and of each on the way its place and joint matrix there."""
     place, along = Rigid(np.eye(3), np.zeros(3)), {}
     for j in path:
@@ -282,8 +282,8 @@ def _arm(tree, q, path):
     return place, along
 
 
-def _motion(tree, q, v, along):
-    """Return velocity and bias acceleration, relative to a loop's base and in its frame, of the last body on the way from it."""
+def arm_motion(tree, q, v, along):
+    """Return velocity and bias acceleration, relative to the start of a way and in its frame, of the last body on it."""
     V, A = np.zeros(6), np.zeros(6)
     for j, (place, S) in along.items():
         drift, bias = _in_base(place, np.stack([tree.joint_drift(j), tree.joint_bias(j, q, v)], axis=1)).T

@@ -1,7 +1,7 @@
 """Forward dynamics of platforms on legs, by decoupled natural orthogonal complements.
 
 Source   [SS01] Saha & Schiehlen, Recursive kinematics and dynamics for closed loop multibody systems, §IV (7)-(17), §V (18)-(34).
-Frames   the world's axes; motions and forces at its origin, where the propagation of twists, A, is the identity.
+Frames   that of the ground: motions and forces at its origin, where the propagation of twists, A, is the identity.
 Cost     O(m) for m bodies of a leg, O(n) for n legs, and the factors of two matrices, of the size of the platform's motions and of n.
 
     paper              here   meaning
@@ -36,12 +36,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from catena.formulations.constraints import ends, right, rows
+from catena.formulations.constraints import arm, arm_motion, ends, right, rows
 from catena.formulations.inverse.newton_euler import bias_force
-from catena.formulations.kinematics import velocities, world_frames
 from catena.formulations.linear import cut_joints
 from catena.formulations.mass.composite_body import mass_matrix
-from catena.spatial import Factor, minus_product, symmetric
+from catena.spatial import Factor, Rigid, minus_product, symmetric
 
 
 class Leg(NamedTuple):
@@ -149,24 +148,25 @@ class Followed(NamedTuple):
 
 
 class Motion:
-    """How the bodies of a tree move, in the world's axes and at its origin."""
+    """How the legs move: where their last bodies stand, and what their joints do."""
 
-    def __init__(self, tree, q, v, ends):
-        self.tree, self.frames = tree, world_frames(tree, q)
-        X, S, V, a = velocities(tree, q, v)
-        (bias,) = tree.columns(1)
-        bias[-1] = np.zeros(6)
-        self.columns = {}
-        for k in tree.outward():
-            bias[k] = X[k].motion(bias[tree.parent[k]]) + a[k]
-            for n, j in enumerate(range(tree.v_slices[k].start, tree.v_slices[k].stop)):
-                self.columns[j] = self.frames[k].inverse().motion(S[k][:, n])
-        #: velocities of the bodies where legs end, and their accelerations where all joints move at constant rates
-        self.V, self.bias = ({k: self.frames[k].inverse().motion(x[k]) if k >= 0 else np.zeros(6) for k in ends} for x in (V, bias))
+    def __init__(self, tree, q, v, plan):
+        self.tree, self.columns = tree, {}
+        #: of the bodies where legs end: places, velocities, and accelerations where all joints move at constant rates
+        self.places, self.V, self.bias = {-1: Rigid(np.eye(3), np.zeros(3))}, {-1: np.zeros(6)}, {-1: np.zeros(6)}
+        for leg in plan.legs:
+            tree.mark()
+            place, along = arm(tree, q, leg.bodies)
+            if leg.bodies:
+                tip = leg.bodies[-1]
+                self.places[tip], (self.V[tip], self.bias[tip]) = place, arm_motion(tree, q, v, along)
+            for k, (_, S) in along.items():
+                self.columns |= dict(zip(coordinates(tree, [k]), S.T, strict=True))
 
-    def coordinates(self, bodies):
-        """Return the velocity coordinates of bodies, in order."""
-        return [j for k in bodies for j in range(self.tree.v_slices[k].start, self.tree.v_slices[k].stop)]
+
+def coordinates(tree, bodies):
+    """Return the velocity coordinates of bodies, in order."""
+    return [j for k in bodies for j in range(tree.v_slices[k].start, tree.v_slices[k].stop)]
 
 
 def forward_dynamics(tree, q, v, tau, wrenches=None, *, plan):
@@ -174,7 +174,7 @@ def forward_dynamics(tree, q, v, tau, wrenches=None, *, plan):
 
     `wrenches` act on the bodies: one (moment, force) for each body in its frame, at its origin, or None; last the ground's.
     """
-    motion = Motion(tree, q, v, {k for closure in tree.closures for k in (closure.a, closure.b)} | {plan.platform})
+    motion = Motion(tree, q, v, plan)
     closures = [_closure(motion, closure) for closure in tree.closures]
     legs = [_follow(motion, plan, leg, closures) for leg in plan.legs]
     J, y0, place, pivots = _platform(tree, plan, legs)
@@ -218,7 +218,7 @@ def project(tree, q, v, chart, *, plan):
 
 def _closure(motion, closure):
     """Return values and rates of a closure, its rows on the motions of body a and of body b, and its right-hand side."""
-    at = ends(closure, motion.frames[closure.a], motion.frames[closure.b], motion.frames[-1].R)
+    at = ends(closure, motion.places[closure.a], motion.places[closure.b], np.eye(3))
     value, r_a, r_b = rows(closure, at)
     V_a, V_b = motion.V[closure.a], motion.V[closure.b]
     return value, r_a @ V_a + r_b @ V_b, r_a, r_b, right(closure, at, V_a, V_b)
@@ -236,12 +236,12 @@ def _follow(motion, plan, leg, closures):
         _, _, r_a, r_b, gamma = (x[list(leg.rows)] for x in closures[leg.closure])
         (K, _), (on_tip, tip) = ((r_a, closure.a), (r_b, closure.b))[:: 1 if closure.a == plan.platform else -1]
         K, known = K @ B, on_tip @ motion.bias[tip] - gamma
-    coordinates = motion.coordinates(leg.bodies)
-    g = {j: on_tip @ motion.columns[j] for j in coordinates}
+    own = coordinates(motion.tree, leg.bodies)
+    g = {j: on_tip @ motion.columns[j] for j in own}
 
     # inward: (11c), (11d), (12c), (12d)
     Phi, p, scaled, pivots = np.eye(len(known)), {}, {}, []
-    for j in reversed([j for j in coordinates if j not in leg.actuated]):
+    for j in reversed([j for j in own if j not in leg.actuated]):
         p[j] = Phi @ g[j]
         d = p[j] @ p[j]
         scaled[j] = p[j] * (1.0 / d)
@@ -252,13 +252,13 @@ def _follow(motion, plan, leg, closures):
     given = np.stack([g[j] for j in leg.actuated], axis=1) if leg.actuated else np.zeros((len(known), 0))
     left = np.concatenate([K, given, known[:, None]], axis=1)
     units, rates = np.eye(left.shape[1])[B.shape[1] :], []
-    for j in coordinates:
+    for j in own:
         if j in leg.actuated:
             rates.append(units[leg.actuated.index(j)])
         else:
             rates.append(-(scaled[j] @ left))
             left = left + np.outer(g[j], rates[-1])
-    return Followed(Phi, K, given, known, coordinates, np.stack(rates) if rates else np.zeros((0, left.shape[1])), pivots)
+    return Followed(Phi, K, given, known, own, np.stack(rates) if rates else np.zeros((0, left.shape[1])), pivots)
 
 
 def _platform(tree, plan, legs):
