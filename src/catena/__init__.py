@@ -62,6 +62,7 @@ from catena.model import (
 )
 from catena.model.files import load
 from catena.native import Kernel
+from catena.parallel import ParallelManipulator
 from catena.reduced import Reduced, reduced
 from catena.registry import methods
 from catena.simulation import Event, Occurrence, Rollout, Trajectory, ensemble, rollout, simulate
@@ -75,10 +76,10 @@ except _PackageNotFoundError:  # running from a source tree that was not install
 __all__ = [
     "ArgumentError", "Body", "CatenaError", "CompileError", "ConvergenceWarning", "Custom", "Cylindrical", "Distance", "Driven", "Event",
     "Fixed", "Free", "Geometry", "Harmonic", "Helical", "InertiaWarning", "Kernel", "MethodError", "MissingPackageError", "Model",
-    "ModelError", "ModelFileError", "Occurrence", "Operators", "Path", "Planar", "Pose", "Prismatic", "Reduced", "Revolute", "Rollout",
-    "SimulationError", "SingularWarning", "Spherical", "TraceError", "Trajectory", "TrajectoryFileError", "Universal", "atan2",
-    "bias_force", "box", "computed_torque", "cycloidal", "cylinder", "driving_forces", "energy", "ensemble", "forward_dynamics",
-    "hamiltonian_dynamics", "inverse_dynamics", "jacobian", "joint_wrenches", "load", "loop_error", "mass_matrix", "maximum", "methods",
-    "minimum", "momenta", "operators", "point_mass", "polynomial", "poses", "python", "reduced", "rod", "rollout", "simulate", "sphere",
-    "trapezoidal", "velocities", "where",
+    "ModelError", "ModelFileError", "Occurrence", "Operators", "ParallelManipulator", "Path", "Planar", "Pose", "Prismatic", "Reduced",
+    "Revolute", "Rollout", "SimulationError", "SingularWarning", "Spherical", "TraceError", "Trajectory", "TrajectoryFileError",
+    "Universal", "atan2", "bias_force", "box", "computed_torque", "cycloidal", "cylinder", "driving_forces", "energy", "ensemble",
+    "forward_dynamics", "hamiltonian_dynamics", "inverse_dynamics", "jacobian", "joint_wrenches", "load", "loop_error", "mass_matrix",
+    "maximum", "methods", "minimum", "momenta", "operators", "point_mass", "polynomial", "poses", "python", "reduced", "rod", "rollout",
+    "simulate", "sphere", "trapezoidal", "velocities", "where",
 ]  # fmt: skip

@@ -52,7 +52,7 @@ def forward_dynamics(m: Model, method: str, described: str, references: tuple[st
     def make(chosen: Any) -> Kernel:
         def function(tree: Tree, q: Any, v: Any, tau: Any, force: Any, wrenches: Any) -> Any:
             solved = closes.forward_dynamics(tree, q, v, tau + force, wrenches, plan=chosen)
-            return solved.vdot, _solved_flags(m, solved, tree, v)
+            return solved.vdot, solved_flags(m, solved, tree, v)
 
         return dynamics_kernel(m, "forward_dynamics", ("q", "v", "tau"), ("vdot", "flags"), function, described, references)
 
@@ -65,7 +65,7 @@ def velocities(m: Model, described: str, references: tuple[str, ...]) -> Constra
     def make(chosen: Any) -> Kernel:
         def function(tree: Tree, q: Any, p: Any) -> Any:
             solved = canonical_loops.velocities(tree, q, p, plan=chosen)
-            return solved.vdot, _solved_flags(m, solved, tree)
+            return solved.vdot, solved_flags(m, solved, tree)
 
         return traced_kernel(m, "velocities", ("q", "p"), ("v", "flags"), function, described, references)
 
@@ -85,7 +85,7 @@ def hamiltonian_dynamics(m: Model, described: str, references: tuple[str, ...]) 
             solved = canonical_loops.velocities(tree, q, p, plan=chosen)
             v = solved.vdot
             pdot = canonical_loops.hamiltonian_dynamics(tree, q, p, v, tau + force, wrenches, coordinates=coordinates, rate=m.rate)
-            return v, pdot, _solved_flags(m, solved, tree)
+            return v, pdot, solved_flags(m, solved, tree)
 
         outputs = ("v", "pdot", "flags")
         return dynamics_kernel(
@@ -100,7 +100,7 @@ def _planned(m: Model, method: str, make: Callable[[Any], Kernel]) -> Constraine
     return ConstrainedKernel(m, usual(m), lambda m, q: plan_of(m, method, q), make, partial(explained, m, method))
 
 
-def _solved_flags(m: Model, solved: Any, tree: Tree, v: Any = None) -> Any:
+def solved_flags(m: Model, solved: Any, tree: Tree, v: Any = None) -> Any:
     """Return the flags of a state, from what a method found; v is what the rates of the constraints belong to."""
     scale = np.array(loop_units(m))
     held = strength(solved.pivots, scale, tree.mark)

@@ -22,8 +22,11 @@ _NONE = 1e-9
 _STEPS = 6
 
 
-def platform_plan(m: Model, q: Any, actuated: Collection[int] | None = None) -> Plan:
-    """Return the plan for a configuration that closes the loops, with the coordinates that are actuated, or others that are independent."""
+def platform_plan(m: Model, q: Any, actuated: Collection[int] | None = None, afloat: bool = True) -> Plan:
+    """Return the plan for a configuration that closes the loops, with the coordinates that are actuated, or others that are independent.
+
+    Where the platform's own joint leaves it free, its motions are the rates of that joint, if `afloat`.
+    """
     tree, q = m.tree(), np.asarray(q, dtype=float)
     found = structure(tree)
     if isinstance(found, str):
@@ -31,7 +34,10 @@ def platform_plan(m: Model, q: Any, actuated: Collection[int] | None = None) -> 
     if actuated is None:
         dependent = partition(m, q).dependent
         actuated = [j for j in range(m.nv) if j not in dependent]
-    space, own = kept(m, "motions of a platform", (), lambda: _motions(m, found))
+    basis, own = kept(m, "motions of a platform", (), lambda: _motions(m, found))
+    carrying = coordinates(tree, found.legs[0][0])
+    free = found.legs[0][0] == (found.platform,) and len(carrying) == len(basis) == 6 and not set(carrying) & set(actuated)
+    space = () if afloat and free else basis
     unit = _units(m)
     legs, first, chosen = [], [0], []
     for closure in tree.closures:
@@ -46,8 +52,8 @@ def platform_plan(m: Model, q: Any, actuated: Collection[int] | None = None) -> 
         (platform, _), (tip, columns) = _leg(tree, q, found.legs[0][0]), _leg(tree, q, bodies)
         _, r_a, r_b = rows(ends_at, ends(ends_at, *((platform, tip) if ends_at.a == found.platform else (tip, platform)), np.eye(3)))
         on_platform, on_tip = (r_a, r_b) if ends_at.a == found.platform else (r_b, r_a)
-        both = np.concatenate([on_platform @ np.array(space).T, on_tip @ columns], axis=1).astype(float)
-        rank, order = pivots(both.T * np.concatenate([np.ones(len(space)), unit[leg]])[:, None])
+        both = np.concatenate([on_platform @ np.array(basis).T, on_tip @ columns], axis=1).astype(float)
+        rank, order = pivots(both.T * np.concatenate([np.ones(len(basis)), unit[leg]])[:, None])
         independent = tuple(sorted(int(i) for i in order[:rank]))
         legs.append(Leg(bodies, closure, independent, given))
         chosen += [first[closure] + i for i in independent]
@@ -57,7 +63,7 @@ def platform_plan(m: Model, q: Any, actuated: Collection[int] | None = None) -> 
 def explanation(m: Model, plan: Plan) -> str:
     """Return a plan in words: what each leg is made of, and which of its coordinates are given."""
     tree, names = m.tree(), m.v_names
-    lines = [f"platform '{tree.names[plan.platform]}' with {len(plan.space)} motions"]
+    lines = [f"platform '{tree.names[plan.platform]}' with {len(plan.space) or 6} motions"]
     for leg in plan.legs:
         way = ", ".join(f"'{tree.names[k]}'" for k in leg.bodies) or "the ground"
         end = "carries the platform" if leg.closure is None else f"ends at '{tree.closures[leg.closure].name}'"

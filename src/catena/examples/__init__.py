@@ -12,7 +12,7 @@ that have motors, of the parallel robots.
 from collections.abc import Callable
 
 from catena.examples.linkages import bennett, bricard, four_bar, jansen_leg, peaucellier, slider_crank, stephenson, watt
-from catena.examples.robots import ACTUATED, delta, five_bar_robot, planar_3rrr, spherical_3rrr, stewart_ucu, stewart_ups
+from catena.examples.robots import ACTUATED, delta, delta_ruu, five_bar_robot, planar_3rrr, spherical_3rrr, stewart_ucu, stewart_ups
 from catena.examples.suspensions import double_wishbone, quarter_car
 from catena.examples.trees import arm, cart_pole, chain, double_pendulum, gallery, humanoid, pendulum, top
 from catena.model import Model
@@ -41,6 +41,7 @@ EXAMPLES: dict[str, Callable[[], Model]] = {
     "planar-3rrr": planar_3rrr,
     "spherical-3rrr": spherical_3rrr,
     "delta": delta,
+    "delta-ruu": delta_ruu,
     "stewart-ups": stewart_ups,
     "stewart-ucu": stewart_ucu,
 }
@@ -54,6 +55,7 @@ __all__ = [
     "cart_pole",
     "chain",
     "delta",
+    "delta_ruu",
     "double_pendulum",
     "double_wishbone",
     "five_bar_robot",

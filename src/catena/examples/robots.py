@@ -19,6 +19,7 @@ ACTUATED: dict[str, tuple[str, ...]] = {
     "planar-3rrr": tuple(f"leg{i}_proximal" for i in (1, 2, 3)),
     "spherical-3rrr": tuple(f"leg{i}_proximal" for i in (1, 2, 3)),
     "delta": tuple(f"leg{i}_arm" for i in (1, 2, 3)),
+    "delta-ruu": tuple(f"leg{i}_arm" for i in (1, 2, 3)),
     "stewart-ups": tuple(f"leg{i}_upper" for i in range(1, 7)),
     "stewart-ucu": tuple(f"leg{i}_upper.shift" for i in range(1, 7)),
 }
@@ -108,6 +109,35 @@ def delta() -> Model:
             joint = Universal(along, np.cross(along, reach))
             m.add(name, bars(0.12, (0, 0, 0), reach), joint, parent=f"leg{i}_arm", at=arm * outward + shift)
             m.close(f"{name}_ball", Spherical(), name, "platform", at_a=reach, at_b=radius * outward + shift)
+    return m
+
+
+def delta_ruu() -> Model:
+    """Return a Delta robot with one rod to each arm, between universal joints (3-RUU).
+
+    Sizes and masses are those of `delta`, a rod with the mass of two; the universal joints of a rod have parallel axes, so that the
+    platform does not turn. The platform hangs on the first leg. 3 degrees of freedom, no redundant constraints.
+
+    >>> from catena.examples import delta_ruu
+    >>> m = delta_ruu()
+    >>> m.mobility().freedom, m.mobility().redundant
+    (3, 0)
+    """
+    base, arm, length, radius = 0.20, 0.35, 0.80, 0.05
+    across = base + arm - radius
+    m = Model("delta-ruu")
+    for i, outward in enumerate(_circle(1.0, 0, 120, 240), start=1):
+        along = np.cross([0.0, 0.0, 1.0], outward)
+        reach = -across * outward - [0.0, 0.0, np.sqrt(length**2 - across**2)]
+        across_rod = np.cross(along, reach)
+        m.add(f"leg{i}_arm", bars(1.2, (0, 0, 0), arm * outward), Revolute(along), at=base * outward)
+        m.add(f"leg{i}_rod", bars(0.24, (0, 0, 0), reach), Universal(along, across_rod), parent=f"leg{i}_arm", at=arm * outward)
+        if i == 1:
+            platform = cylinder(0.02, 0.06, mass=0.5, com=-radius * outward)
+            m.add("platform", platform, Universal(across_rod, along), parent="leg1_rod", at=reach)
+        else:
+            place = radius * (outward - [1.0, 0.0, 0.0])  # from the end of the first rod
+            m.close(f"leg{i}_end", Universal(across_rod, along), f"leg{i}_rod", "platform", at_a=reach, at_b=place)
     return m
 
 

@@ -1,4 +1,4 @@
-"""Forward dynamics of platforms on legs, by decoupled natural orthogonal complements.
+"""Kinematics and dynamics of platforms on legs, by decoupled natural orthogonal complements.
 
 Source   [SS01] Saha & Schiehlen, Recursive kinematics and dynamics for closed loop multibody systems, §IV (7)-(17), §V (18)-(34).
 Frames   that of the ground: motions and forces at its origin, where the propagation of twists, A, is the identity.
@@ -24,7 +24,8 @@ others end at joints that close loops. Such a joint has no coordinates: its cons
 eliminated its rates, so that the projections begin with as many rows as the joint has constraints, not with six.
 
 For mechanisms whose platforms have fewer than six motions, all in planes or about one point, Phi of (14a) is singular in six dimensions;
-the motions of a mechanism that are seen at a fixed point are a space that does not change, and B is its basis.
+the motions of a mechanism that are seen at a fixed point are a space that does not change, and B is its basis. Where no leg carries the
+platform and its own joint leaves it free, y are the rates of that joint, and B its joint matrix.
 
 Which joints are actuated is part of the plan: as many as there are degrees of freedom, on any legs.
 """
@@ -36,7 +37,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from catena.formulations.constraints import arm, arm_motion, ends, right, rows
+from catena.formulations.constraints import arm, arm_motion, ends, right, row_count, rows
+from catena.formulations.inverse import newton_euler
 from catena.formulations.inverse.newton_euler import bias_force
 from catena.formulations.linear import cut_joints
 from catena.formulations.mass.composite_body import mass_matrix
@@ -58,7 +60,10 @@ class Leg(NamedTuple):
 
 @dataclass(frozen=True)
 class Plan:
-    """The platform, the legs, and a basis of the platform's motions; `chosen` are the constraints of all legs, and give its length."""
+    """The platform, the legs, and a basis of the platform's motions, or none where its joint leaves it free.
+
+    `chosen` are the constraints of all legs, and give the plan's length.
+    """
 
     platform: int
     legs: tuple[Leg, ...]
@@ -131,37 +136,13 @@ class Solved(NamedTuple):
     pivots: Any
 
 
-class Followed(NamedTuple):
-    """A leg whose passive joints follow y and its actuated joints: what is left of its closure, and the rates of all its joints.
+class Driving(NamedTuple):
+    """Joint forces of the actuated joints, in their order in the plan; values, rates and pivots as in `Solved`."""
 
-    The closure says K y + g theta_dot = 0 for what is left, and the same with `known` added for accelerations. Row i of `rates` has what
-    y, theta_dot and 1, which stands for what is known, give coordinate i of the leg.
-    """
-
-    Phi: Any
-    K: Any
-    g: Any
-    known: Any
-    coordinates: list[int]
+    tau: Any
+    values: Any
     rates: Any
-    pivots: list[tuple[Any, Any]]
-
-
-class Motion:
-    """How the legs move: where their last bodies stand, and what their joints do."""
-
-    def __init__(self, tree, q, v, plan):
-        self.tree, self.columns = tree, {}
-        #: of the bodies where legs end: places, velocities, and accelerations where all joints move at constant rates
-        self.places, self.V, self.bias = {-1: Rigid(np.eye(3), np.zeros(3))}, {-1: np.zeros(6)}, {-1: np.zeros(6)}
-        for leg in plan.legs:
-            tree.mark()
-            place, along = arm(tree, q, leg.bodies)
-            if leg.bodies:
-                tip = leg.bodies[-1]
-                self.places[tip], (self.V[tip], self.bias[tip]) = place, arm_motion(tree, q, v, along)
-            for k, (_, S) in along.items():
-                self.columns |= dict(zip(coordinates(tree, [k]), S.T, strict=True))
+    pivots: Any
 
 
 def coordinates(tree, bodies):
@@ -169,111 +150,280 @@ def coordinates(tree, bodies):
     return [j for k in bodies for j in range(tree.v_slices[k].start, tree.v_slices[k].stop)]
 
 
+class Followed:
+    """A leg whose passive joints follow the platform and the actuated joints.
+
+    Its closure says K y + g theta_dot + known = 0 for what is left once the passive joints are eliminated: K y for the platform, g for the
+    actuated joints, and `known` for what is given besides.
+    """
+
+    def __init__(self, leg, own, on_platform, on_tip, B, columns, known):
+        self.leg, self.coordinates, self.known = leg, own, known
+        self.on_platform, self.on_tip, self.K = on_platform, on_tip, on_platform @ B
+        self.g = {j: on_tip @ columns[j] for j in own}
+        self.given = np.stack([self.g[j] for j in leg.actuated], axis=1) if leg.actuated else np.zeros((len(known), 0))
+        self.scaled, self.pivots = {}, []
+
+        # inward: (11c), (11d), (12c), (12d)
+        Phi = np.eye(len(known))
+        for j in reversed([j for j in own if j not in leg.actuated]):
+            p = Phi @ self.g[j]
+            d = p @ p
+            self.scaled[j] = p * (1.0 / d)
+            self.pivots.append((d, self.g[j] @ self.g[j]))
+            Phi = minus_product(Phi, self.scaled[j][:, None], p[:, None])
+        self.Phi = Phi
+        self.projected = self.K.T @ Phi
+
+    def rates(self, left, theta):
+        """Return the rates of all joints, outward: (11b), (12b); left is K y + g theta_dot + known, of vectors or of columns."""
+        found = []
+        for j in self.coordinates:
+            if j in self.leg.actuated:
+                found.append(theta[self.leg.actuated.index(j)])
+            else:
+                found.append(-(self.scaled[j] @ left))
+                left = left + np.multiply.outer(self.g[j], found[-1])
+        return np.array(found, dtype=object).reshape(len(self.coordinates), *np.shape(left)[1:])
+
+    def forces(self, w):
+        """Return what forces w on all joints are on y, and on the actuated joints: the transpose of `rates`, inward."""
+        on_left, on_given = np.zeros(len(self.known)), {}
+        for n, j in reversed(list(enumerate(self.coordinates))):
+            if j in self.leg.actuated:
+                on_given[j] = w[n]
+            else:
+                on_left = on_left - self.scaled[j] * (w[n] + self.g[j] @ on_left)
+        own = np.array([on_given[j] + self.g[j] @ on_left for j in self.leg.actuated], dtype=object)
+        return self.K.T @ on_left, own
+
+
+class Afloat:
+    """What carries a platform whose joint leaves it free: y are the rates of that joint, and nothing is left to follow. As `Followed`."""
+
+    def __init__(self, leg, own):
+        self.leg, self.coordinates, self.pivots = leg, own, []
+        self.K, self.given, self.known = np.eye(len(own)), np.zeros((len(own), 0)), np.zeros(len(own))
+        self.projected = np.zeros((len(own), len(own)))
+
+    def rates(self, left, theta):
+        return left
+
+    def forces(self, w):
+        return w, np.zeros(0)
+
+
+class Platform:
+    """A platform on legs at a state: how its legs and its joints follow the actuated ones.
+
+    With velocities v, accelerations follow; without, rates. `units` measure the constraints of all loops, if lengths and angles are to be
+    compared; they are not for accelerations.
+    """
+
+    def __init__(self, tree, q, plan, v=None, units=None):
+        self.tree, self.plan = tree, plan
+        first = np.cumsum([0, *map(row_count, tree.closures)])
+        self.place = {j: n for n, j in enumerate(j for leg in plan.legs for j in leg.actuated)}
+        places, V, bias = {-1: Rigid(np.eye(3), np.zeros(3))}, {-1: np.zeros(6)}, {-1: np.zeros(6)}
+        self.columns = {}
+        for leg in plan.legs:
+            tree.mark()
+            place, along = arm(tree, q, leg.bodies)
+            if leg.bodies:
+                tip = leg.bodies[-1]
+                places[tip], (V[tip], bias[tip]) = place, arm_motion(tree, q, np.zeros(tree.nv) if v is None else v, along)
+            for k, (_, S) in along.items():
+                self.columns |= dict(zip(coordinates(tree, [k]), S.T, strict=True))
+
+        # what y is: coordinates of the platform's motions, or the rates of the joint that it is free in
+        free = coordinates(tree, [plan.platform])
+        B = np.array(plan.space).T if plan.space else np.stack([self.columns[j] for j in free], axis=1)
+        adrift = np.zeros(6) if plan.space else bias[plan.platform]
+        self.B, self.end = B, places[plan.platform]
+
+        # the closures: values and rates, and what moves them besides the joints
+        self.legs, values, rates = [], [np.zeros(0)], [np.zeros(0)]
+        for leg in plan.legs:
+            tree.mark()
+            if leg.closure is None and not plan.space:
+                self.legs.append(Afloat(leg, free))
+                continue
+            if leg.closure is None:
+                on_tip = np.array(leg.rows)
+                on_platform, known = -on_tip, on_tip @ (V if v is None else bias)[plan.platform]
+            else:
+                closure = tree.closures[leg.closure]
+                at = ends(closure, places[closure.a], places[closure.b], np.eye(3))
+                value, r_a, r_b = rows(closure, at)
+                rate = r_a @ V[closure.a] + r_b @ V[closure.b]
+                values.append(value)
+                rates.append(rate)
+                (on_platform, _), (on_tip, tip) = ((r_a, closure.a), (r_b, closure.b))[:: 1 if closure.a == plan.platform else -1]
+                chosen = list(leg.rows)
+                on_platform, on_tip = on_platform[chosen], on_tip[chosen]
+                if units is not None:
+                    own = 1.0 / np.array(units)[first[leg.closure] + np.array(chosen)][:, None]
+                    on_platform, on_tip = on_platform * own, on_tip * own
+                known = on_tip @ (V if v is None else bias)[tip]
+                if v is not None:
+                    known = known + on_platform @ adrift - right(closure, at, V[closure.a], V[closure.b])[chosen]
+            self.legs.append(Followed(leg, coordinates(tree, leg.bodies), on_platform, on_tip, B, self.columns, known))
+        self.values, self.opening = np.concatenate(values), np.concatenate(rates)
+
+        # (14a)
+        tree.mark()
+        self.F = np.sum([symmetric(leg.projected @ leg.K) for leg in self.legs], axis=0)
+        self.factor = Factor(self.F)
+        self.pivots = [[(plan.chosen[0], *pair)] for leg in self.legs for pair in leg.pivots]
+        self.pivots += [[(plan.chosen[0], 1.0 / w, self.F[i, i])] for i, w in enumerate(self.factor.w)]
+
+    def solved(self, vdot=None):
+        """Return the solution with accelerations of all joints."""
+        return Solved(vdot, self.values, self.opening, self.pivots)
+
+    def own(self, leg, theta):
+        """Return what the actuated joints of a leg have of a vector for all of them."""
+        return theta[[self.place[j] for j in leg.leg.actuated]]
+
+    def motion(self, theta):
+        """Return y for rates, or accelerations, of the actuated joints. (14a)."""
+        return -self.factor.solve(sum(leg.projected @ (leg.given @ self.own(leg, theta) + leg.known) for leg in self.legs))
+
+    def jacobian(self):
+        """Return J and y0 of y = J theta_dot + y0. (14b)."""
+        right = np.zeros((len(self.F), len(self.place) + 1)).astype(object)
+        for leg in self.legs:
+            at = [*(self.place[j] for j in leg.leg.actuated), -1]
+            right[:, at] = right[:, at] - leg.projected @ np.concatenate([leg.given, leg.known[:, None]], axis=1)
+        solved = np.stack([self.factor.solve(column) for column in right.T], axis=1)
+        return solved[:, :-1], solved[:, -1]
+
+    def rates(self, theta):
+        """Return the rates, or accelerations, of all joints for those of the actuated ones. (11b), (12b)."""
+        y, found = self.motion(theta), self.tree.vector()
+        for leg in self.legs:
+            self.tree.mark()
+            own = self.own(leg, theta)
+            found[leg.coordinates] = leg.rates(leg.K @ y + leg.given @ own + leg.known, own)
+        return found
+
+    def forces(self, w):
+        """Return what forces w on all joints are on the actuated ones: the transpose of `rates`. IDA-2, IDA-3: (22), (24)."""
+        found, on_y = np.zeros(len(self.place)).astype(object), np.zeros(len(self.F))
+        for leg in self.legs:
+            self.tree.mark()
+            share, found[[self.place[j] for j in leg.leg.actuated]] = leg.forces(w[leg.coordinates])
+            on_y = on_y + share
+        self.tree.mark()
+        z = self.factor.solve(on_y)
+        for leg in self.legs:
+            at = [self.place[j] for j in leg.leg.actuated]
+            found[at] = found[at] - leg.given.T @ (leg.projected.T @ z)
+        return found
+
+
+def inverse_dynamics(tree, q, v, acceleration, force, wrenches=None, *, plan):
+    """Return the joint forces that the actuated joints of the plan need for their accelerations, where `force` acts on all joints.
+
+    `wrenches` act on the bodies: one (moment, force) for each body in its frame, at its origin, or None; last the ground's.
+    """
+    platform = Platform(tree, q, plan, v)
+    vdot = platform.rates(acceleration)
+    tau = platform.forces(newton_euler.inverse_dynamics(tree, q, v, vdot, wrenches) - force)
+    return Driving(tau, platform.values, platform.opening, platform.pivots)
+
+
+def generalised_inertia(platform, q):
+    """Return the inertia on the actuated joints of a platform at q. (26)."""
+    return _inertia(platform, platform.jacobian()[0], mass_matrix(platform.tree, q))[0]
+
+
 def forward_dynamics(tree, q, v, tau, wrenches=None, *, plan):
     """Return the solution under the joint forces tau, for the actuated joints of the plan.
 
     `wrenches` act on the bodies: one (moment, force) for each body in its frame, at its origin, or None; last the ground's.
     """
-    motion = Motion(tree, q, v, plan)
-    closures = [_closure(motion, closure) for closure in tree.closures]
-    legs = [_follow(motion, plan, leg, closures) for leg in plan.legs]
-    J, y0, place, pivots = _platform(tree, plan, legs)
-
-    # (26), (30), (34): inertias and forces on y and theta, leg by leg
-    M, bias = mass_matrix(tree, q), bias_force(tree, q, v, wrenches)
-    r, n = J.shape
-    on_y, f_y = np.zeros((r, r)).astype(object), np.zeros(r).astype(object)
-    GIM, f = np.zeros((n, n)).astype(object), np.zeros(n).astype(object)
-    for leg, left in zip(plan.legs, legs, strict=True):
-        tree.mark()
-        R, at = left.rates, left.coordinates
-        load = M[np.ix_(at, at)] @ R
-        H = symmetric(R[:, :-1].T @ load[:, :-1])
-        h = R[:, :-1].T @ (tau[at] - bias[at] - load[:, -1])
-        own = [place[j] for j in leg.actuated]
-        on_y, f_y = on_y + H[:r, :r], f_y + h[:r]
-        crossed = J.T @ H[:r, r:]
-        GIM[:, own] = GIM[:, own] + crossed
-        GIM[own] = GIM[own] + crossed.T
-        GIM[np.ix_(own, own)] = GIM[np.ix_(own, own)] + H[r:, r:]
-        f[own] = f[own] + h[r:] - H[r:, :r] @ y0
-    tree.mark()
-    thetadd = Factor(GIM + symmetric(J.T @ (on_y @ J))).solve(f + J.T @ (f_y - on_y @ y0))
+    platform = Platform(tree, q, plan, v)
+    J, y0 = platform.jacobian()
+    GIM, f = _inertia(platform, J, mass_matrix(tree, q), y0, tau - bias_force(tree, q, v, wrenches))
+    thetadd = Factor(GIM).solve(f)
     ydot = J @ thetadd + y0
 
     # (11b), (12b): all joints
     vdot = tree.vector()
-    for leg, left in zip(plan.legs, legs, strict=True):
-        vdot[left.coordinates] = left.rates @ np.concatenate([ydot, thetadd[[place[j] for j in leg.actuated]], np.ones(1)])
-    values, rates = (np.concatenate([x[i] for x in closures]) for i in range(2))
-    return Solved(vdot, values, rates, pivots)
+    for leg in platform.legs:
+        tree.mark()
+        own = platform.own(leg, thetadd)
+        vdot[leg.coordinates] = leg.rates(leg.K @ ydot + leg.given @ own + leg.known, own)
+    return platform.solved(vdot)
+
+
+def _inertia(platform, J, M, y0=None, force=None):
+    """Return inertia, and force if given, on the actuated joints, from those on all joints. FDA-2, FDA-3: (30), (34)."""
+    r, n = J.shape
+    on_y, f_y = np.zeros((r, r)).astype(object), np.zeros(r).astype(object)
+    GIM, f = np.zeros((n, n)).astype(object), np.zeros(n).astype(object)
+    for leg in platform.legs:
+        platform.tree.mark()
+        at, own = leg.coordinates, [platform.place[j] for j in leg.leg.actuated]
+        columns = [leg.K, leg.given] if force is None else [leg.K, leg.given, leg.known[:, None]]
+        left = np.concatenate(columns, axis=1)
+        R = leg.rates(left, np.eye(left.shape[1])[r:])
+        load = M[np.ix_(at, at)] @ R
+        H = symmetric(R[:, : r + len(own)].T @ load[:, : r + len(own)])
+        on_y = on_y + H[:r, :r]
+        crossed = J.T @ H[:r, r:]
+        GIM[:, own] = GIM[:, own] + crossed
+        GIM[own] = GIM[own] + crossed.T
+        GIM[np.ix_(own, own)] = GIM[np.ix_(own, own)] + H[r:, r:]
+        if force is not None:
+            h = R[:, :-1].T @ (force[at] - load[:, -1])
+            f_y, f[own] = f_y + h[:r], f[own] + h[r:] - H[r:, :r] @ y0
+    platform.tree.mark()
+    GIM = GIM + symmetric(J.T @ (on_y @ J))
+    return GIM, None if force is None else f + J.T @ (f_y - on_y @ y0)
 
 
 def project(tree, q, v, chart, *, plan):
     """Return the state nearest to (q, v) that meets the constraints of the plan, by kinetic energy; all pivots; and all values."""
     q, v, pivots, values = cut_joints.project(tree, q, v, chart, reference="joint", plan=plan.chosen)
-    own = forward_dynamics(tree, q, v, np.zeros(tree.nv), plan=plan).pivots
-    return q, v, [*pivots, *own], values
+    return q, v, [*pivots, *Platform(tree, q, plan).pivots], values
 
 
-def _closure(motion, closure):
-    """Return values and rates of a closure, its rows on the motions of body a and of body b, and its right-hand side."""
-    at = ends(closure, motion.places[closure.a], motion.places[closure.b], np.eye(3))
-    value, r_a, r_b = rows(closure, at)
-    V_a, V_b = motion.V[closure.a], motion.V[closure.b]
-    return value, r_a @ V_a + r_b @ V_b, r_a, r_b, right(closure, at, V_a, V_b)
+def complements(platform):
+    """Return N_l, N_c, N_d and the coordinates whose bodies they are for, at the origin of the ground. (15)-(17).
 
+    Every velocity coordinate has a body of its own: joints of several coordinates are products of joints with one. The factor
+    (1/delta_i) p_i p~_i^T of (15), which (16c) lost, is in N_c.
+    """
+    own = [j for leg in platform.legs for j in leg.coordinates]
+    at = {j: slice(6 * n, 6 * n + 6) for n, j in enumerate(own)}
+    given = {j: slice(6 * n, 6 * n + 6) for j, n in platform.place.items()}
+    A, N_c = np.zeros((6 * len(own), 6 * len(own))), np.zeros((6 * len(own), 6 * len(given)))
+    N_d = np.zeros((6 * len(given), len(given)))
 
-def _follow(motion, plan, leg, closures):
-    """Return what is left of the closure of a leg, and the rates of its joints. (11), (12)."""
-    motion.tree.mark()
-    B = np.array(plan.space).T
-    if leg.closure is None:
-        on_tip = np.array(leg.rows)
-        K, known = -on_tip @ B, on_tip @ motion.bias[plan.platform]
-    else:
-        closure = motion.tree.closures[leg.closure]
-        _, _, r_a, r_b, gamma = (x[list(leg.rows)] for x in closures[leg.closure])
-        (K, _), (on_tip, tip) = ((r_a, closure.a), (r_b, closure.b))[:: 1 if closure.a == plan.platform else -1]
-        K, known = K @ B, on_tip @ motion.bias[tip] - gamma
-    own = coordinates(motion.tree, leg.bodies)
-    g = {j: on_tip @ motion.columns[j] for j in own}
-
-    # inward: (11c), (11d), (12c), (12d)
-    Phi, p, scaled, pivots = np.eye(len(known)), {}, {}, []
-    for j in reversed([j for j in own if j not in leg.actuated]):
-        p[j] = Phi @ g[j]
-        d = p[j] @ p[j]
-        scaled[j] = p[j] * (1.0 / d)
-        pivots.append((d, g[j] @ g[j]))
-        Phi = minus_product(Phi, scaled[j][:, None], p[j][:, None])
-
-    # outward: (11b), (12b)
-    given = np.stack([g[j] for j in leg.actuated], axis=1) if leg.actuated else np.zeros((len(known), 0))
-    left = np.concatenate([K, given, known[:, None]], axis=1)
-    units, rates = np.eye(left.shape[1])[B.shape[1] :], []
-    for j in own:
-        if j in leg.actuated:
-            rates.append(units[leg.actuated.index(j)])
-        else:
-            rates.append(-(scaled[j] @ left))
-            left = left + np.outer(g[j], rates[-1])
-    return Followed(Phi, K, given, known, own, np.stack(rates) if rates else np.zeros((0, left.shape[1])), pivots)
-
-
-def _platform(tree, plan, legs):
-    """Return J and y0, with y = J theta_dot and dy/dt = J thetadd + y0; the places of the actuated joints in theta; and pivots. (14)."""
-    tree.mark()
-    place = {j: n for n, j in enumerate(j for leg in plan.legs for j in leg.actuated)}
-    r = len(plan.space)
-    F, right, pivots = np.zeros((r, r)).astype(object), np.zeros((r, len(place) + 1)).astype(object), []
-    for leg, left in zip(plan.legs, legs, strict=True):
-        projected = left.K.T @ left.Phi
-        F = F + symmetric(projected @ left.K)
-        at = [*(place[j] for j in leg.actuated), -1]
-        right[:, at] = right[:, at] - projected @ np.concatenate([left.g, left.known[:, None]], axis=1)
-        pivots += [[(plan.chosen[0], *pair)] for pair in left.pivots]
-    factor = Factor(F)
-    pivots += [[(plan.chosen[0], 1.0 / w, F[i, i])] for i, w in enumerate(factor.w)]
-    solved = np.stack([factor.solve(column) for column in right.T], axis=1)
-    return solved[:, :-1], solved[:, -1], place, pivots
+    # t_e from the twists that the actuated joints give: (14a), as (16e) has it
+    to_platform = np.zeros((6, 6 * len(given)))
+    for leg in platform.legs:
+        for j in leg.leg.actuated:
+            columns = [platform.B @ platform.factor.solve(-(leg.projected @ x)) for x in leg.on_tip.T]
+            to_platform[:, given[j]] = np.stack(columns, axis=1)
+    for leg in platform.legs:
+        before = None
+        for n, j in enumerate(leg.coordinates):
+            Psi = np.eye(6)
+            if j in leg.leg.actuated:
+                N_c[at[j], given[j]] = np.eye(6)
+                N_d[given[j], platform.place[j]] = platform.columns[j]
+            else:
+                row, column = leg.scaled[j], platform.columns[j]
+                on_own = np.outer(column, row @ leg.on_tip).astype(float)
+                Psi = Psi - on_own
+                N_c[at[j]] = -np.outer(column, row @ leg.on_platform @ to_platform)
+                for k in leg.leg.actuated:
+                    if leg.coordinates.index(k) > n:
+                        N_c[at[j], given[k]] -= on_own
+            if before is not None:
+                A[at[j], at[before]] = Psi
+            before = j
+    return np.linalg.inv(np.eye(len(A)) - A), N_c, N_d, own
