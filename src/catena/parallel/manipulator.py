@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from dataclasses import replace
 from functools import cached_property
+from itertools import product
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -173,11 +174,11 @@ class ParallelManipulator:
             q[:, at] = x
             return q
 
-        found = Positions(self.model, list(self._at)).all(start, self._pose_key)
-        if not len(found):
+        found = Positions(self.model, list(self._at)).all(start, lambda q: [self._pose_key(q)])
+        if not found:
             values = ", ".join(f"{name} = {value:g}" for name, value in zip(self.actuated, x, strict=True))
             raise ModelError(f"forward_kinematics: model '{self.model.name}' cannot be assembled with {values}; give values within reach")
-        return self._sorted(found)
+        return self._sorted(found[0])
 
     def inverse_kinematics(self, pose: Any, guess: Any = None, branches: bool = False) -> np.ndarray:
         """Return positions (..., nq) with the platform at poses (..., 4, 4), or with the tool at places (..., 3): those next to a guess.
@@ -203,10 +204,12 @@ class ParallelManipulator:
         if branches:
             if batch:
                 raise ArgumentError(f"inverse_kinematics: pose has the shape {wanted.shape}; with branches, give one")
-            found = self._positions(wanted).all(lambda rng, number: m.random(rng, number), self._motor_key)
-            if not len(found):
+            # with the platform in place, legs are free of each other
+            legs = [leg.actuated for leg in self._plan_usual.legs] if core == (4, 4) else [self._at]
+            found = self._positions(wanted).all(m.random, lambda q: [self._motor_key(q, motors) for motors in legs])
+            if not found:
                 raise ModelError(f"inverse_kinematics: '{self.platform}' cannot get to {wanted.tolist()}; give a pose within reach")
-            return self._sorted(found)
+            return self._sorted(found[0] if core == (3,) else self._combined(found))
         given = self._usual[1] if guess is None else np.asarray(guess, dtype=float)
         if given.shape[-1:] != (m.nq,):
             raise ArgumentError(f"inverse_kinematics: guess has the shape {given.shape}; give (..., {m.nq})")
@@ -237,10 +240,20 @@ class ParallelManipulator:
         """The function q -> pose of the platform."""
         return traced_kernel(self.model, "pose", ("q",), ("pose",), lambda tree, q: poses(tree, q, (self.platform,))[0])
 
-    def _motor_key(self, q: np.ndarray) -> np.ndarray:
-        """Return what tells postures apart: the positions of the motors, without whole turns."""
-        found = []
-        for i in self._at:
+    def _combined(self, postures: list[np.ndarray]) -> np.ndarray:
+        """Return all positions that postures of the legs can be put together to."""
+        combined = np.array(list(product(*(range(len(own)) for own in postures))))
+        q = postures[0][combined[:, 0]].copy()
+        tree = self.model.tree()
+        for number, ((bodies, _), own) in enumerate(zip(self._structure.legs, postures, strict=True)):
+            for k in bodies:
+                q[:, tree.q_slices[k]] = own[combined[:, number]][:, tree.q_slices[k]]
+        return q
+
+    def _motor_key(self, q: np.ndarray, motors: Collection[int]) -> np.ndarray:
+        """Return what tells postures apart: the positions of motors, without whole turns."""
+        found = [np.zeros(len(q))]
+        for i in motors:
             x = q[:, places(self.model, [i], "inverse_kinematics")[0]]
             found += [x] if self.model.v_units[i] == "m/s" else [np.cos(x), np.sin(x)]
         return np.stack(found, axis=1)

@@ -100,23 +100,43 @@ class Positions:
             damping[going] *= np.where(better, 0.3, 4.0)
         return q, np.abs(values).max(axis=1, initial=0.0)
 
-    def all(self, start: Callable[[np.random.Generator, int], np.ndarray], key: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
-        """Return all positions that starts lead to; those with the same key are one. The search ends when each was found a few times."""
+    def all(
+        self, start: Callable[[np.random.Generator, int], np.ndarray], keys: Callable[[np.ndarray], list[np.ndarray]]
+    ) -> list[np.ndarray]:
+        """Return all positions that starts lead to, for each part of the mechanism: those with the same key of a part are one for it.
+
+        The search ends when each was found a few times.
+        """
         rng = np.random.default_rng(0)
-        found: list[np.ndarray] = []
-        keys = np.zeros((0, 0))
-        hits: list[int] = []
+        parts: list[_Found] = []
         for _ in range(_STARTS // _TOGETHER):
             q, left = self.settle(start(rng, _TOGETHER))
             q = q[left <= MET]
-            for one, own in zip(q, key(q) if len(q) else q, strict=True):
-                same = np.flatnonzero(np.abs(keys - own).max(axis=1, initial=0.0) < _SAME) if len(found) else []
-                if len(same):
-                    hits[same[0]] += 1
-                else:
-                    found.append(one)
-                    hits.append(1)
-                    keys = own[None] if len(found) == 1 else np.concatenate([keys, own[None]])
-            if found and min(hits) >= _OFTEN:
+            if not len(q):
+                continue
+            own = keys(q)
+            parts = parts or [_Found() for _ in own]
+            for part, key in zip(parts, own, strict=True):
+                part.add(q, key)
+            if min(min(part.hits) for part in parts) >= _OFTEN:
                 break
-        return np.stack(found) if found else np.zeros((0, self.model.nq))
+        return [np.stack(part.positions) for part in parts]
+
+
+class _Found:
+    """Positions that were found, each once, their keys, and how often."""
+
+    def __init__(self) -> None:
+        self.positions: list[np.ndarray] = []
+        self.keys: list[np.ndarray] = []
+        self.hits: list[int] = []
+
+    def add(self, q: np.ndarray, keys: np.ndarray) -> None:
+        for one, key in zip(q, keys, strict=True):
+            same = [n for n, known in enumerate(self.keys) if np.abs(known - key).max(initial=0.0) < _SAME]
+            if same:
+                self.hits[same[0]] += 1
+            else:
+                self.positions.append(one)
+                self.keys.append(key)
+                self.hits.append(1)
