@@ -10,6 +10,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
 import catena as ct
+from catena.formulations import METHODS
 from catena.model import Joint
 
 settings.register_profile(
@@ -189,3 +190,8 @@ def moving_trees(draw: st.DrawFn, most: int = 8, **knobs: Any) -> tuple[ct.Model
     """A strategy of trees with a state: model, q, v, and a vector that may stand for tau or vdot."""
     m = draw(trees(most, **knobs))
     return (m, *state(m, draw(seeds)))
+
+
+def closing_methods(m: ct.Model) -> list[str]:
+    """Return the methods that close the loops of a model."""
+    return [name for name, method in METHODS.items() if method.closes and not method.misses(m.tree())]

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from tests import mechanisms
+from tests.mechanisms import closing_methods
 from tests.referee import Referee, relative
 from tests.test_constraints import CLOSING
 
@@ -54,7 +55,7 @@ def test_random_rings_equal_the_referee(kind: str, seed: int) -> None:
     q, v, tau = state(m, seed)
     assert gap(m, q).sizes.max() < 1e-12
     expected = Referee(m).forward_with_loops(q, v, tau)
-    for name in CLOSES:
+    for name in closing_methods(m):
         found = METHODS[name].closes.forward_dynamics(m.tree(), q, v, tau, plan=plan_of(m, name, q))  # type: ignore[union-attr]
         assert relative(np.asarray(found.vdot, dtype=float), expected) < 1e-9
         assert np.abs(np.asarray(found.rates, dtype=float)).max() < 1e-9

@@ -6,6 +6,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from tests.mechanisms import closing_methods
 from typer.testing import CliRunner
 
 import catena as ct
@@ -126,7 +127,7 @@ def test_rows_with_loops_are_all_methods_that_close_them(name, closed):
     for problem in found.references:
         assert tuple(row.method for row in found.rows if row.problem == problem) == registry.fitting(problem, m)
     forward = {row.method for row in found.rows if row.problem == "forward_dynamics"}
-    assert forward == {method for method in METHODS if METHODS[method].closes is not None}
+    assert forward == set(closing_methods(m))
     assert forward > {"coordinate-reduction", "fully-recursive/joint"}
     assert "inverse_dynamics" not in {row.problem for row in found.rows}
 

@@ -7,15 +7,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.mechanisms import closing_methods
 from tests.referee import Referee, relative
 
 import catena as ct
 from catena.assembly import gap
 from catena.examples import EXAMPLES
-from catena.formulations import METHODS
 from catena.mobility import rank
-
-CLOSES = [name for name, method in METHODS.items() if method.closes]
 
 #: Degrees of freedom, coordinates, constraints and redundant constraints.
 MOBILITY = {
@@ -109,7 +107,7 @@ def test_methods_equal_the_referee_and_kernels_the_methods(name: str) -> None:
     for q, v, tau in states(m, 5):
         assert gap_of(m, q) < 1e-12
         expected = Referee(m).forward_with_loops(q, v, tau)
-        for method in CLOSES:
+        for method in closing_methods(m):
             run = kernel(name, method)
             vdot = run(q, v, tau)
             assert relative(vdot, expected) < 1e-9

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.mechanisms import closing_methods
 from tests.referee import relative
 from tests.test_closed_loops import parallelogram
 from tests.test_rollout import same
@@ -19,7 +20,6 @@ from tests.test_rollout import same
 import catena as ct
 from catena import closed
 from catena.examples import EXAMPLES
-from catena.formulations import METHODS
 from catena.formulations.constraints import constraint_jacobian
 from catena.simulation import Trajectory, closing, fixed_steps
 from catena.simulation.checkpoint import Checkpoint
@@ -289,8 +289,7 @@ def test_loops_of_a_set_of_constraints_are_compiled_once_and_go_with_their_model
     assert gone() is None
 
 
-@pytest.mark.parametrize("method", [name for name, method in METHODS.items() if method.closes])
-@pytest.mark.parametrize("name", ["bennett", "watt"])
+@pytest.mark.parametrize(("name", "method"), [(name, method) for name in ("bennett", "watt") for method in closing_methods(model(name))])
 def test_every_method_that_closes_loops_gives_the_same_motion(name: str, method: str) -> None:
     m = model(name)
     q, v = (x[::24] for x in turn(name))

@@ -12,11 +12,12 @@ from collections.abc import Callable
 import numpy as np
 import pinocchio
 import pytest
+from tests.mechanisms import closing_methods
 from tests.referee import Referee, relative
 from tests.test_linkages import MOBILITY, model
 from tests.test_linkages import states as linkage_states
 from tests.test_peers import TOLERANCE, Pinocchio
-from tests.test_random_loops import CLOSES, Builder, states
+from tests.test_random_loops import Builder, states
 
 import catena as ct
 from catena.closed import plan_of
@@ -67,7 +68,7 @@ def assert_equals_pinocchio(m: ct.Model, batch: list[tuple[np.ndarray, np.ndarra
     peer = LoopedPinocchio(m, redundant)
     for q, v, tau in batch:
         expected, force = peer.closed_forward(q, v, tau), peer.joint_forces(q, v, tau)
-        for name in CLOSES:
+        for name in closing_methods(m):
             found = METHODS[name].closes.forward_dynamics(m.tree(), q, v, force, plan=plan_of(m, name, q))  # type: ignore[union-attr]
             assert relative(np.asarray(found.vdot, dtype=float), expected) < TOLERANCE
 

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from tests import mechanisms
+from tests.mechanisms import closing_methods
 from tests.referee import Referee, relative
 from tests.test_constraints import CLOSING
 from tests.test_linkages import walk
@@ -19,8 +20,6 @@ from catena.formulations.linear import cut_joints
 from catena.graph import Trace
 from catena.mobility import rank
 from catena.spatial import Rigid
-
-CLOSES = [name for name, method in METHODS.items() if method.closes]
 
 #: Joints by their letters; F is fixed, and D a distance, which leaves five degrees of freedom.
 KINDS = {
@@ -100,7 +99,7 @@ def assert_moves_as_the_referee_says(built: Builder, seed: int, count: int = 2) 
         assert rank(m, q) == m.nv - built.freedom
         expected = Referee(m).forward_with_loops(q, v, tau)
         force = tau + Referee(m).passive(q, v)
-        for name in CLOSES:
+        for name in closing_methods(m):
             found = METHODS[name].closes.forward_dynamics(m.tree(), q, v, force, plan=plan_of(m, name, q))  # type: ignore[union-attr]
             assert relative(np.asarray(found.vdot, dtype=float), expected) < 1e-9
             assert np.abs(np.asarray(found.rates, dtype=float)).max() < 1e-9
@@ -219,12 +218,12 @@ def test_graphs_equal_the_referee_and_every_connection_holds(words: tuple[str, .
     for q, v, tau in states(m, 2, seed):
         assert relative(ct.poses(m)(q), referee.poses(q)) < 1e-13
         expected = referee.forward_with_loops(q, v, tau)
-        for name in CLOSES:
+        for name in closing_methods(m):
             found = METHODS[name].closes.forward_dynamics(m.tree(), q, v, tau, plan=plan_of(m, name, q))  # type: ignore[union-attr]
             assert relative(np.asarray(found.vdot, dtype=float), expected) < 1e-9
         A, at = accelerations(referee, q, v, expected), referee.motion(q, v)
         for connection in m.connections:  # as the user wrote them, whether they hang a body, turned round or not, or close a loop
-            K, S, gamma = referee.closing(connection, at)
+            K, S, gamma = referee.closing_methods(connection, at)
             rates = np.linalg.lstsq(S, K @ A - gamma, rcond=None)[0] if S.size else np.zeros(0)
             assert relative(K @ A - S @ rates, gamma, scale=np.abs(A).max()) < 1e-9
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from catena.assembly import mechanism_size
 from catena.errors import ModelError
-from catena.formulations.constraints import arm, constraint_jacobian, ends, row_count, rows
+from catena.formulations.constraints import arm, arm_motion, constraint_jacobian, ends, row_count, rows
 from catena.formulations.linear.denoc import Leg, Plan, Structure, coordinates, structure
 from catena.kept import kept
 from catena.mobility import configurations, partition, pivots
@@ -37,7 +37,7 @@ def platform_plan(m: Model, q: Any, actuated: Collection[int] | None = None, afl
     basis, own = kept(m, "motions of a platform", (), lambda: _motions(m, found))
     carrying = coordinates(tree, found.legs[0][0])
     free = found.legs[0][0] == (found.platform,) and len(carrying) == len(basis) == 6 and not set(carrying) & set(actuated)
-    space = () if afloat and free else basis
+    space = None if afloat and free else basis
     unit = _units(m)
     legs, first, chosen = [], [0], []
     for closure in tree.closures:
@@ -52,7 +52,7 @@ def platform_plan(m: Model, q: Any, actuated: Collection[int] | None = None, afl
         (platform, _), (tip, columns) = _leg(tree, q, found.legs[0][0]), _leg(tree, q, bodies)
         _, r_a, r_b = rows(ends_at, ends(ends_at, *((platform, tip) if ends_at.a == found.platform else (tip, platform)), np.eye(3)))
         on_platform, on_tip = (r_a, r_b) if ends_at.a == found.platform else (r_b, r_a)
-        both = np.concatenate([on_platform @ np.array(basis).T, on_tip @ columns], axis=1).astype(float)
+        both = np.concatenate([on_platform @ np.array(basis).reshape(-1, 6).T, on_tip @ columns], axis=1).astype(float)
         rank, order = pivots(both.T * np.concatenate([np.ones(len(basis)), unit[leg]])[:, None])
         independent = tuple(sorted(int(i) for i in order[:rank]))
         legs.append(Leg(bodies, closure, independent, given))
@@ -63,7 +63,7 @@ def platform_plan(m: Model, q: Any, actuated: Collection[int] | None = None, afl
 def explanation(m: Model, plan: Plan) -> str:
     """Return a plan in words: what each leg is made of, and which of its coordinates are given."""
     tree, names = m.tree(), m.v_names
-    lines = [f"platform '{tree.names[plan.platform]}' with {len(plan.space) or 6} motions"]
+    lines = [f"platform '{tree.names[plan.platform]}' with {6 if plan.space is None else len(plan.space)} motions"]
     for leg in plan.legs:
         way = ", ".join(f"'{tree.names[k]}'" for k in leg.bodies) or "the ground"
         end = "carries the platform" if leg.closure is None else f"ends at '{tree.closures[leg.closure].name}'"
@@ -73,7 +73,10 @@ def explanation(m: Model, plan: Plan) -> str:
 
 
 def _motions(m: Model, found: Structure) -> tuple[Any, Any]:
-    """Return bases of the twists of the platform, and of those of all joints of the leg that carries it, at the ground's origin."""
+    """Return bases of the twists of the platform, and of those of all joints of the leg that carries it, at the ground's origin.
+
+    What driven joints do is part of both.
+    """
     bodies = found.legs[0][0]
     twists, joints = [], []
     for still, q in configurations(m, _STEPS):
@@ -83,6 +86,11 @@ def _motions(m: Model, found: Structure) -> tuple[Any, Any]:
         free = right[np.count_nonzero(sizes > _NONE * sizes.max(initial=0.0)) :]
         twists.append(columns @ free.T[coordinates(tree, bodies)])
         joints.append(columns)
+        if m.driven_names:
+            v = still.project_velocity(q, np.zeros(m.nv))
+            moved, drift = (arm_motion(tree, q, rates, arm(tree, q, bodies)[1])[0] for rates in (v, np.zeros(m.nv)))
+            twists.append(np.asarray(moved, dtype=float)[:, None])
+            joints.append(np.asarray(drift, dtype=float)[:, None])
     scale = np.repeat([1.0, 1.0 / mechanism_size(m)], 3)[:, None]
     return _basis(np.concatenate(twists, axis=1), scale), _basis(np.concatenate(joints, axis=1), scale)
 

@@ -117,7 +117,7 @@ METHODS: dict[str, Method] = {
     "denoc": Method(
         {"forward_dynamics": denoc.forward_dynamics},
         "SS01",
-        "O(n + m)",
+        "O(n)",
         lacks=denoc.lacking,
         closes=Closes(denoc.forward_dynamics, denoc.project),
     ),

@@ -123,7 +123,7 @@ class ParallelManipulator:
     def legs(self) -> tuple[tuple[str, ...], ...]:
         """Names of the bodies of each leg, from the base on; a leg that carries the platform comes first, and ends with it."""
         names = self.model.tree().names
-        legs = self._structure.legs if self._plan_usual.space else self._structure.legs[1:]
+        legs = self._structure.legs[1:] if self._plan_usual.space is None else self._structure.legs
         return tuple(tuple(names[k] for k in bodies) for bodies, _ in legs)
 
     @property
@@ -357,7 +357,7 @@ class ParallelManipulator:
             own = [self._of_plan[n] for n, j in enumerate(self._order) if j in leg.actuated]
             if own:
                 type_1[..., own] = np.linalg.eigvalsh(gram[..., own, :][..., own])[..., :1]
-            if own and leg.closure is None and self.freedom < len(self._plan_usual.space):
+            if own and leg.closure is None and self.freedom < len(self._plan_usual.space or ()):
                 given = [n for n, j in enumerate(denoc.coordinates(self.model.tree(), leg.bodies)) if j in leg.actuated]
                 passive = np.delete(at_tool, given, axis=-1)
                 moved = at_tool[..., given] / np.maximum(np.linalg.norm(at_tool[..., given], axis=-2, keepdims=True), 1e-300)
@@ -375,7 +375,7 @@ class ParallelManipulator:
         """The function q -> what is left of the motors' columns in their legs, of what squares; Phi of (14a), and the motions it is for."""
         scale = np.repeat([1.0, 1.0 / mechanism_size(self.model)], 3)
         first, *others = self._plan_usual.legs
-        if self._plan_usual.space:  # rows that are orthonormal, lengths in sizes of the mechanism
+        if self._plan_usual.space is not None:  # rows that are orthonormal, lengths in sizes of the mechanism
             left, sizes, _ = np.linalg.svd(np.array(first.rows).T * scale[:, None], full_matrices=False)
             basis = left[:, sizes > 1e-9 * sizes[0]].T * scale
             first = first._replace(rows=tuple(map(tuple, basis.tolist())))

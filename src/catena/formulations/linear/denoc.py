@@ -67,7 +67,7 @@ class Plan:
 
     platform: int
     legs: tuple[Leg, ...]
-    space: tuple[tuple[float, ...], ...]
+    space: tuple[tuple[float, ...], ...] | None
     chosen: tuple[int, ...]
 
     def __len__(self) -> int:
@@ -237,19 +237,20 @@ class Platform:
 
         # what y is: coordinates of the platform's motions, or the rates of the joint that it is free in
         free = coordinates(tree, [plan.platform])
-        B = np.array(plan.space).T if plan.space else np.stack([self.columns[j] for j in free], axis=1)
-        adrift = np.zeros(6) if plan.space else bias[plan.platform]
+        afloat = plan.space is None
+        B = np.stack([self.columns[j] for j in free], axis=1) if afloat else np.array(plan.space).reshape(-1, 6).T
+        adrift = bias[plan.platform] if afloat else np.zeros(6)
         self.B, self.end = B, places[plan.platform]
 
         # the closures: values and rates, and what moves them besides the joints
         self.legs, values, rates = [], [np.zeros(0)], [np.zeros(0)]
         for leg in plan.legs:
             tree.mark()
-            if leg.closure is None and not plan.space:
+            if leg.closure is None and afloat:
                 self.legs.append(Afloat(leg, free))
                 continue
             if leg.closure is None:
-                on_tip = np.array(leg.rows)
+                on_tip = np.array(leg.rows).reshape(-1, 6)
                 on_platform, known = -on_tip, on_tip @ (V if v is None else bias)[plan.platform]
             else:
                 closure = tree.closures[leg.closure]
