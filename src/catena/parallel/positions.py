@@ -33,14 +33,15 @@ class Target:
         self._poses = traced_kernel(m, "pose", ("q",), ("pose",), lambda tree, q: poses(tree, q, (body,))[0])
         self._jacobian = traced_kernel(m, "jacobian", ("q",), ("jacobian",), lambda tree, q: jacobian(tree, q, body, point))
 
-    def rows(self, q: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return how far the body is from where it is wanted, and the Jacobian of that."""
+    def rows(self, q: np.ndarray, which: Any) -> tuple[np.ndarray, np.ndarray]:
+        """Return how far the body is from where it is wanted, and the Jacobian of that; `which` picks from several targets."""
+        wanted = self.wanted if self.wanted.shape in ((3,), (4, 4)) else self.wanted[which]
         pose, J = self._poses(q), self._jacobian(q)
         R, at = pose[..., :3, :3], pose[..., :3, 3] + pose[..., :3, :3] @ self._point
-        if self.wanted.shape[-1] == 3:
-            return (at - self.wanted) / self.size, J[..., 3:, :] / self.size
-        left = _turn(R @ np.swapaxes(self.wanted[..., :3, :3], -1, -2))
-        place = self.wanted[..., :3, 3] + self.wanted[..., :3, :3] @ self._point
+        if wanted.shape[-1] == 3:
+            return (at - wanted) / self.size, J[..., 3:, :] / self.size
+        left = _turn(R @ np.swapaxes(wanted[..., :3, :3], -1, -2))
+        place = wanted[..., :3, 3] + wanted[..., :3, :3] @ self._point
         return np.concatenate([left, (at - place) / self.size], axis=-1), J / np.repeat([1.0, self.size], 3)[:, None]
 
 
@@ -65,12 +66,15 @@ class Positions:
 
         self._loops = traced_kernel(m, "loops", ("q",), ("values", "jacobian"), function)
 
-    def apart(self, q: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return what is left of all conditions at positions (n, nq), and the Jacobian on the coordinates that may move."""
+    def apart(self, q: np.ndarray, which: Any = slice(None)) -> tuple[np.ndarray, np.ndarray]:
+        """Return what is left of all conditions at positions (n, nq), and the Jacobian on the coordinates that may move.
+
+        `which` of several targets they are for.
+        """
         values, J = self._loops(q)
         values, J = values / self._units, J / self._units[:, None]
         if self.target is not None:
-            more, rows = self.target.rows(q)
+            more, rows = self.target.rows(q, which)
             values, J = np.concatenate([values, more], axis=-1), np.concatenate([J, rows], axis=-2)
         return values, (J * self._columns)[..., self._free]
 
@@ -92,7 +96,7 @@ class Positions:
             longest = np.abs(step).max(axis=1, initial=0.0)
             step *= (np.minimum(1.0, 1.0 / np.maximum(longest, 1e-300)))[:, None] * self._columns
             there = self.model.integrate(q[going], step)
-            new, J_new = self.apart(there)
+            new, J_new = self.apart(there, going)
             now = np.linalg.norm(new, axis=1)
             better = now < size[going]
             kept = going[better]

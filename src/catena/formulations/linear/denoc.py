@@ -400,8 +400,8 @@ def complements(platform):
     own = [j for leg in platform.legs for j in leg.coordinates]
     at = {j: slice(6 * n, 6 * n + 6) for n, j in enumerate(own)}
     given = {j: slice(6 * n, 6 * n + 6) for j, n in platform.place.items()}
-    A, N_c = np.zeros((6 * len(own), 6 * len(own))), np.zeros((6 * len(own), 6 * len(given)))
-    N_d = np.zeros((6 * len(given), len(given)))
+    bodies, motors = 6 * len(own), 6 * len(given)
+    N_l, N_c, N_d = np.zeros((bodies, bodies)), np.zeros((bodies, motors)), np.zeros((motors, len(given)))
 
     # t_e from the twists that the actuated joints give: (14a), as (16e) has it
     to_platform = np.zeros((6, 6 * len(given)))
@@ -425,6 +425,7 @@ def complements(platform):
                     if leg.coordinates.index(k) > n:
                         N_c[at[j], given[k]] -= on_own
             if before is not None:
-                A[at[j], at[before]] = Psi
+                N_l[at[j]] = Psi @ N_l[at[before]]
+            N_l[at[j], at[j]] = np.eye(6)
             before = j
-    return np.linalg.inv(np.eye(len(A)) - A), N_c, N_d, own
+    return N_l, N_c, N_d, own
