@@ -2,8 +2,9 @@
 
     python benchmarks/loops.py [--quick] [--runs] [--json FILE]
 
-Forward dynamics of a four-bar, of a suspension (the example `quarter-car` without its spring) and of a ring of seven hinges of general
-geometry, one of whose bodies is cut and welded. Batches have 10,000 states that close the loops. Pinocchio closes the same loops between
+Forward dynamics of a four-bar, of a suspension (the example `quarter-car` without its spring), of a ring of seven hinges of general
+geometry, one of whose bodies is cut and welded, and of a Stewart platform (6-UPS), whose inverse dynamics by `denoc` are measured beside
+the same figures. Batches have 10,000 states that close the loops. Pinocchio closes the same loops between
 points (the hinge in the plane, balls) or frames (the weld), by `constraintDynamics` and by `lcaba`, with the least iterations that give
 1e-7: one with mu = 0, or 1e-12 where constraints are redundant; two with mu = 1e-6 for `lcaba`. It has no loop in C++ over states, so it is
 called from Python state by state; a second figure leaves out the overhead of a call, taken as that of `pin.aba` over a state of
@@ -32,7 +33,7 @@ from rich.console import Console
 from rich.table import Table
 
 import catena as ct
-from catena.examples import EXAMPLES
+from catena.examples import ACTUATED, EXAMPLES
 
 STATES, CALLED = 10_000, 500  # states of a batch, and those of them with which functions are called one by one
 REFERENCES = ("centroid", "joint", "origin")
@@ -76,8 +77,13 @@ def ring() -> ct.Model:
 
 
 def states(m: ct.Model, count: int, different: int = 200) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return q, v and tau that close the loops: `different` ones along a motion, over and over."""
+    """Return q, v and tau that close the loops, over and over: `different` ones along a motion, or within the workspace of a robot."""
     rng = np.random.default_rng(1)
+    if m.name in ACTUATED:  # within the workspace: the motors within 0.05 m of their middle
+        motors = ct.reduced(m, ACTUATED[m.name])
+        poses = motors.positions(rng.uniform(-0.05, 0.05, (different, len(motors.names))))
+        drawn = poses, motors.rates(poses, rng.normal(size=(different, len(motors.names)))), rng.normal(size=(different, m.nv))
+        return tuple(np.resize(x, (count, x.shape[1])) for x in drawn)  # type: ignore[return-value]
     q = m.mobility().q
     v, found = m.project_velocity(q, rng.normal(size=m.nv)), []
     for _ in range(different):
@@ -108,6 +114,10 @@ class Peer:
             return pin.JointModelRevoluteUnaligned(np.array(joint.axis))
         if isinstance(joint, ct.Universal):
             return pin.JointModelUniversal(np.array(joint.axis1), np.array(joint.axis2))
+        if isinstance(joint, ct.Prismatic):
+            return pin.JointModelPrismaticUnaligned(np.array(joint.axis))
+        if isinstance(joint, ct.Free):
+            return pin.JointModelFreeFlyer()
         assert isinstance(joint, ct.Spherical)
         return pin.JointModelSpherical()
 
@@ -132,9 +142,20 @@ class Peer:
         order, at = [], 0
         for link in self.m.links:
             own = [*range(at, at + link.joint.nq)]
-            order += own[1:] + own[:1] if isinstance(link.joint, ct.Spherical) else own
+            first = {ct.Spherical: 0, ct.Free: 3}.get(type(link.joint), link.joint.nq)
+            order += own[:first] + own[first + 1 :] + own[first : first + 1]
             at += link.joint.nq
         return q[:, order]
+
+    @property
+    def velocities(self) -> list[int]:
+        """Which of catena's velocity coordinates are Pinocchio's, and back: free bodies have their linear velocity first."""
+        order, at = [], 0
+        for link in self.m.links:
+            half = 3 if isinstance(link.joint, ct.Free) else 0
+            order += [*range(at + half, at + link.joint.nv), *range(at, at + half)]
+            at += link.joint.nv
+        return order
 
 
 def called(function: Callable[..., object], arguments: list[tuple[np.ndarray, ...]]) -> None:
@@ -150,7 +171,8 @@ def measure(m: ct.Model, redundant: bool, seconds: float) -> dict[str, Any]:
     out = np.empty_like(v)
     fd(q, v, tau, out=out)
     peer = Peer(m, redundant)
-    theirs = list(zip(peer.positions(q), v, tau, strict=True))[:CALLED]
+    swapped = peer.velocities
+    theirs = list(zip(peer.positions(q), v[:, swapped], tau[:, swapped], strict=True))[:CALLED]
     row: dict[str, Any] = {"mechanism": m.name, "method": fd.method, "disagreement": {}}
     one = q[0].copy(), v[0].copy(), tau[0].copy()
     pool, data = pin.ModelPool(peer.model, 1), peer.model.createData()
@@ -163,10 +185,20 @@ def measure(m: ct.Model, redundant: bool, seconds: float) -> dict[str, Any]:
         "aba in parallel": lambda: pin.abaInParallel(1, pool, *columns, result),
     }
     for name in peer.mu:
-        solved = np.array([np.array(peer.solver(name)(*state)) for state in theirs[:50]])
+        solved = np.array([np.array(peer.solver(name)(*state)) for state in theirs[:50]])[:, np.argsort(swapped)]
         row["disagreement"][name] = float(np.abs(solved - out[:50]).max() / np.abs(solved).max())
         turns[name] = partial(called, peer.solver(name), theirs)
+    if m.name in ACTUATED:
+        robot = ct.ParallelManipulator(m, ACTUATED[m.name])
+        motors = [m.v_names.index(name) for name in robot.actuated]
+        wanted = fd(q, v, tau * np.isin(np.arange(m.nv), motors))[:, motors].copy()
+        needed = robot.inverse_dynamics(q, v, wanted)
+        row["inverse_disagreement"] = float(np.abs(needed - tau[:, motors]).max() / np.abs(tau).max())
+        turns["inverse"] = partial(robot.inverse_dynamics, q, v, wanted, out=needed)
+        turns["inverse, one call"] = partial(called, robot.inverse_dynamics, [(*one[:2], wanted[0].copy())] * CALLED)
     best = machine.fastest(turns, seconds)
+    if "inverse" in best:
+        row["inverse_us"] = {"batch": best["inverse"] / STATES * 1e6, "one call": best["inverse, one call"] / CALLED * 1e6}
     row["batch_us"] = best["catena"] / STATES * 1e6
     row["call_us"] = {name: best[name] / CALLED * 1e6 for name in ("one call", *peer.mu)}
     row["overhead_us"] = (best["aba"] - best["aba in parallel"]) / CALLED * 1e6
@@ -221,7 +253,8 @@ def main() -> None:
     seconds = 1.0 if options.quick else 10.0
     console = Console(width=150)
     console.print(f"catena {ct.__version__}, commit {machine.commit()}; pinocchio {pin.__version__}; {machine.description()}")
-    rows = [measure(m, redundant, seconds) for m, redundant in ((EXAMPLES["four-bar"](), True), (suspension(), False), (ring(), False))]
+    mechanisms = (EXAMPLES["four-bar"](), True), (suspension(), False), (ring(), False), (EXAMPLES["stewart-ups"](), False)
+    rows = [measure(m, redundant, seconds) for m, redundant in mechanisms]
     table = Table(
         "forward dynamics, us", "catena batch", "constraintDynamics*", "ratio", "lcaba*", "ratio", "catena one call", "constraintDynamics",
         "lcaba", "overhead", "disagreement",
@@ -236,6 +269,14 @@ def main() -> None:
         )  # fmt: skip
     console.print(table)
     console.print("* a call from Python, less the overhead of a call")
+    table = Table("inverse dynamics by denoc, us", "batch", "constraintDynamics* / batch", "lcaba* / batch", "one call", "disagreement")
+    for row in rows:
+        if "inverse_us" in row:
+            inside = [row["call_us"][name] - row["overhead_us"] for name in ("constraintDynamics", "lcaba")]
+            batch, one = row["inverse_us"].values()
+            ratios = (f"{peer / batch:.1f}" for peer in inside)
+            table.add_row(row["mechanism"], f"{batch:.3g}", *ratios, f"{one:.3g}", f"{row['inverse_disagreement']:.0e}")
+    console.print(table)
     points = [reference_points(m, seconds / 2) for m in (suspension(), suspension(ct.Free()))]
     table = Table("reference point, us in a batch (multiplications)", *REFERENCES, "origin / centroid")
     for row in points:
