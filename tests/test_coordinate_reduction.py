@@ -612,6 +612,7 @@ OPERATIONS = {
     "planar-3rrr": (539, 839),
     "spherical-3rrr": (825, 1516),
     "delta": (4363, 10065),
+    "delta-ruu": (2698, 4813),
     "stewart-ups": (4458, 10025),
     "stewart-ucu": (6684, 16155),
 }

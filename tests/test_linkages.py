@@ -31,6 +31,7 @@ MOBILITY = {
     "planar-3rrr": (3, 7, 10, 6),
     "spherical-3rrr": (3, 7, 10, 6),
     "delta": (3, 21, 18, 0),
+    "delta-ruu": (3, 11, 8, 0),
     "stewart-ups": (6, 24, 18, 0),
     "stewart-ucu": (6, 30, 24, 0),
 }

@@ -50,10 +50,13 @@ ALLOWED: dict[str, set[str]] = {
     | {"kept", "tracing", "spatial", "dual", "errors"}
     | {"atomic", "view"}
     | {"numpy", "scipy", "rich", "xarray", "matplotlib", "cloudpickle"},
+    "parallel": {"model", "formulations", "native", "assembly", "mobility", "tracing", "constrained", "closed", "platforms", "reduced"}
+    | {"spatial", "errors", "references", "numpy"},
     "control": {"model", "formulations", "graph", "assembly", "tracing", "closed", "reduced", "simulation", "errors", "numpy"},
     "view": {"model", "simulation", "comparison", "errors", "atomic", "numpy", "matplotlib"},
     # the package itself: what `import catena` offers
-    "catena": {"errors", "model", "graph", "control", "reduced", "registry", "kernels", "native", "simulation", "spatial_operators"},
+    "catena": {"errors", "model", "graph", "control", "parallel", "reduced", "registry", "kernels", "native", "simulation"}
+    | {"spatial_operators"},
 }
 
 #: Rooms that may import everything, and that nothing may import.
