@@ -108,7 +108,7 @@ class CSource:
     workspace: int
 
     def __repr__(self) -> str:
-        return f"<CSource {self.name}: {len(self.source):,} characters, a workspace of {self.workspace:,} numbers>"
+        return f"<CSource {self.name}: {len(self.source):,} characters, workspace {self.workspace:,}>"
 
     def save(self, folder: str | os.PathLike[str] = ".") -> tuple[Path, Path]:
         """Write header and source to a folder, in place of what they may hold, and return their paths."""
@@ -132,7 +132,7 @@ def export_c(
     >>> m.add("arm", ct.point_mass(1.0, at=(1, 0, 0)), ct.Revolute("y"))
     >>> code = ct.export_c(ct.forward_dynamics(m))
     >>> code
-    <CSource pendulum_forward_dynamics: 404 characters, a workspace of 1 numbers>
+    <CSource pendulum_forward_dynamics: 472 characters, workspace 1>
     >>> print(code.header.splitlines()[-7])
     int pendulum_forward_dynamics(const double *q, const double *v, const double *tau, double *vdot, double *workspace);
     """

@@ -98,8 +98,11 @@ def name_of(kernel: Any, name: str | None = None) -> str:
     >>> name_of(ct.energy(four_bar()))
     'four_bar_energy'
     """
-    if name is None:
-        return identifier(f"{kernel.model} {kernel.name}")
+    return identifier(f"{kernel.model} {kernel.name}") if name is None else identifier_of(name)
+
+
+def identifier_of(name: Any) -> str:
+    """Return a name that was given, if C and Python take it."""
     if not isinstance(name, str) or identifier(name) != name:
         raise ExportError(f"{name!r} is no name for C and Python; give letters, digits and underscores, a letter first, such as 'arm_1'")
     return name

@@ -140,7 +140,8 @@ class _Writer:
     def module(self) -> str:
         """Return the text of the module."""
         out = self.out
-        parts = [f'"""{_plain(out.title[:1].upper() + out.title[1:])}.\n\n{out.makers} Needs JAX and NumPy.\n"""\n\n', _HEAD.replace("@", out.name)]
+        title = _plain(out.title[:1].upper() + out.title[1:])
+        parts = [f'"""{title}.\n\n{out.makers} Needs JAX and NumPy.\n"""\n\n', _HEAD.replace("@", out.name)]
         parts += [_ELIMINATED] if any(table.elimination for table in self.tables) else []
         parts += [self._block(k, table) for k, table in enumerate(self.tables)]
         names = [f"_plan{k}" for k in range(len(self.programs))]
