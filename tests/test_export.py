@@ -54,7 +54,7 @@ class Compiled:
     def __call__(self, *arrays: Any) -> tuple[int, list[np.ndarray]]:
         given = []
         for port, array in zip(self.kernel.inputs, arrays, strict=True):
-            value = np.ascontiguousarray(array, dtype=float)
+            value = np.array(array, dtype=float, order="C")
             assert value.shape == port.shape
             given.append(value if port.shape else ctypes.c_double(float(value)))
         results = [np.full(port.shape, np.nan) for port in self.kernel.outputs]
@@ -136,7 +136,7 @@ def states(m: ct.Model, kernel: Any, count: int = 3, seed: int = 0) -> Iterator[
     for _ in range(count):
         t = float(rng.uniform(0.1, 1.0))
         q, v, other = m.random(rng), rng.normal(size=m.nv), rng.normal(size=m.nv)
-        if m.has_loops:
+        if m.has_loops and kernel.name != "loop_error":
             still = m.at(t)
             q = still.assemble(guess=q)
             v = still.project_velocity(q, v)
@@ -157,13 +157,13 @@ def every_operation() -> Any:
     first = ct.where(above & ~equal, np.sin(x[0]) * np.exp(-x[1]), np.cos(x[0]) / (1.0 + abs(y)))
     results = [first, ct.minimum(x[0], y), ct.maximum(x[1], first), ct.atan2(x[0], y), np.sqrt(x[2] ** 2 + 1.0), np.log(x[1] ** 2 + 0.1)]
     trace.mark()
-    results += [np.tanh(x[2]), -first, 3.0, -2.5, x[1], ct.where(above, z[1, 0], -z[0, 1]), x[0] - 1e-300, 1e22 * y]
+    results += [np.tanh(x[2]), -first, 3.0, -2.5, x[1], ct.where(above, z[1, 0], -z[0, 1]), x[0] - y, 1e22 * y]
     return compile_graph(trace.graph(x=np.array(results), again=results[0] + z[1, 1]))
 
 
 def test_every_operation_is_there() -> None:
     ops = {node[0] for node in every_operation().graph.nodes}
-    assert set(_ARITY) <= ops
+    assert not set(_ARITY) - ops
 
 
 # C
@@ -278,11 +278,12 @@ def test_plans_made_for_states_go_out_too() -> None:
 
 
 def test_code_of_a_chain_does_not_grow_with_it() -> None:
-    sizes = [len(re.sub(r"\{[^{}]*\}", "", ct.export_c(compile_graph(graph_of_a_chain(n))).source)) for n in (300, 600)]
-    assert sizes[1] < 1.05 * sizes[0]  # but for the tables
-    (program_,) = [program(graph_of_a_chain(300))]
-    tables, (steps,) = tabulated([program_])
-    assert sum(step.times * len(step.tables) for step in steps) == len(program_.calls)
+    sources = [ct.export_c(compile_graph(graph_of_a_chain(n))).source for n in (600, 1200)]
+    short, long = (len(re.sub(r"= \{.*?\};", "", source, flags=re.S)) for source in sources)  # but for the tables
+    assert long < 1.01 * short < 10_000
+    one = program(graph_of_a_chain(600))
+    tables, (steps,) = tabulated([one])
+    assert sum(step.times * len(step.tables) for step in steps) == len(one.calls) > 1000
     assert len(tables) < 10
     assert len(steps) < 12
 
@@ -298,8 +299,9 @@ def test_header_is_c_and_cpp_and_names_all(tmp_path: Path) -> None:
         assert text in header
     cpp = shutil.which("c++")
     if cpp:
-        (tmp_path / "use.cpp").write_text('#include "odd_names.h"\nint (*f)(const double *, const double *, const double *, double *, double *) = odd_names;\n')
-        done = subprocess.run([cpp, "-Wall", "-Wextra", "-Werror", "-c", "use.cpp"], cwd=tmp_path, capture_output=True, text=True, check=False)
+        (tmp_path / "use.cpp").write_text('#include "odd_names.h"\nint main() { return odd_names(nullptr, nullptr, nullptr, nullptr, nullptr); }\n')
+        command = [cpp, "-Wall", "-Wextra", "-Werror", "use.cpp", "odd_names.so", "-o", "use"]  # linked by its C name
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr
 
 
@@ -307,9 +309,10 @@ def test_header_is_c_and_cpp_and_names_all(tmp_path: Path) -> None:
 def test_c_needs_nothing_but_functions_of_math(tmp_path: Path) -> None:
     if shutil.which("nm") is None:
         pytest.skip("nm is not on the path")
-    compiled = Compiled(ct.forward_dynamics(EXAMPLES["watt"]()), tmp_path, "-ffreestanding", "-nostdlib", "-c")
-    listed = subprocess.run(["nm", "-u", str(tmp_path / f"{compiled.code.name}.so")], capture_output=True, text=True, check=True).stdout
-    assert set(re.findall(r"U (\w+)", listed)) <= {"sin", "cos", "sqrt", "fabs", "_GLOBAL_OFFSET_TABLE_"}
+    ct.export_c(ct.forward_dynamics(mechanisms.chain(6, 12), "composite-body"), tmp_path, name="code")
+    subprocess.run([COMPILER, *STRICT, "-O1", "-ffreestanding", "-c", "code.c"], cwd=tmp_path, check=True)
+    listed = subprocess.run(["nm", "-u", "code.o"], cwd=tmp_path, capture_output=True, text=True, check=True).stdout
+    assert set(re.findall(r"U (\w+)", listed)) <= {"sin", "cos", "sqrt", "_GLOBAL_OFFSET_TABLE_"}
 
 
 # CasADi
@@ -413,11 +416,22 @@ def jax() -> Iterator[Any]:
     found.config.update("jax_enable_x64", before)
 
 
-@pytest.mark.parametrize("name", cases())
+#: Those of the cases that JAX compiles in seconds.
+SMALL = [
+    "forces and time", "long chain", "long chain, elimination", "inverse dynamics, composite", "mass matrix, driven", "momenta",
+    "energy, driven", "poses", "jacobian", "loop", "loop, multipliers", "loop, driven", "loop, hamiltonian dynamics", "loop, motors",
+    "loop error", "loop, driving forces", "loop, reduced mass",
+]  # fmt: skip
+
+#: With fusion, XLA takes several times as long for long straight-line code.
+UNFUSED = {"xla_disable_hlo_passes": "fusion"}
+
+
+@pytest.mark.parametrize("name", SMALL)
 def test_jax_equals_the_kernel(name: str, jax: Any) -> None:
     m, make = cases()[name]
     kernel = make(m)
-    function = ct.export_jax(kernel)
+    function = jax.jit(ct.export_jax(kernel), compiler_options=UNFUSED)
     for arguments in states(m, kernel, 1):
         expected, results = kernel(*arguments), function(*arguments)
         if m.has_loops and hasattr(kernel, "plan"):
@@ -440,30 +454,30 @@ def test_jax_has_every_operation(jax: Any) -> None:
 
 
 def test_jax_compiles_maps_and_differentiates(jax: Any) -> None:
-    m = mechanisms.chain(7, 3, options=True)
+    m = mechanisms.chain(7, 2, options=True)
     q, v, x = mechanisms.state(m, batch=(4,))
     forward, inverse, energy = ct.forward_dynamics(m), ct.inverse_dynamics(m), ct.energy(m)
-    mapped = jax.jit(jax.vmap(ct.export_jax(forward)))(q, v, x)
+    mapped = jax.jit(jax.vmap(ct.export_jax(forward)), compiler_options=UNFUSED)(q, v, x)
     assert relative(mapped, forward(q, v, x)) < 1e-10
-    mass = jax.vmap(jax.jacobian(ct.export_jax(inverse), argnums=2))(q, v, x)
+    mass = jax.jit(jax.vmap(jax.jacobian(ct.export_jax(inverse), argnums=2)), compiler_options=UNFUSED)(q, v, x)
     assert relative(mass, ct.mass_matrix(m)(q)) < 1e-10
     kinetic = jax.grad(lambda q, v: ct.export_jax(energy)(q, v)[0], argnums=1)
     assert relative(kinetic(q[0], v[0]), ct.momenta(m)(q[0], v[0])) < 1e-10
-    by_q = jax.jacfwd(ct.export_jax(forward))(q[0], v[0], x[0])
+    by_q = jax.jit(jax.jacfwd(ct.export_jax(forward)), compiler_options=UNFUSED)(q[0], v[0], x[0])
     assert relative(by_q, differences(forward, (q[0], v[0], x[0]), 0)) < 1e-7
 
 
 def test_jax_of_a_long_graph_is_a_scan_and_differentiates(jax: Any) -> None:
-    kernel = compile_graph(graph_of_a_chain(300))
+    kernel = compile_graph(graph_of_a_chain(600))
     function = ct.export_jax(kernel, name="chain")
     rng = np.random.default_rng(0)
-    q, v = rng.normal(size=300), rng.normal(size=300)
+    q, v = rng.normal(size=600), rng.normal(size=600)
     text = str(jax.make_jaxpr(function)(q, v))
     assert text.count("scan[") >= 2
     assert text.count("\n") < 600
     for got, want in zip(jax.jit(function)(q, v), kernel(q, v), strict=True):
         assert relative(got, want) < 1e-10
-    slope = jax.grad(lambda q: function(q, v)[1])(q)
+    slope = np.asarray(jax.jit(jax.grad(lambda q: function(q, v)[1]))(q))
     ahead, behind = (kernel(q + step * slope, v)[1] for step in (1e-5, -1e-5))
     assert (ahead - behind) / 2e-5 == pytest.approx(slope @ slope, rel=1e-7)
 
@@ -515,7 +529,7 @@ def test_kernels_that_cannot_be_exported_say_why() -> None:
         with pytest.raises(ExportError, match=r"is no name for C and Python; give letters"):
             ct.export_c(ct.energy(m), name=name)
     for plans in (0, -1, 1.5):
-        with pytest.raises(ExportError, match="plans is .*; give a whole number from 1 on"):
+        with pytest.raises(ExportError, match=r"plans is .*; give a whole number from 1 on"):
             ct.export_c(ct.energy(m), plans=plans)
 
 
@@ -613,7 +627,7 @@ def test_command_writes_jax(tmp_path: Path, jax: Any) -> None:
         (["arm", "--what", "loop-error"], "error: loop_error: model 'arm' has no loops"),
     ],
 )
-def test_command_fails_with_one_line(arguments: list[str], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_command_fails_in_one_line(arguments: list[str], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     code, output, errors = run("export", "c", *arguments)
     assert (code, output) == (1, "")

@@ -55,7 +55,7 @@ def export(
     actuated: Annotated[
         str | None, typer.Option(metavar="NAME,...", help="The coordinates that motors act on, of --what inverse-dynamics with loops.")
     ] = None,
-    plans: Annotated[int | None, typer.Option(min=1, help="How many plans hold the loops, at most; without it, all that are found.")] = None,
+    plans: Annotated[int | None, typer.Option(min=1, help="How many plans hold the loops, at most; without it all.")] = None,
     name: Annotated[str | None, typer.Option(help="The name of function and files; without it, model and kernel.")] = None,
     out: Annotated[Path, typer.Option(metavar="FOLDER", help="Where to write to; files of the same name are replaced.")] = Path("."),
     json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,

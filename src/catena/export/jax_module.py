@@ -180,9 +180,8 @@ class _Writer:
             numbers = _array(f"_numbers{number}", [[_number(x) for x in call.numbers] for call in table.calls])
         inputs, constants = [f"a{i}" for i in range(block.inputs)], [f"c{i}" for i in range(block.numbers)]
         lines, values = statements(block, JAX, inputs, constants)
-        unpacked = [f"{''.join(f'{x}, ' for x in names)}= {whole}" for names, whole in ((inputs, "a"), (constants, "c")) if names]
-        unpacked = list(chain.from_iterable(textwrap.wrap(f"({line}".replace("= ", ") = "), COLUMNS - 4) for line in unpacked))
-        body = "".join(f"    {line}\n" for line in (*unpacked, *lines, *_stacked(values)))
+        unpacked = chain.from_iterable(_unpacked(names, whole) for names, whole in ((inputs, "a"), (constants, "c")) if names)
+        body = "".join(f"    {line}\n" for line in (*unpacked, *lines, "return jnp.stack([", *(f"    {x}," for x in values), "])"))
         return f"\n\n{places}{numbers}\n\ndef _block{number}(a, c):\n{body}"
 
     def _system(self, number: int, table: Table) -> str:
@@ -235,9 +234,10 @@ class _Writer:
         return ["w = _repeated(", "    w,", *parts, ")"]
 
 
-def _stacked(values: Sequence[str]) -> list[str]:
-    """Return what gives back the results of a block in an array."""
-    return ["return jnp.stack([", *(f"    {value}," for value in values), "])"]
+def _unpacked(names: Sequence[str], whole: str) -> list[str]:
+    """Return what gives the entries of an array names."""
+    *lines, last = textwrap.wrap(f"({', '.join(names)},", COLUMNS - 12)
+    return [*lines, f"{last}) = {whole}"]
 
 
 def _array(name: str, rows: Sequence[Sequence[str]], ending: str = "") -> str:
