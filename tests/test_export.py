@@ -299,7 +299,8 @@ def test_header_is_c_and_cpp_and_names_all(tmp_path: Path) -> None:
         assert text in header
     cpp = shutil.which("c++")
     if cpp:
-        (tmp_path / "use.cpp").write_text('#include "odd_names.h"\nint main() { return odd_names(nullptr, nullptr, nullptr, nullptr, nullptr); }\n')
+        use = "int main() { double x = 0.0; return odd_names(&x, &x, &x, &x, &x); }"
+        (tmp_path / "use.cpp").write_text(f'#include "odd_names.h"\n{use}\n')
         command = [cpp, "-Wall", "-Wextra", "-Werror", "use.cpp", "odd_names.so", "-o", "use"]  # linked by its C name
         done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr
@@ -560,6 +561,42 @@ def test_files_are_whole_or_not_there(tmp_path: Path) -> None:
     assert sorted(x.name for x in tmp_path.iterdir()) == ["pendulum_energy.c", "pendulum_energy.h"]
 
 
+# the page
+
+
+def page(fence: str) -> list[tuple[str, str]]:
+    """The blocks of a language on the page about exports, and the text below each."""
+    text = Path(__file__).parents[1].joinpath("docs", "export.md").read_text(encoding="utf-8")
+    return re.findall(rf"^```{fence}\n(.*?)^```$.*?^```text\n(.*?)^```$", text, re.M | re.S)
+
+
+@needs_compiler
+def test_program_of_the_page_prints_what_stands_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert COMPILER is not None
+    monkeypatch.chdir(tmp_path)
+    exec(page("python")[0][0], {})
+    ((program, expected),) = page("c")
+    (tmp_path / "main.c").write_text(program)
+    subprocess.run([COMPILER, *STRICT, "-O2", "main.c", "pendulum.c", "-lm", "-o", "fall"], check=True)
+    assert subprocess.run([str(tmp_path / "fall")], capture_output=True, text=True, check=True).stdout == expected
+
+
+@pytest.mark.parametrize("package", ["casadi", "jax"])
+def test_code_of_the_page_prints_what_stands_below_it(package: str, capsys: pytest.CaptureFixture) -> None:
+    found = pytest.importorskip(package)
+    namespace = {"np": np, "ct": ct}
+    m = ct.Model("swing")
+    m.add("arm", ct.rod(1.0, mass=1.0, axis="z"), ct.Revolute("y", damping=0.05))
+    namespace["m"] = m
+    ((code, expected),) = [pair for pair in page("py") if f"import {package}" in pair[0]]
+    try:
+        exec(code, namespace)
+    finally:
+        if package == "jax":
+            found.config.update("jax_enable_x64", False)
+    assert capsys.readouterr().out == expected
+
+
 # the command
 
 
@@ -616,7 +653,7 @@ def test_command_writes_jax(tmp_path: Path, jax: Any) -> None:
     ("arguments", "message"),
     [
         (["amr"], "error: 'amr' is neither a built-in example nor a file"),
-        (["arm", "--what", "dynamics"], "error: --what dynamics: there is no such kernel; choose from forward-dynamics, inverse-dynamics, "),
+        (["arm", "--what", "dynamics"], "error: --what dynamics: there is no such kernel; choose from forward-dynamics, inverse-dyn"),
         (["arm", "--what", "energy", "--method", "direct"], "error: --method: energy does not take it, only forward-dynamics, "),
         (["arm", "--what", "jacobian"], "error: --what jacobian needs a body; choose one by --body from shoulder1, "),
         (["arm", "--what", "jacobian", "--body", "hand", "--point", "a"], "error: --point a: give three numbers, such as 0,0,0.1"),

@@ -19,7 +19,7 @@ ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 PAGES = ["README.md", "CONTRIBUTING.md", "CHANGELOG.md"]
 PAGES += [f"docs/{name}.md" for name in ("files", "simulation", "trajectories", "unified", "loops", "driven", "coordinate-reduction")]
-PAGES += ["docs/canonical-momenta.md"]
+PAGES += ["docs/canonical-momenta.md", "docs/export.md"]
 
 
 def blocks(page, language):

@@ -40,6 +40,8 @@ ALLOWED: dict[str, set[str]] = {
     | {"references", "numpy"},
     "kernels": {"model", "formulations", "graph", "native", "assembly", "registry", "iterative", "tracing", "constrained", "closed"}
     | {"reactions", "errors", "references", "numpy"},
+    # catena: its version; casadi and jax are imported where they are asked for, by name
+    "export": {"graph", "native", "constrained", "iterative", "errors", "atomic", "catena"},
     "spatial_operators": {"model", "formulations", "graph", "native", "errors", "references", "numpy", "scipy"},
     "examples": {"model", "numpy"},
     "comparison": {"model", "formulations", "native", "registry", "iterative", "kernels", "examples", "errors", "numpy"},
@@ -50,7 +52,7 @@ ALLOWED: dict[str, set[str]] = {
     | {"numpy", "scipy", "rich", "xarray", "matplotlib", "cloudpickle"},
     "view": {"model", "simulation", "comparison", "errors", "atomic", "numpy", "matplotlib"},
     # the package itself: what `import catena` offers
-    "catena": {"errors", "model", "graph", "reduced", "registry", "kernels", "native", "simulation", "spatial_operators"},
+    "catena": {"errors", "model", "graph", "reduced", "registry", "kernels", "native", "export", "simulation", "spatial_operators"},
 }
 
 #: Rooms that may import everything, and that nothing may import.
