@@ -100,7 +100,16 @@ static void @_eliminate(double *work, double *path, const @ (*tree)[3], int unkn
 
 @dataclass(frozen=True)
 class CSource:
-    """A kernel in C: the text of its header and of its source file, and how many numbers its workspace has."""
+    """A kernel in C: the text of its header and of its source file, and how many numbers its workspace has.
+
+    >>> m = ct.Model("slider")
+    >>> m.add("cart", ct.point_mass(2.0), ct.Prismatic("x"))
+    >>> code = ct.export_c(ct.momenta(m))
+    >>> code.name, code.workspace
+    ('slider_momenta', 1)
+    >>> "p[0] = v[0] * 2.0;" in code.source
+    True
+    """
 
     name: str
     header: str
@@ -108,7 +117,7 @@ class CSource:
     workspace: int
 
     def __repr__(self) -> str:
-        return f"<CSource {self.name}: {len(self.source):,} characters, workspace {self.workspace:,}>"
+        return f"<CSource {self.name}: {len(self.source.splitlines()):,} lines, workspace {self.workspace:,}>"
 
     def save(self, folder: str | os.PathLike[str] = ".") -> tuple[Path, Path]:
         """Write header and source to a folder, in place of what they may hold, and return their paths."""
@@ -132,7 +141,7 @@ def export_c(
     >>> m.add("arm", ct.point_mass(1.0, at=(1, 0, 0)), ct.Revolute("y"))
     >>> code = ct.export_c(ct.forward_dynamics(m))
     >>> code
-    <CSource pendulum_forward_dynamics: 472 characters, workspace 1>
+    <CSource pendulum_forward_dynamics: 13 lines, workspace 1>
     >>> print(code.header.splitlines()[-7])
     int pendulum_forward_dynamics(const double *q, const double *v, const double *tau, double *vdot, double *workspace);
     """
