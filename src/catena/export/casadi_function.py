@@ -27,7 +27,6 @@ def export_casadi(
     `flags`, is 0 where the others are to be trusted; the plans that the kernel knows are tried in turn, at most so many as `plans`. Needs
     the package casadi.
 
-    >>> casadi = __import__("pytest").importorskip("casadi")
     >>> m = ct.Model("pendulum")
     >>> m.add("arm", ct.point_mass(1.0, at=(1, 0, 0)), ct.Revolute("y"))
     >>> forward = ct.export_casadi(ct.forward_dynamics(m))

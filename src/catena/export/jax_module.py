@@ -109,7 +109,7 @@ def export_jax(
     With loops a further result, the flags, is 0 where the others are to be trusted; the plans that the kernel knows are tried in turn, at
     most so many as `plans`. Needs the package jax, in double precision: `jax.config.update("jax_enable_x64", True)`.
 
-    >>> jax = __import__("pytest").importorskip("jax")
+    >>> import jax
     >>> jax.config.update("jax_enable_x64", True)
     >>> m = ct.Model("pendulum")
     >>> m.add("arm", ct.point_mass(1.0, at=(1, 0, 0)), ct.Revolute("y"))
