@@ -171,7 +171,7 @@ class _Writer:
         helpers = [text for text, known in ((_SMALLER, "@_smaller("), (_LARGER, "@_larger(")) if known in body]
         if any(table.elimination for table in self.tables):
             helpers.append(_ELIMINATE.replace("const @ ", f"const {self.index} "))
-        head = f'/* {_comment(f"{out.name}: {out.title}. {out.makers}")} */\n\n#include "{out.name}.h"\n\n#include <math.h>\n'
+        head = f'/* {_comment(f"{out.name}: {out.title}. {out.origin}")} */\n\n#include "{out.name}.h"\n\n#include <math.h>\n'
         return CSource(out.name, self._header(), head + "".join((*helpers, body)).replace("@", out.name), self.workspace)
 
     def _ports(self) -> list[tuple[Port, str, bool]]:
@@ -182,7 +182,7 @@ class _Writer:
     def _header(self) -> str:
         out, macro, ports = self.out, self.out.name.upper(), self._ports()
         width = max(len("workspace"), *(len(name) for _, name, _ in ports))
-        lines = [*_folded(f"{out.name}: {out.title}."), "", f"{out.makers} Units are SI. Matrices are stored row by row.", ""]
+        lines = [*_folded(f"{out.name}: {out.title}."), "", f"{out.origin} Units are SI. Matrices are stored row by row.", ""]
         for port, name, reads in ports:
             shape = " x ".join(map(str, port.shape)) or "1"
             entries = ", ".join(out.labels.get(port.name, ()))

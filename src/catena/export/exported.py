@@ -54,8 +54,8 @@ class Exported(NamedTuple):
         return " ".join(f"{self.problem.replace('_', ' ')}{model}{method}".split())
 
     @property
-    def makers(self) -> str:
-        """Who wrote it."""
+    def origin(self) -> str:
+        """What wrote it."""
         from catena import __version__
 
         return f"Written by catena {__version__}."

@@ -96,7 +96,7 @@ _TRIED = '''
 def _tried(found, plan, arguments):
     """Return what a plan gives where the ones before are weak, else what they found."""
     flags = found[-1].astype(int)
-    return lax.cond((flags > 0) & (flags & {refused} == 0), lambda: plan(*arguments), lambda: found)
+    return lax.cond((flags > 0) & ((flags & {refused}) == 0), lambda: plan(*arguments), lambda: found)
 '''
 
 
@@ -141,7 +141,7 @@ class _Writer:
         """Return the text of the module."""
         out = self.out
         title = _plain(out.title[:1].upper() + out.title[1:])
-        parts = [f'"""{title}.\n\n{out.makers} Needs JAX and NumPy.\n"""\n\n', _HEAD.replace("@", out.name)]
+        parts = [f'"""{title}.\n\n{out.origin} Needs JAX and NumPy.\n"""\n\n', _HEAD.replace("@", out.name)]
         parts += [_ELIMINATED] if any(table.elimination for table in self.tables) else []
         parts += [self._block(k, table) for k, table in enumerate(self.tables)]
         names = [f"_plan{k}" for k in range(len(self.programs))]
