@@ -608,6 +608,12 @@ OPERATIONS = {
     "peaucellier": (418, 824),
     "bennett": (545, 972),
     "bricard": (1069, 2467),
+    "five-bar-robot": (224, 342),
+    "planar-3rrr": (539, 839),
+    "spherical-3rrr": (825, 1516),
+    "delta": (4363, 10065),
+    "stewart-ups": (4458, 10025),
+    "stewart-ucu": (6684, 16155),
 }
 
 

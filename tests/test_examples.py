@@ -120,8 +120,59 @@ def shaken_pendulum(text):
     assert "stays upright" in fast
 
 
+def meet(p, r, q, s):
+    """Return the point at distances r from p and s from q, on the left of the way from p to q, as complex numbers."""
+    along = (r**2 - s**2 + abs(q - p) ** 2) / (2.0 * abs(q - p))
+    return p + (along + 1j * np.sqrt(r**2 - along**2)) * (q - p) / abs(q - p)
+
+
+def four_bar_height(angle):
+    """Return the potential energy of the four-bar linkage at an angle of its crank, by hand."""
+    end = 0.3 * np.exp(1j * angle)
+    pin = meet(end, 1.0, 1.0, 0.6)
+    return 9.81 * (1.5 * 0.5 * end + 5.0 * 0.5 * (end + pin) + 3.0 * 0.5 * (1.0 + pin)).imag
+
+
+def five_bar_height(first, second, side):
+    """Return the potential energy of the five-bar robot at the angles of its motors, by hand; side is +1 with the tip above."""
+    left, right = 0.6 * np.exp(1j * first), 1.2 + 0.7 * np.exp(1j * second)
+    tip = meet(left, 1.1, right, 0.8) if side > 0 else meet(right, 0.8, left, 1.1)
+    return 9.81 * (3.0 * 0.5 * left + 1.6 * 0.5 * (left + tip) + 2.0 * 0.5 * (right - 1.2) + 1.1 * 0.5 * (right + tip)).imag
+
+
+def slope(function, *x, by=0):
+    """Return the derivative of a function by one of its arguments."""
+    step = [1e-5 * (i == by) for i in range(len(x))]
+    return (function(*map(sum, zip(x, step, strict=True))) - function(*(a - h for a, h in zip(x, step, strict=True)))) / 2e-5
+
+
+def four_bar(text):
+    lines = text.splitlines()
+    torque = numbers(lines[1])
+    # without acceleration at both ends, the torque holds the weight
+    assert [torque[0], torque[-1]] == pytest.approx([slope(four_bar_height, np.radians(x)) for x in (30.0, 90.0)], abs=6e-4)
+    lowest, highest = np.radians(numbers(lines[2]))
+    assert lowest == pytest.approx(np.pi / 2, abs=1e-4)
+    assert four_bar_height(highest) == pytest.approx(four_bar_height(np.pi / 2), abs=0.01)  # at rest at both ends of its swing
+    assert numbers(lines[4]) == pytest.approx([7.36], abs=0.02)
+    assert [line.endswith(": True") for line in lines] == [True, False, False, True, False, True]
+
+
+def five_bar_robot(text):
+    for side, sign, in_line, left in (("below", -1, 1.333, 3.91), ("above", +1, 0.482, 2.73)):
+        lines = [line for line in text.splitlines() if f"tip {side}" in line]
+        assert numbers(lines[0])[0] == pytest.approx(in_line, abs=1e-3)
+        torques = numbers(lines[1])
+        for angles, found in (((30.0, 30.0), torques[:2]), ((90.0, 70.3), torques[-2:])):
+            a, b = np.radians(angles)
+            by_hand = [slope(five_bar_height, a, b, sign, by=i) for i in (0, 1)]
+            assert found == pytest.approx(by_hand, abs=6e-4)
+        assert numbers(lines[2]) == pytest.approx([left], abs=0.02)
+        assert [line.endswith(": True") for line in lines] == [True, False, False, True]
+
+
 SILENT = (pendulum, batch, joints, inverse_dynamics, custom_joint, shaken_pendulum)
-DRAWN = (double_pendulum, top, bouncing, control, five_bar)
+DRAWN = (double_pendulum, top, bouncing, control, five_bar, four_bar, five_bar_robot)
 CHECKS = {f"{check.__name__}.py": check for check in (*SILENT, *DRAWN)}
 
 
@@ -152,7 +203,7 @@ def image(path):
     return pytest.importorskip("matplotlib.image").imread(path)
 
 
-@pytest.mark.parametrize("name", ["double_pendulum", "top", "five_bar"])
+@pytest.mark.parametrize("name", ["double_pendulum", "top", "five_bar", "four_bar", "five_bar_robot"])
 def test_picture_of_the_readme_is_what_its_script_draws(name, tmp_path):
     kept = PICTURES / f"{name}.png"
     run(f"{name}.py", tmp_path, "drawn.png")

@@ -17,19 +17,16 @@ from catena.simulation.steps import INTEGRATORS
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
-PAGES = ["README.md", "CONTRIBUTING.md", "CHANGELOG.md"]
-PAGES += [f"docs/{name}.md" for name in ("files", "simulation", "trajectories", "unified", "loops", "driven", "coordinate-reduction")]
-PAGES += ["docs/canonical-momenta.md", "docs/export.md"]
+_RUN = ("simulation", "unified", "loops", "parallel-robots", "driven", "coordinate-reduction", "canonical-momenta", "export")
+RUN = ["README.md", *(f"docs/{name}.md" for name in _RUN)]
+PAGES = [*RUN, "CONTRIBUTING.md", "CHANGELOG.md", "docs/files.md", "docs/trajectories.md"]
 
 
 def blocks(page, language):
     return re.findall(rf"^```{language}\n(.*?)^```$", page, re.M | re.S)
 
 
-@pytest.mark.parametrize(
-    "page",
-    ["README.md", *(page for page in PAGES[3:] if page not in ("docs/files.md", "docs/trajectories.md"))],
-)
+@pytest.mark.parametrize("page", RUN)
 def test_code_prints_what_stands_below_it(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)  # the code writes files
     text = (ROOT / page).read_text(encoding="utf-8")

@@ -126,6 +126,17 @@ def test_positions_follow_a_branch_over_the_whole_range() -> None:
     assert ct.loop_error(m)(other).max() < 1e-12
 
 
+def test_positions_far_from_a_guess_keep_to_its_branch() -> None:
+    """One guess for a whole path: what is followed from it is continuous, and nothing is wound up by turns."""
+    m = example_four_bar()
+    x = -np.radians(np.linspace(30.0, 390.0, 721))[:, None]
+    start = m.assemble([-0.5, -0.2, -1.4], crank=x[0, 0])
+    q = ct.reduced(m, ["crank"]).positions(x, guess=start)
+    np.testing.assert_allclose(q[0], start, rtol=0, atol=1e-12)
+    assert np.abs(np.diff(q, axis=0)).max() < 0.05
+    np.testing.assert_allclose(q[-1] - q[0], [-2.0 * np.pi, 2.0 * np.pi, 0.0], rtol=0, atol=1e-9)
+
+
 def test_a_point_of_peaucelliers_linkage_goes_straight() -> None:
     m = peaucellier()
     r = ct.reduced(m)

@@ -3,6 +3,7 @@
 from importlib.metadata import PackageNotFoundError as _PackageNotFoundError
 from importlib.metadata import version as _version
 
+from catena.control import Path, computed_torque, cycloidal, polynomial, trapezoidal
 from catena.errors import (
     ArgumentError,
     CatenaError,
@@ -76,10 +77,10 @@ except _PackageNotFoundError:  # running from a source tree that was not install
 __all__ = [
     "ArgumentError", "Body", "CSource", "CatenaError", "CompileError", "ConvergenceWarning", "Custom", "Cylindrical", "Distance", "Driven",
     "Event", "ExportError", "Fixed", "Free", "Geometry", "Harmonic", "Helical", "InertiaWarning", "Kernel", "MethodError",
-    "MissingPackageError", "Model", "ModelError", "ModelFileError", "Occurrence", "Operators", "Planar", "Pose", "Prismatic", "Reduced",
-    "Revolute", "Rollout", "SimulationError", "SingularWarning", "Spherical", "TraceError", "Trajectory", "TrajectoryFileError",
-    "Universal", "atan2", "bias_force", "box", "cylinder", "driving_forces", "energy", "ensemble", "export_c", "export_casadi",
-    "export_jax", "forward_dynamics", "hamiltonian_dynamics", "inverse_dynamics", "jacobian", "joint_wrenches", "load", "loop_error",
-    "mass_matrix", "maximum", "methods", "minimum", "momenta", "operators", "point_mass", "poses", "python", "reduced", "rod", "rollout",
-    "simulate", "sphere", "velocities", "where",
+    "MissingPackageError", "Model", "ModelError", "ModelFileError", "Occurrence", "Operators", "Path", "Planar", "Pose", "Prismatic",
+    "Reduced", "Revolute", "Rollout", "SimulationError", "SingularWarning", "Spherical", "TraceError", "Trajectory", "TrajectoryFileError",
+    "Universal", "atan2", "bias_force", "box", "computed_torque", "cycloidal", "cylinder", "driving_forces", "energy", "ensemble",
+    "export_c", "export_casadi", "export_jax", "forward_dynamics", "hamiltonian_dynamics", "inverse_dynamics", "jacobian", "joint_wrenches",
+    "load", "loop_error", "mass_matrix", "maximum", "methods", "minimum", "momenta", "operators", "point_mass", "polynomial", "poses",
+    "python", "reduced", "rod", "rollout", "simulate", "sphere", "trapezoidal", "velocities", "where",
 ]  # fmt: skip

@@ -182,6 +182,21 @@ def coordinates(m: Model, names: Collection[str], what: str) -> tuple[int, ...]:
     return tuple(m.v_names.index(name) for name in names)
 
 
+def places(m: Model, at: Collection[int], what: str) -> list[int]:
+    """Return where velocity coordinates, given by number, are among the positions."""
+    found = {}
+    for link, at_q, at_v in m._slices():
+        if link.joint.nq == link.joint.nv:
+            found |= dict(zip(range(at_v.start, at_v.stop), range(at_q.start, at_q.stop), strict=True))
+    for i in at:
+        if i not in found:
+            raise ModelError(
+                f"{what}: '{m.v_names[i]}' is a rate of a joint whose positions are not plain numbers; use other coordinates, or "
+                "m.assemble(guess)"
+            )
+    return [found[i] for i in at]
+
+
 # what tells weak states
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from catena.assembly import TOLERANCE, coordinate_units
-from catena.closed import apart_by, coordinates, flags, largest
+from catena.closed import apart_by, coordinates, flags, largest, places
 from catena.constrained import ConstrainedKernel
 from catena.errors import ArgumentError, ModelError, SingularWarning
 from catena.formulations.inverse import newton_euler
@@ -25,8 +25,9 @@ from catena.tracing import check_model, dynamics_kernel, traced_kernel
 #: Steps in which positions are followed from a known configuration to those asked for; each number is tried where the one before fails.
 WALKS = (1, 32, 256)
 
-#: Steps of Newton's at most, and how far a coordinate may be corrected at one of the steps of a walk, relative to size or in radians.
-NEWTON, SURE = 20, 0.3
+#: Steps of Newton's at most; how far the independent coordinates may move at one of the steps of a walk, and the others be corrected,
+#: relative to size or in radians.
+NEWTON, MOVE, SURE = 20, 1.0, 0.3
 
 
 _METHOD, _SOURCE = "coordinate partitioning", (REFERENCES["WH82"],)
@@ -126,8 +127,9 @@ class Reduced:
     def positions(self, x: Any, guess: Any = None, t: Any = None) -> np.ndarray:
         """Return the positions (..., nq) that close the loops, with the independent coordinates x (..., freedom).
 
-        They are followed from a guess, which picks the branch; without one, from a configuration that closes the loops. Where joints are
-        driven, they are those at the times t (...), 0 if not given; without a guess they are followed from t = 0.
+        They are followed from a guess, which picks the branch; without one, from a configuration that closes the loops. A guess that does
+        not close them is closed first, with its own independent coordinates. Where joints are driven, the positions are those at the times
+        t (...), 0 if not given; without a guess they are followed from t = 0.
         """
         m = self.model
         times = np.asarray(0.0 if t is None else t, dtype=float)
@@ -144,6 +146,9 @@ class Reduced:
         x = np.broadcast_to(x, (*batch, len(places))).reshape(len(times), len(places))
         start = np.broadcast_to(start, (*batch, m.nq)).reshape(len(times), m.nq)
         found = start.copy()
+        if guess is not None:
+            closed, sure = self._walk(start, start[:, places], places, 1, first, first, SURE * NEWTON)
+            start = np.where(sure[:, None], closed, start)
         found[:, places] = x
         left = np.arange(len(x))
         for steps in WALKS[0 if guess is not None else 1 :]:
@@ -164,23 +169,27 @@ class Reduced:
     # --- how
 
     def _walk(
-        self, q: np.ndarray, x: np.ndarray, places: list[int], steps: int, since: np.ndarray, until: np.ndarray
+        self, q: np.ndarray, x: np.ndarray, places: list[int], steps: int, since: np.ndarray, until: np.ndarray, most: float = SURE
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Return where the loops lead as the independent coordinates move to x, and which states kept to their branch all the way."""
+        """Return where the loops lead as the independent coordinates move to x, and which states kept to their branch all the way.
+
+        They do where no step moves an independent coordinate by more than a radian, or corrects one by more than `most`.
+        """
         q, nq = q.copy(), self.model.nq
-        first, sure = q[:, places], np.ones(len(q), dtype=bool)
+        first = q[:, places]
+        sure = (np.abs(x - first) <= steps * MOVE * coordinate_units(self.model)[self._at]).all(axis=1)
         apart = np.zeros(len(q))
         for i in range(1, steps + 1):
             q[:, places] = first + (i / steps) * (x - first) if i < steps else x
             times = since + (i / steps) * (until - since) if i < steps else until
             moved = np.zeros(len(q))
-            for _ in range(NEWTON):
+            for _ in range(NEWTON if sure.any() else 0):
                 with warnings.catch_warnings():
                     warnings.simplefilter("ignore", SingularWarning)  # a walk that comes to such a state does not go on
                     found = self._newton(*((times[sure], q[sure]) if self.model.driven_names else (q[sure],)))
                 size = found[:, nq]
                 q[sure], moved[sure], apart[sure] = found[:, :nq], moved[sure] + size, found[:, nq + 1]
-                sure &= np.isfinite(moved) & ((moved < SURE) | (steps == 1))
+                sure &= np.isfinite(moved) & (moved < most)
                 if not sure.any() or size.max() < 1e-14:
                     break
         return q, sure & (apart <= TOLERANCE)
@@ -227,14 +236,7 @@ class Reduced:
 
     def _places(self) -> list[int]:
         """Return where the independent coordinates are among the positions."""
-        found = {}
-        for link, at_q, at_v in self.model._slices():
-            if link.joint.nq == link.joint.nv:
-                found |= dict(zip(range(at_v.start, at_v.stop), range(at_q.start, at_q.stop), strict=True))
-        for i, name in zip(self._at, self.names, strict=True):
-            if i not in found:
-                raise ModelError(f"positions: '{name}' is a rate of a joint whose positions are not plain numbers; use m.assemble(guess)")
-        return [found[i] for i in self._at]
+        return places(self.model, self._at, "positions")
 
 
 def reduced(m: Model, independent: Collection[str] | None = None) -> Reduced:

@@ -100,7 +100,10 @@ def dynamics_kernel(
 
     def acting(tree: Tree, *arguments: Any) -> Any:
         t, q, x, *rest = arguments if timed else (0.0, *arguments)
-        force, wrenches = acting_forces(tree, t, q, x if velocities is None else velocities(tree, q, x))
+        v = x
+        if velocities is not None:  # traced before the rest, which has them too, only if they matter
+            v = velocities(tree, q, x) if tree.resists else np.zeros(tree.nv)
+        force, wrenches = acting_forces(tree, t, q, v)
         return function(tree, q, x, *rest, force, wrenches)
 
     named = (outputs,) if isinstance(outputs, str) else outputs

@@ -1,18 +1,23 @@
-"""Example models, built in. `EXAMPLES` holds the functions that make them, by the name the command line knows.
+"""Example models, built in. `EXAMPLES` holds the functions that make them, by the name the command line knows; `ACTUATED` the coordinates
+that have motors, of the parallel robots.
 
 >>> from catena.examples import EXAMPLES
 >>> EXAMPLES["double-pendulum"]().nv
 2
+>>> from catena.examples import ACTUATED
+>>> ACTUATED["five-bar-robot"]
+('leg1_proximal', 'leg2_proximal')
 """
 
 from collections.abc import Callable
 
 from catena.examples.linkages import bennett, bricard, four_bar, jansen_leg, peaucellier, slider_crank, stephenson, watt
+from catena.examples.robots import ACTUATED, delta, five_bar_robot, planar_3rrr, spherical_3rrr, stewart_ucu, stewart_ups
 from catena.examples.suspensions import double_wishbone, quarter_car
 from catena.examples.trees import arm, cart_pole, chain, double_pendulum, gallery, humanoid, pendulum, top
 from catena.model import Model
 
-#: The examples by name: trees first, then mechanisms with loops.
+#: The examples by name: trees first, then mechanisms with loops, parallel robots last.
 EXAMPLES: dict[str, Callable[[], Model]] = {
     "arm": arm,
     "pendulum": pendulum,
@@ -32,26 +37,39 @@ EXAMPLES: dict[str, Callable[[], Model]] = {
     "peaucellier": peaucellier,
     "bennett": bennett,
     "bricard": bricard,
+    "five-bar-robot": five_bar_robot,
+    "planar-3rrr": planar_3rrr,
+    "spherical-3rrr": spherical_3rrr,
+    "delta": delta,
+    "stewart-ups": stewart_ups,
+    "stewart-ucu": stewart_ucu,
 }
 
 __all__ = [
+    "ACTUATED",
     "EXAMPLES",
     "arm",
     "bennett",
     "bricard",
     "cart_pole",
     "chain",
+    "delta",
     "double_pendulum",
     "double_wishbone",
+    "five_bar_robot",
     "four_bar",
     "gallery",
     "humanoid",
     "jansen_leg",
     "peaucellier",
     "pendulum",
+    "planar_3rrr",
     "quarter_car",
     "slider_crank",
+    "spherical_3rrr",
     "stephenson",
+    "stewart_ucu",
+    "stewart_ups",
     "top",
     "watt",
 ]

@@ -1,4 +1,4 @@
-"""Bodies made of bars: links with two or more pins."""
+"""Bodies made of bars: links with two or more pins, and where two of them meet."""
 
 from __future__ import annotations
 
@@ -29,3 +29,16 @@ def bars(mass: float, *points: Any) -> Body:
         inertia += np.trace(second) * np.eye(3) - second
     drawn = zip(lengths.tolist(), centers.tolist(), (spans / lengths[:, None]).tolist(), strict=True)
     return Body(mass, com, inertia, tuple(Geometry("rod", (length,), tuple(center), tuple(axis)) for length, center, axis in drawn))
+
+
+def meet(p: np.ndarray, r: float, q: np.ndarray, s: float) -> np.ndarray:
+    """Return the point of the plane at distances r from p and s from q, on the left of the way from p to q.
+
+    >>> from catena.examples.bars import meet
+    >>> meet(np.zeros(2), 3.0, np.array([5.0, 0.0]), 4.0)
+    array([1.8, 2.4])
+    """
+    apart = float(np.linalg.norm(q - p))
+    along = (r**2 - s**2 + apart**2) / (2.0 * apart)
+    x, y = (q - p) / apart
+    return p + along * np.array([x, y]) + np.sqrt(r**2 - along**2) * np.array([-y, x])

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from catena.examples.bars import bars
+from catena.examples.bars import bars, meet
 from catena.model import Body, Model, Pose, Prismatic, Revolute, cylinder, rod
 
 
@@ -143,11 +143,11 @@ def jansen_leg() -> Model:
     """
     a, b, c, d, e, f, g, h, i, j, k, low, crank = 38.0, 41.5, 39.3, 40.1, 55.8, 39.4, 36.7, 65.7, 49.0, 50.0, 61.9, 7.8, 15.0
     origin, hinge, end = np.zeros(2), np.array([-a, -low]), np.array([0.0, crank])
-    top = _meet(hinge, b, end, j)
-    knee = _meet(end, k, hinge, c)
-    back = _meet(hinge, d, top, e)
-    heel = _meet(knee, g, back, f)
-    foot = _meet(knee, i, heel, h)
+    top = meet(hinge, b, end, j)
+    knee = meet(end, k, hinge, c)
+    back = meet(hinge, d, top, e)
+    heel = meet(knee, g, back, f)
+    foot = meet(knee, i, heel, h)
     named = {"O": origin, "A": end, "B": hinge, "C": top, "D": back, "E": knee, "F": heel, "G": foot}
     points = {name: tuple(0.01 * point) for name, point in named.items()}
     bodies = {
@@ -221,14 +221,6 @@ def _planar(
         point = at[pin[-1]]
         m.close(pin, Revolute("y"), a, b, at_a=point - origin[a], at_b=point - origin[b])
     return m
-
-
-def _meet(p: np.ndarray, r: float, q: np.ndarray, s: float) -> np.ndarray:
-    """Return the point at distances r from p and s from q, on the left of the way from p to q."""
-    apart = float(np.linalg.norm(q - p))
-    along = (r**2 - s**2 + apart**2) / (2.0 * apart)
-    x, z = (q - p) / apart
-    return p + along * np.array([x, z]) + np.sqrt(r**2 - along**2) * np.array([-z, x])
 
 
 def _ring(name: str, lengths: Any, twists: Any, angles: Any) -> Model:

@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from catena.graph import ELIMINATE, Block, Call, Elimination, Graph, Program
-from catena.native.iterate import reused
 from catena.native.kernel import divided
+from catena.native.passes import reused
 
 #: Expressions up to this length stand inside others where they are used once.
 WIDTH = 90

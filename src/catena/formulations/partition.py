@@ -16,7 +16,7 @@ Which coordinates depend, and which constraints are independent, is a matter of 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -66,25 +66,54 @@ class Solved:
         self.row = {i: n for n, i in enumerate(group.loops.rows)}
         self.column = {j: n for n, j in enumerate(group.loops.columns)}
         tree.mark()
-        self.factor = LU(self.block(group.rows, group.dependent))
-        follow = [-self.factor.solve(column) for column in self.block(group.rows, group.independent).T]
-        self.follow = np.stack(follow, axis=1) if follow else np.zeros((len(group.rows), 0))
+        self.factor = self.factors()
+        follow = [-self.factor.solve(column) for column in self.chosen(self.part(group.independent)).T]
+        self.follow = np.stack(follow, axis=1) if follow else np.zeros((len(group.dependent), 0))
+
+    def factors(self) -> Any:
+        """Return the factors of J."""
+        return LU(self.chosen(self.part(self.group.dependent)))
+
+    def part(self, columns):
+        """Return the columns of the Jacobian of velocity coordinates, by number."""
+        return self.jacobian[:, [self.column[j] for j in columns]]
 
     def block(self, rows, columns):
         """Return rows of the Jacobian on velocity coordinates, both by number."""
         return self.jacobian[np.ix_([self.row[i] for i in rows], [self.column[j] for j in columns])]
 
     def chosen(self, values):
-        """Return the values of the independent constraints, of those of all in the group."""
+        """Return the values, or rows, of the independent constraints, of those of all in the group."""
         return values[[self.row[i] for i in self.group.rows]]
 
 
-class Closed:
-    """The constraints of a tree at q, solved for the dependent coordinates of a partition."""
+class Fitted(Solved):
+    """A group of loops at q, solved for its dependent coordinates by least squares over all its constraints.
 
-    def __init__(self, tree, q, partition):
+    Which of them are independent need not be known; the dependent coordinates must follow from the others. At states that close the loops
+    the solution does not depend on the weights of the constraints.
+    """
+
+    def __init__(self, tree, q, group, weights):
+        self.weights = weights[list(group.loops.rows)]
+        super().__init__(tree, q, group)
+
+    def factors(self):
+        """Return the factors of J^T J, with weights."""
+        return Factor(self.chosen(self.part(self.group.dependent)))
+
+    def chosen(self, values):
+        """Return J^T of values of all constraints in the group, with weights."""
+        return (self.part(self.group.dependent).T * self.weights) @ values
+
+
+class Closed:
+    """The constraints of a tree at q, solved for the dependent coordinates of a partition; by least squares where weights are given."""
+
+    def __init__(self, tree, q, partition, weights=None):
         self.tree, self.q = tree, q
-        self.solved = [Solved(tree, q, group) for group in partition.groups]
+        groups = partition.groups
+        self.solved = [Solved(tree, q, group) if weights is None else Fitted(tree, q, group, weights) for group in groups]
 
     def basis(self):
         """Return N, nv x nv: all rates from the independent ones, but for what driven joints do; zero columns for dependent coordinates."""

@@ -233,6 +233,12 @@ class Tree:
         return replace(self, motion=tuple(change(motion) if isinstance(motion, DrivenMotion) else motion for motion in self.motion))
 
     @property
+    def resists(self) -> bool:
+        """Whether what acts by itself may depend on velocities: dampers, friction, stops, functions."""
+        joints = (self.damping, self.friction, np.isfinite(self.lower), np.isfinite(self.upper))
+        return bool(self.forces) or any(spring.damping for spring in self.springs) or any(np.any(x) for x in joints)
+
+    @property
     def v_parent(self) -> tuple[int, ...]:
         """For every velocity coordinate the one before it on the way to the ground, -1 where there is none."""
         last = [-1] * (self.n + 1)  # the coordinate nearest to each body, inboard of it; last the ground's

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from catena.errors import CompileError
-from catena.graph import Graph, Program, partition
+from catena.graph import Graph, partition
 from catena.native import lower, machine, passes, tables
 from catena.native.kernel import cut
 from catena.native.layout import ALIGN, Data
@@ -86,46 +86,6 @@ def own_results(graph: Graph) -> Graph:
     return replace(graph, nodes=nodes, results=(state, *graph.results[1:]))
 
 
-def reused(program: Program, inputs: int) -> Program:
-    """Return the program with slots that are written again once nothing reads them any more; the first `inputs` keep theirs.
-
-    The stages of a step then work in the same memory, which stays in the processor's nearest cache.
-
-    >>> from catena.graph import Call
-    >>> calls = [Call(0, (0,), (), (1,)), Call(0, (1,), (), (2,)), Call(0, (2,), (), (3,))]
-    >>> [call.writes for call in reused(Program((), tuple(calls), 4, (3,)), 1).calls]
-    [(1,), (2,), (1,)]
-    """
-    last = {slot: k for k, call in enumerate(program.calls) for slot in (*call.writes, *call.reads)}
-    last |= dict.fromkeys(program.outputs, len(program.calls))
-    place = {slot: slot for slot in range(inputs)}
-    ends: list[list[int]] = [[] for _ in range(len(program.calls) + 1)]
-    for slot, k in last.items():
-        if slot >= inputs:
-            ends[k].append(slot)
-    taken = bytearray()
-    calls = []
-    for k, call in enumerate(program.calls):
-        reads = tuple(place[slot] for slot in call.reads)
-        first = _gap(taken, len(call.writes))
-        for i, slot in enumerate(call.writes):
-            place[slot] = inputs + first + i
-            taken[first + i] = True
-        calls.append(call._replace(reads=reads, writes=tuple(place[slot] for slot in call.writes)))
-        for slot in ends[k]:  # after the call, which must not write to what it reads
-            taken[place[slot] - inputs] = False
-    return program._replace(calls=tuple(calls), slots=inputs + len(taken), outputs=tuple(place[slot] for slot in program.outputs))
-
-
-def _gap(taken: bytearray, size: int) -> int:
-    """Return where the first so many places in a row are free; their list grows if need be."""
-    first = taken.find(bytes(size))
-    if first < 0:
-        first = len(taken.rstrip(b"\0"))
-        taken += bytes(first + size - len(taken))
-    return first
-
-
 class Iteration:
     """A compiled iteration of a graph with the inputs `state`, `row`, `constants` and the outputs `state`, `record`, all vectors.
 
@@ -151,7 +111,7 @@ class Iteration:
         ):
             raise CompileError(f"{graph!r} is no iteration; it must take state, row, constants and give state, record")
         program, angles = passes.hoist(partition(cut(own_results(turned_early(graph)))), sum(self.sizes[:3]))
-        program = reused(program, sum(self.sizes[:3]) + 2 * len(angles))
+        program = passes.reused(program, sum(self.sizes[:3]) + 2 * len(angles))
         self.blocks, self.calls = len(program.blocks), len(program.calls)
         self.llvm = lower.write(program, calls(host.lanes, direct=False) + repeat(host.lanes, host.streams), lanes=host.lanes, merged=False)
         names = tuple(f"block{i}" for i in range(self.blocks))

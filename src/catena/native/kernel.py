@@ -73,8 +73,9 @@ class Kernel:
         if small:
             program = passes.lift(program)
         self.merged = small and ELIMINATE not in program.blocks
-        program, angles = passes.hoist(program, sum(port.size for port in graph.inputs))
-        self.program = program
+        inputs = sum(port.size for port in graph.inputs)
+        program, angles = passes.hoist(program, inputs)
+        self.program = program = passes.reused(program, inputs + 2 * len(angles))
         self.blocks, self.calls = len(program.blocks), len(program.calls)
         direct = self.merged and bool(program.blocks)
         driver = loop(graph.inputs, graph.outputs, host.lanes, host.streams, direct=direct, x86=host.x86)

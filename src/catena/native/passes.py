@@ -87,6 +87,71 @@ def hoist(program: Program, inputs: int) -> tuple[Program, tuple[Angle, ...]]:
     return Program(blocks, tuple(calls), slots, tuple(slot[i] for i in program.outputs)), tuple(angles)
 
 
+def reused(program: Program, inputs: int) -> Program:
+    """Return the program with slots that are written again once nothing reads them any more; the first `inputs` keep theirs.
+
+    What a chain of calls hands from one to the next then stays in the processor's nearest cache, and so do the stages of a step. A call
+    writes to slots that follow each other: the values that live longest come first, so that the room of the others can be taken with what
+    follows. Calls take turns between two memories, for a call must not write to what it reads.
+
+    >>> calls = [Call(0, (2 * k,), (), (2 * k + 1, 2 * k + 2)) for k in range(6)]
+    >>> calls.append(Call(1, tuple(range(1, 13, 2)), (), (13,)))
+    >>> copies, total = Block(1, 0, (("neg", 0), ("neg", 1)), (1, 2)), Block(6, 0, (("add", 0, 1),), (6,))
+    >>> shorter = reused(Program((copies, total), tuple(calls), 14, (13,)), 1)
+    >>> shorter.slots, [call.writes for call in shorter.calls[:4]]
+    (9, [(1, 2), (5, 6), (2, 3), (6, 7)])
+    """
+    last = {slot: k for k, call in enumerate(program.calls) for slot in (*call.writes, *call.reads)}
+    last |= dict.fromkeys(program.outputs, len(program.calls))
+    program = _longest_first(program, last)
+    ends: list[list[int]] = [[] for _ in range(len(program.calls) + 1)]
+    for slot, k in last.items():
+        if slot >= inputs:
+            ends[k].append(slot)
+    memories = bytearray(), bytearray()  # whether a place is taken
+    place: dict[int, tuple[int, int]] = {}
+    for k, call in enumerate(program.calls):
+        taken = memories[k % 2]
+        first = _gap(taken, len(call.writes))
+        for i, slot in enumerate(call.writes):
+            place[slot] = k % 2, first + i
+            taken[first + i] = True
+        for slot in ends[k]:  # after the call, which must not write to what it reads
+            memory, at = place[slot]
+            memories[memory][at] = False
+    starts = inputs, inputs + len(memories[0])
+
+    def places(slots: tuple[int, ...]) -> tuple[int, ...]:
+        return tuple(slot if slot < inputs else starts[place[slot][0]] + place[slot][1] for slot in slots)
+
+    calls = tuple(call._replace(reads=places(call.reads), writes=places(call.writes)) for call in program.calls)
+    return program._replace(calls=calls, slots=starts[1] + len(memories[1]), outputs=places(program.outputs))
+
+
+def _longest_first(program: Program, last: dict[int, int]) -> Program:
+    """Return the program with the results of each block in the order of how long they live in its calls, given the last call of each."""
+    lives = [[0] * len(block.results) for block in program.blocks]
+    for k, call in enumerate(program.calls):
+        if call.elimination is None:
+            lives[call.block] = [max(life, last[slot] - k) for life, slot in zip(lives[call.block], call.writes, strict=True)]
+    orders = [sorted(range(len(life)), key=lambda i: -life[i]) for life in lives]
+    blocks = tuple(b._replace(results=tuple(b.results[i] for i in order)) for b, order in zip(program.blocks, orders, strict=True))
+    calls = tuple(
+        call if call.elimination is not None else call._replace(writes=tuple(call.writes[i] for i in orders[call.block]))
+        for call in program.calls
+    )
+    return program._replace(blocks=blocks, calls=calls)
+
+
+def _gap(taken: bytearray, size: int) -> int:
+    """Return where the first so many places in a row are free; their list grows if need be."""
+    first = taken.find(bytes(size))
+    if first < 0:
+        first = len(taken.rstrip(b"\0"))
+        taken += bytes(first + size - len(taken))
+    return first
+
+
 #: An input, the number it is multiplied by and the number that is added (either may be missing), and the signs of the two terms.
 _Form = tuple[int, int | None, int | None, int, int]
 

@@ -18,7 +18,8 @@ Cost     O(n) in two sweeps; nothing branches on a value, so the function can be
     -           mass, moment  of the body and all that it carries, the latter of first order: by these gravity acts
 
 What does not move with a joint costs nothing: P* = M' Omega + D' with the velocity before the joint (39), and in (35) the joint's own
-motion turns S only, so that p' = S^T (T* - Omega x P*) + (dS/dt)^T P* with that velocity, and dS/dt as it is seen from the parent.
+motion turns S only, so that p' = S^T (T* - Omega x P*) + (dS/dt)^T P* with that velocity, and dS/dt as it is seen from the parent. For one
+coordinate S^T (Omega x P*) is a quadratic form of Omega, in which what M' is alike about the axis drops out: it is made on the way inward.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ def hamiltonian_dynamics(tree, q, p, tau, wrenches=None):
     `wrenches` act on the bodies: one (moment, force) for each body in its frame, at its origin, or None; last the ground's.
     """
     X, S = placements(tree, q)
-    G, nu, M_plus, R_plus, V, W = tree.columns(6)
+    G, nu, M_plus, R_plus, turning, V, W = tree.columns(7)
     M, loads = [*tree.felt, np.zeros((6, 6))], Loads(tree, X, wrenches)
     R = [np.zeros(6) for _ in M]
     v, pdot = tree.vector(), tree.vector()
@@ -48,6 +49,7 @@ def hamiltonian_dynamics(tree, q, p, tau, wrenches=None):
         D, G[k], M_plus[k] = across_joint(tree, k, M[k], S[k])
         rest = p[tree.v_slices[k]] - S[k].T @ R[k]
         nu[k], R_plus[k] = D.solve(rest), R[k] + G[k] @ rest
+        turning[k] = _turning(S[k], M_plus[k], R_plus[k])
         M[parent] = M[parent] + X[k].inertia(M_plus[k])
         W[k] = tree.joint_drift(k)
         R[parent] = R[parent] + X[k].force(M_plus[k] @ W[k] + R_plus[k])
@@ -61,7 +63,7 @@ def hamiltonian_dynamics(tree, q, p, tau, wrenches=None):
         v[at] = nu[k] - G[k].T @ V_plus
         V[k] = V_plus + S[k] @ v[at]
         P = M_plus[k] @ V_plus + R_plus[k]
-        pdot[at] = tau[at] + _rate(tree, k, q, v, S[k], V_plus, P, loads.on(k))
+        pdot[at] = tau[at] + (S[k].T @ loads.on(k) + turning[k](V_plus) + tree.joint_turn(k, q, v).T @ P)
     return v, pdot
 
 
@@ -92,13 +94,17 @@ def momentum_rates(tree, q, v, tau, wrenches=None):
     # outward: (35)
     for k in tree.outward():
         at = tree.v_slices[k]
-        pdot[at] = tau[at] + _rate(tree, k, q, v, S[k], V_plus[k], P[k], loads.on(k))
+        pdot[at] = tau[at] + S[k].T @ (loads.on(k) - cross_force(V_plus[k], P[k])) + tree.joint_turn(k, q, v).T @ P[k]
     return p, pdot
 
 
-def _rate(tree, k, q, v, S, V_plus, P, force):
-    """Return dp/dt of body k's joint without its joint forces. (35)."""
-    return S.T @ (force - cross_force(V_plus, P)) + tree.joint_turn(k, q, v).T @ P
+def _turning(S, M, R):
+    """Return the function -S^T (V x* (M V + R)) of V; with one column s of S it is V . (s x* (M V + R))."""
+    if S.shape[1] != 1:
+        return lambda V: -(S.T @ cross_force(V, M @ V + R))
+    A, r = cross_force(S[:, 0], M), cross_force(S[:, 0], R)
+    form = np.array([[A[i, i] if i == j else A[i, j] + A[j, i] if i < j else 0.0 for j in range(6)] for i in range(6)])
+    return lambda V: np.array([V @ (form @ V + r)])
 
 
 def forward_dynamics(tree, q, v, tau, wrenches=None):

@@ -1,0 +1,108 @@
+"""Control by computed torque [SS01] (37): joint forces by inverse dynamics, of an acceleration that leads back to a path."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from typing import Any
+
+import numpy as np
+
+from catena.assembly import loop_units
+from catena.closed import coordinates, places
+from catena.control.paths import Point
+from catena.errors import ArgumentError, ModelError
+from catena.formulations.constraints import joined
+from catena.formulations.inverse import newton_euler
+from catena.formulations.partition import Closed, Group, Partition
+from catena.graph import Scalar
+from catena.model import Model, Tree
+from catena.reduced import reduced
+from catena.simulation.arguments import floats
+from catena.tracing import acting_forces, check_forces, check_model
+
+
+class ComputedTorque:
+    """A controller (t, q, v) -> tau that keeps the actuated coordinates of a model on a path; `names` are theirs."""
+
+    def __init__(self, m: Model, path: Callable[[Any], Any], names: tuple[str, ...], at: tuple[int, ...], bandwidth: np.ndarray) -> None:
+        self.model, self.path, self.names, self.bandwidth = m, path, names, bandwidth
+        self._at = list(at)
+        self._places = places(m, self._at, "computed_torque")
+        self._tree = m.tree()
+        self._weights = 1.0 / np.array(loop_units(m)) ** 2
+        self._partition = Partition(tuple(self._group(loops) for loops in joined(self._tree)))
+
+    def __repr__(self) -> str:
+        return f"<ComputedTorque of '{self.model.name}' on {', '.join(self.names)}>"
+
+    def __call__(self, t: Any, q: Any, v: Any) -> Any:
+        """Return the joint forces at a time and a state that closes the loops."""
+        q, v = np.asarray(q), np.asarray(v)
+        trace = next((x.trace for x in (t, *q, *v) if isinstance(x, Scalar)), None)
+        tree = self._tree if trace is None else self._tree.marked(trace.mark, trace.solve)
+        tau = self._force(tree, t, q, v)
+        return tau.astype(float) if trace is None else tau
+
+    def _force(self, tree: Tree, t: Any, q: Any, v: Any) -> Any:
+        wanted = self.wanted(t)
+        away, parting = q[self._places] - wanted.position, v[self._at] - wanted.rate
+        acceleration = tree.vector()
+        acceleration[self._at] = wanted.acceleration - 2.0 * self.bandwidth * parting - self.bandwidth**2 * away
+        closed = Closed(tree, q, self._partition, self._weights)
+        vdot = closed.accelerations(v, acceleration)
+        force, wrenches = acting_forces(tree, t, q, v)
+        return closed.on_independent(newton_euler.inverse_dynamics(tree, q, v, vdot, wrenches) - force)
+
+    def wanted(self, t: Any) -> Point:
+        """Return position, rate and acceleration of the path at a time, one for each actuated coordinate."""
+        return Point(*(np.array(part, dtype=object).reshape(len(self._at)) for part in self.path(t)))
+
+    def _group(self, loops: Any) -> Group:
+        """Return a group of loops with all constraints, in which what is not actuated depends on what is."""
+        dependent = tuple(j for j in loops.columns if j not in self._at)
+        return Group(loops, loops.rows, (), dependent, tuple(j for j in loops.columns if j in self._at))
+
+
+def computed_torque(m: Model, path: Callable[[Any], Any], actuated: Collection[str] | None = None, bandwidth: Any = 1.0) -> ComputedTorque:
+    """Return the controller (t, q, v) -> tau that keeps coordinates on a path, by the forces that their accelerations take [SS01] (37).
+
+    `path(t)` gives position, rate and acceleration of the actuated coordinates, as `ct.cycloidal` and others do. `actuated` names them: of
+    a mechanism with loops as many as it has degrees of freedom; without loops they are all. The forces give a coordinate x the acceleration
+
+        path's - 2 bandwidth (rate - path's) - bandwidth^2 (x - path's),
+
+    so that what is off the path decays as exp(-bandwidth t), whatever the mechanism. `bandwidth` [1/s] is a number, or one for each.
+
+    >>> from catena.examples import four_bar
+    >>> m = four_bar()
+    >>> path = ct.cycloidal(1.0, 2.0, duration=2.0)
+    >>> run = ct.simulate(m, m.assemble(crank=1.1), until=2.0, controller=ct.computed_torque(m, path, ["crank"], bandwidth=10.0))
+    >>> abs(run["crank"][-1] - 2.0) < 1e-6
+    np.True_
+    """
+    check_model(m, "computed_torque")
+    check_forces(m, "computed_torque")
+    if not callable(path):
+        raise ArgumentError(f"computed_torque: path {path!r} is not a function; give one of t, such as ct.cycloidal(start, end, duration)")
+    if actuated is None and m.has_loops:
+        raise ModelError(f"computed_torque: model '{m.name}' has loops; name the coordinates that have motors by actuated=")
+    names = m.v_names if actuated is None else tuple(actuated)
+    driven = coordinates(m, names if actuated is None else actuated, "computed_torque: actuated")
+    if len(set(driven)) < len(driven):
+        raise ModelError(f"computed_torque: actuated names a coordinate twice, of {', '.join(names)}; name each once")
+    if m.has_loops:
+        reduced(m, names)  # says what is wrong with them
+    elif len(driven) < m.nv:
+        free = ", ".join(name for name in m.v_names if name not in names)
+        raise ModelError(f"computed_torque: model '{m.name}' has no loops, and {free} would move freely; name all coordinates, or none")
+    wide = floats("computed_torque: bandwidth", bandwidth, "give numbers above zero [1/s]")
+    if wide.shape not in ((), (len(names),)) or not (np.isfinite(wide) & (wide > 0.0)).all():
+        raise ArgumentError(
+            f"computed_torque: bandwidth is {wide.tolist()}; give a number above zero [1/s], or one for each of {', '.join(names)}"
+        )
+    found = path(0.0)
+    shapes = [np.shape(part) for part in found] if isinstance(found, (tuple, list)) else []
+    allowed = {(len(names),), *([()] if len(names) == 1 else [])}
+    if len(shapes) != 3 or not set(shapes) <= allowed:
+        raise ArgumentError(f"computed_torque: path(0.0) is {found!r}; give three: position, rate and acceleration of {', '.join(names)}")
+    return ComputedTorque(m, path, names, driven, wide)
