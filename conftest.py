@@ -1,5 +1,6 @@
 """What every docstring example may use: catena as `ct` and NumPy as `np`; and one thread for small matrices, where more take longer."""
 
+import importlib.util
 import os
 
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
@@ -8,6 +9,15 @@ import numpy as np
 import pytest
 
 import catena
+
+
+def pytest_collection_modifyitems(items: list) -> None:
+    """Skip the examples of packages that are not installed."""
+    for name in ("casadi", "jax"):
+        if importlib.util.find_spec(name) is None:
+            for item in items:
+                if item.name.endswith(f".export_{name}"):
+                    item.add_marker(pytest.mark.skip(reason=f"{name} is not installed"))
 
 
 @pytest.fixture(autouse=True)

@@ -827,10 +827,10 @@ def test_help_has_examples(arguments):
     assert code == 0
     for line in (
         "catena demo", "catena info humanoid", "catena info arm.toml --json", "catena simulate pendulum", "catena compare arm",
-        "catena cite articulated-body",
+        "catena export c arm", "catena cite articulated-body",
     ):  # fmt: skip
         assert line in output
-    for command in ("demo", "info", "simulate", "compare", "cite"):
+    for command in ("demo", "info", "simulate", "compare", "export", "cite"):
         code, output, _ = run(command, "--help")
         assert code == 0
         assert "Example" in output

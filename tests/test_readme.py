@@ -17,7 +17,7 @@ from catena.simulation.steps import INTEGRATORS
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
-_RUN = ("simulation", "unified", "loops", "parallel-robots", "driven", "coordinate-reduction", "canonical-momenta")
+_RUN = ("simulation", "unified", "loops", "parallel-robots", "driven", "coordinate-reduction", "canonical-momenta", "export")
 RUN = ["README.md", *(f"docs/{name}.md" for name in _RUN)]
 PAGES = [*RUN, "CONTRIBUTING.md", "CHANGELOG.md", "docs/files.md", "docs/trajectories.md"]
 

@@ -9,6 +9,7 @@ from catena.errors import (
     CatenaError,
     CompileError,
     ConvergenceWarning,
+    ExportError,
     InertiaWarning,
     MethodError,
     MissingPackageError,
@@ -19,6 +20,7 @@ from catena.errors import (
     TraceError,
     TrajectoryFileError,
 )
+from catena.export import CSource, export_c, export_casadi, export_jax
 from catena.graph import atan2, maximum, minimum, where
 from catena.kernels import (
     bias_force,
@@ -74,12 +76,12 @@ except _PackageNotFoundError:  # running from a source tree that was not install
     __version__ = "0+unknown"
 
 __all__ = [
-    "ArgumentError", "Body", "CatenaError", "CompileError", "ConvergenceWarning", "Custom", "Cylindrical", "Distance", "Driven", "Event",
-    "Fixed", "Free", "Geometry", "Harmonic", "Helical", "InertiaWarning", "Kernel", "MethodError", "MissingPackageError", "Model",
-    "ModelError", "ModelFileError", "Occurrence", "Operators", "ParallelManipulator", "Path", "Planar", "Pose", "Prismatic", "Reduced",
-    "Revolute", "Rollout", "SimulationError", "SingularWarning", "Spherical", "TraceError", "Trajectory", "TrajectoryFileError",
-    "Universal", "atan2", "bias_force", "box", "computed_torque", "cycloidal", "cylinder", "driving_forces", "energy", "ensemble",
-    "forward_dynamics", "hamiltonian_dynamics", "inverse_dynamics", "jacobian", "joint_wrenches", "load", "loop_error", "mass_matrix",
-    "maximum", "methods", "minimum", "momenta", "operators", "point_mass", "polynomial", "poses", "python", "reduced", "rod", "rollout",
-    "simulate", "sphere", "trapezoidal", "velocities", "where",
+    "ArgumentError", "Body", "CSource", "CatenaError", "CompileError", "ConvergenceWarning", "Custom", "Cylindrical", "Distance", "Driven",
+    "Event", "ExportError", "Fixed", "Free", "Geometry", "Harmonic", "Helical", "InertiaWarning", "Kernel", "MethodError",
+    "MissingPackageError", "Model", "ModelError", "ModelFileError", "Occurrence", "Operators", "ParallelManipulator", "Path", "Planar",
+    "Pose", "Prismatic", "Reduced", "Revolute", "Rollout", "SimulationError", "SingularWarning", "Spherical", "TraceError", "Trajectory",
+    "TrajectoryFileError", "Universal", "atan2", "bias_force", "box", "computed_torque", "cycloidal", "cylinder", "driving_forces",
+    "energy", "ensemble", "export_c", "export_casadi", "export_jax", "forward_dynamics", "hamiltonian_dynamics", "inverse_dynamics",
+    "jacobian", "joint_wrenches", "load", "loop_error", "mass_matrix", "maximum", "methods", "minimum", "momenta", "operators",
+    "point_mass", "polynomial", "poses", "python", "reduced", "rod", "rollout", "simulate", "sphere", "trapezoidal", "velocities", "where",
 ]  # fmt: skip

@@ -51,6 +51,7 @@ class ConstrainedKernel:
         self._first = first = make(self._usual)
         self._kernels = {self._usual: first}
         self.name, self.method, self.references, self.function = first.name, first.method, first.references, first.function
+        self.model, self.labels = first.model, first.labels
         self.inputs, self.outputs = first.inputs, first.outputs[:-1]
         self.operations, self.seconds, self.llvm, self.graph = first.operations, first.seconds, first.llvm, first.graph
         self.cached, self.merged, self.lanes = first.cached, first.merged, first.lanes
@@ -65,9 +66,30 @@ class ConstrainedKernel:
         return results[0] if len(results) == 1 else tuple(results)
 
     @property
+    def has_loops(self) -> bool:
+        """Whether there are loops, which states must close; without, no state has flags."""
+        return self._model.has_loops
+
+    @property
     def plan(self) -> str:
         """The plan that is good at most configurations, in words."""
         return self._explain(self._usual)
+
+    def kernels(self, most: int | None = None) -> tuple[Kernel, ...]:
+        """Return the kernels that states are solved with, in the order they are tried, at most so many; their last output are the flags.
+
+        They are those of the plan that is good at most configurations, of the further ones, and of those that were made for states so far.
+        """
+        plans = (self._usual,)
+        if self.has_loops and most != 1:
+            made = [plan for plan in self._kernels if len(plan) == len(self._usual)]
+            plans = tuple(dict.fromkeys((self._usual, *self._further, *made)))[:most]
+        return tuple(self._kernel(plan) for plan in plans)
+
+    def _kernel(self, plan: Any) -> Kernel:
+        if plan not in self._kernels:
+            self._kernels[plan] = self._make(plan)
+        return self._kernels[plan]
 
     def cite(self) -> str:
         """Return the sources of the method, one a line."""
@@ -87,9 +109,7 @@ class ConstrainedKernel:
         names = [f"state {i}" for i in zip(*(index.tolist() for index in at), strict=True)] if batch else ["the state"]
 
         def solve(plan: Any, which: Any) -> None:
-            if plan not in self._kernels:
-                self._kernels[plan] = self._make(plan)
-            *found, left[which] = self._kernels[plan](*(x[which] for x in states.values()))
+            *found, left[which] = self._kernel(plan)(*(x[which] for x in states.values()))
             for x, own in zip(solved, found, strict=True):
                 x[which] = own
 

@@ -20,6 +20,10 @@ class TrajectoryFileError(CatenaError, ValueError):
     """A file of a trajectory that cannot be read or written; the message carries the file."""
 
 
+class ExportError(CatenaError, ValueError):
+    """A kernel that cannot be exported, or a file of it that cannot be written."""
+
+
 class MissingPackageError(CatenaError, ImportError):
     """An optional package that is not installed; the message says how to get it."""
 

@@ -8,7 +8,7 @@ first argument; where a joint is driven, all kernels do, and functions of the tr
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,7 @@ import numpy as np
 from catena.errors import ModelError
 from catena.formulations.applied_forces import applied_forces
 from catena.formulations.joint_forces import passive_force
-from catena.graph import Trace
+from catena.graph import Port, Trace
 from catena.model import Model, Tree
 from catena.native import Kernel, compile_graph
 
@@ -65,7 +65,18 @@ def traced_kernel(
         return function(tree.at(arrays[0]), *(np.asarray(x, dtype=float) for x in arrays))
 
     seconds = time.perf_counter() - started
-    return compile_graph(graph, method=method, references=references, trace_seconds=seconds, function=eager)
+    about = {"method": method, "references": references, "model": m.name, "labels": _labels(m, (*graph.inputs, *graph.outputs))}
+    return compile_graph(graph, trace_seconds=seconds, function=eager, **about)
+
+
+def _labels(m: Model, ports: Sequence[Port]) -> dict[str, tuple[str, ...]]:
+    """Return what the entries of inputs and outputs are, along their first axis: coordinates, bodies, joints or loops."""
+    loops = tuple(closure.name for closure in m.loops)
+    known = {
+        "q": m.q_names, **dict.fromkeys(("v", "tau", "vdot", "p", "pdot", "bias", "mass"), m.v_names), "poses": m.body_names,
+        "wrenches": (*m.body_names, *loops), "error": (*loops, *(coupling.name for coupling in m.couplings)), "force": m.driven_names,
+    }  # fmt: skip
+    return {port.name: known[port.name] for port in ports if port.name in known and port.shape[:1] == (len(known[port.name]),)}
 
 
 def dynamics_kernel(

@@ -78,6 +78,7 @@ def main(
       catena simulate pendulum    let a mechanism move for 10 s
       catena simulate arm.toml --until 5 --set wrist=30deg --plot arm.png --save arm.nc
       catena compare arm          what all methods give and cost, side by side
+      catena export c arm         its forward dynamics as C
       catena cite articulated-body where a method comes from, as BibTeX
     """
     if ctx.invoked_subcommand is None:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pickle
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import cached_property
 from typing import Any, NoReturn
 
 from catena.errors import ArgumentError
-from catena.graph import ELIMINATE, Graph, Port, partition
+from catena.graph import ELIMINATE, Graph, Port, Program, partition
 from catena.native import arguments, lower, machine, passes, tables, ufunc
 from catena.native.loop import loop
 
@@ -54,6 +54,8 @@ class Kernel:
         references: tuple[str, ...] = (),
         trace_seconds: float = 0.0,
         function: Callable[..., Any] | None = None,
+        model: str = "",
+        labels: Mapping[str, tuple[str, ...]] | None = None,
     ) -> None:
         started = time.perf_counter()
         host = machine.host()
@@ -62,11 +64,12 @@ class Kernel:
         self.method = method
         self.references = references
         self.function = function
+        self.model = model
+        self.labels: dict[str, tuple[str, ...]] = dict(labels or {})
         self.inputs: tuple[Port, ...] = graph.inputs
         self.outputs: tuple[Port, ...] = graph.outputs
         self.lanes = host.lanes
-        small = len(graph.nodes) <= (MERGE_SMALL if len(graph.nodes) < SMALL * len(graph.regions) else MERGE)
-        program = partition(graph if small else cut(graph), merge=small)
+        program, small = divided(graph)
         if small:
             program = passes.lift(program)
         self.merged = small and ELIMINATE not in program.blocks
@@ -147,7 +150,13 @@ class Kernel:
             pickle.dumps(function)
         except Exception:  # a function defined inside another, which pickle cannot name
             function = None
-        return Kernel, (self.graph, self.method, self.references, self.seconds["trace"], function)
+        return Kernel, (self.graph, self.method, self.references, self.seconds["trace"], function, self.model, self.labels)
+
+
+def divided(graph: Graph) -> tuple[Program, bool]:
+    """Return the program of a graph, and whether the graph is small: then its regions are merged, and its numbers are in place."""
+    small = len(graph.nodes) <= (MERGE_SMALL if len(graph.nodes) < SMALL * len(graph.regions) else MERGE)
+    return partition(graph if small else cut(graph), merge=small), small
 
 
 def cut(graph: Graph) -> Graph:
@@ -163,10 +172,13 @@ def compile_graph(
     references: tuple[str, ...] = (),
     trace_seconds: float = 0.0,
     function: Callable[..., Any] | None = None,
+    model: str = "",
+    labels: Mapping[str, tuple[str, ...]] | None = None,
 ) -> Kernel:
     """Return the kernel of a graph.
 
-    `method` and `references` say which formulation made the graph, `function` is its untraced Python function; the kernel carries them.
+    `method` and `references` say which formulation made the graph, `function` is its untraced Python function, `model` is the name of the
+    model and `labels` what the entries of inputs and outputs are, along their first axis; the kernel carries them.
 
     >>> import numpy as np
     >>> from catena.graph import Trace
@@ -177,4 +189,4 @@ def compile_graph(
     >>> bool(np.allclose(x * x + y * y, 1.0))
     True
     """
-    return Kernel(graph, method, references, trace_seconds, function)
+    return Kernel(graph, method, references, trace_seconds, function, model, labels)

@@ -1,0 +1,138 @@
+"""Kernels as CasADi functions: the graph node by node in CasADi's scalars, so that CasADi differentiates what is computed here.
+
+With loops there is a function for each plan, and a switch that takes the next one where a plan is weak; only what is chosen is computed.
+"""
+
+from __future__ import annotations
+
+import operator
+import os
+import tempfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from catena.atomic import as_path, replacing
+from catena.errors import ExportError
+from catena.export.exported import REFUSED, Exported, argument_names, exported, package
+from catena.graph import Elimination, Entry, Graph, Port
+
+
+def export_casadi(
+    kernel: Any, folder: str | os.PathLike[str] | None = None, *, name: str | None = None, plans: int | None = None
+) -> Any:
+    """Return a kernel as a `casadi.Function`, and write it to a folder, if one is given, as `name.casadi` for `casadi.Function.load`.
+
+    Arguments and results have the kernel's names. Arrays of more than two axes are stacked along the first. With loops a further result,
+    `flags`, is 0 where the others are to be trusted; the plans that the kernel knows are tried in turn, at most so many as `plans`. Needs
+    the package casadi.
+
+    >>> m = ct.Model("pendulum")
+    >>> m.add("arm", ct.point_mass(1.0, at=(1, 0, 0)), ct.Revolute("y"))
+    >>> forward = ct.export_casadi(ct.forward_dynamics(m))
+    >>> forward
+    Function(pendulum_forward_dynamics:(q,v,tau)->(vdot) SXFunction)
+    >>> float(forward(0.0, 0.0, 0.0))
+    9.81
+    """
+    casadi = package("casadi")
+    out = exported(kernel, name, plans)
+    if not casadi.Function.check_name(out.name):
+        raise ExportError(f"'{out.name}' is no name for CasADi; give one without two underscores in a row that is not null, jac or hess")
+    functions = [_function(casadi, out, graph, k) for k, graph in enumerate(out.graphs)]
+    made = functions[0] if len(functions) == 1 else _switched(casadi, out.name, functions)
+    if folder is not None:
+        _save(made, as_path(folder, ExportError) / f"{out.name}.casadi")
+    return made
+
+
+def _save(made: Any, path: Path) -> None:
+    with tempfile.TemporaryDirectory() as place, replacing(path, ExportError) as stream:
+        file = Path(place, "function.casadi")
+        made.save(str(file))
+        stream.write(file.read_bytes())
+
+
+def _operations(casadi: Any) -> dict[str, Callable[..., Any]]:
+    return {
+        "add": operator.add, "sub": operator.sub, "mul": operator.mul, "div": operator.truediv, "neg": operator.neg, "sqrt": casadi.sqrt,
+        "sin": casadi.sin, "cos": casadi.cos, "exp": casadi.exp, "log": casadi.log, "tanh": casadi.tanh, "atan2": casadi.atan2,
+        "abs": casadi.fabs, "min": casadi.fmin, "max": casadi.fmax, "select": casadi.if_else, "lt": operator.lt, "le": operator.le,
+        "eq": operator.eq, "and": casadi.logic_and, "or": casadi.logic_or, "not": casadi.logic_not,
+    }  # fmt: skip
+
+
+def _function(casadi: Any, out: Exported, graph: Graph, k: int) -> Any:
+    """Return the function of a graph, that of plan k."""
+    operations = _operations(casadi)
+    inputs, outputs = argument_names(graph.inputs), argument_names(graph.outputs, tuple(argument_names(graph.inputs)))
+    symbols = [casadi.SX.sym(name, *_extents(port)) for port, name in zip(graph.inputs, inputs, strict=True)]
+    entries = [x for symbol in symbols for x in symbol.T.elements()]
+    values: list[Any] = []
+    for op, *operands in graph.nodes:
+        if op == "const":
+            values.append(casadi.SX(operands[0]))
+        elif op == "input":
+            values.append(entries[operands[0]])
+        elif isinstance(op, Elimination):
+            values.append(_solution(op, [values[i] for i in operands]))
+        elif isinstance(op, Entry):
+            values.append(values[operands[0]][op.unknown])
+        else:
+            values.append(operations[op](*[values[i] for i in operands]))
+    results = []
+    for port, result in zip(graph.outputs, graph.results, strict=True):
+        rows, columns = _extents(port)
+        flat = casadi.vertcat(*[values[i] for i in result]) if result else casadi.SX(0, 1)
+        results.append(casadi.reshape(flat, columns, rows).T)
+    name = out.name if len(out.graphs) == 1 else f"{out.name}_plan{k}"
+    return casadi.Function(name, symbols, results, inputs, outputs)
+
+
+def _extents(port: Port) -> tuple[int, int]:
+    """Return rows and columns of an argument or result."""
+    if len(port.shape) < 2:
+        return port.size, 1
+    return port.size // port.shape[-1] if port.size else 0, port.shape[-1]
+
+
+def _solution(elimination: Elimination, operands: Sequence[Any]) -> list[Any]:
+    """Return the solution of a system with the zeros of a tree, by the elimination written out."""
+    ends = [start + depth + 2 for start, depth in zip(elimination.starts, elimination.depth, strict=True)]
+    rows = [list(operands[start:end]) for start, end in zip(elimination.starts, ends, strict=True)]
+    for k in reversed(range(len(rows))):
+        own, ancestor = rows[k], elimination.parent[k]
+        for i in range(len(own) - 2, 0, -1):
+            factor, other = own[i] / own[-1], rows[ancestor]
+            rows[ancestor] = [x - factor * y for x, y in zip(other, own[: i + 1], strict=True)]
+            ancestor = elimination.parent[ancestor]
+    solved: list[Any] = []
+    paths: list[list[Any]] = []
+    for row, parent in zip(rows, elimination.parent, strict=True):
+        above = paths[parent] if parent >= 0 else []
+        left = row[0]
+        for entry, known in zip(row[1:-1], above, strict=True):
+            left = left - entry * known
+        solved.append(left / row[-1])
+        paths.append([*above, solved[-1]])
+    return solved
+
+
+def _switched(casadi: Any, name: str, functions: Sequence[Any]) -> Any:
+    """Return the function that takes the results of the first function whose plan is good, or of the last."""
+    inputs, outputs = functions[0].name_in(), functions[0].name_out()
+
+    def symbols(function: Any) -> tuple[list[Any], list[Any]]:
+        ins = [casadi.MX.sym(inputs[i], function.sparsity_in(i)) for i in range(function.n_in())]
+        return ins, [casadi.MX.sym(outputs[i], *function.size_out(i)) for i in range(function.n_out())]
+
+    made = functions[-1]
+    for k in reversed(range(len(functions) - 1)):
+        arguments, found = symbols(functions[k])
+        following = casadi.Function(f"{name}_next{k}", [*arguments, *found], made.call(arguments))
+        staying = casadi.Function(f"{name}_stay{k}", [*arguments, *found], found)
+        choice = casadi.Function.if_else(f"{name}_choice{k}", following, staying)
+        own = functions[k].call(arguments)
+        weak = casadi.logic_and(own[-1] > REFUSED, casadi.fmod(own[-1], REFUSED + 1) == 0)
+        made = casadi.Function(f"{name}_from{k}" if k else name, arguments, choice.call([weak, *arguments, *own]), inputs, outputs)
+    return made
