@@ -355,7 +355,7 @@ ERRORS = [
     ("length = 1.0", "length = 0", ":8: body[0].shape.length of 'upper': rod length 0 is not above 0"),
     ('"rod"', '"rot"', ":8: body[0].shape.type of 'upper': 'rot' is no shape; did you mean 'rod'?"),
     ('name = "upper"', 'name = "upper"\nmass = 1', ":9: body[0].shape of 'upper': both 'shape' and 'mass' are given"),
-    ("mass = 1.5", 'mass = 1.5\ngeometry = [{ type = "mesh", size = [1] }]', ":16: body[1].geometry[0].type of 'lower': 'mesh' is no"),
+    ("mass = 1.5", 'mass = 1.5\ngeometry = [{ type = "blob", size = [1] }]', ":16: body[1].geometry[0].type of 'lower': 'blob' is no"),
     ("mass = 1.5", 'mass = 1.5\ngeometry = [{ type = "box", size = [1] }]', ":16: body[1].geometry[0].size of 'lower': geometry size [1]"),
     # places and parents
     ("at = [1.0, 0, 0]", "at = [1.0, 0]", ":14: body[1].at of 'lower': pose xyz [1.0, 0] has shape (2,)"),

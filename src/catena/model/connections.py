@@ -23,7 +23,7 @@ from catena.spatial import Rigid
 class Link:
     """A body with its joint and its place: the joint frame `at` in the parent's frame, and `outer` in the body's own frame.
 
-    A body that was added with its joint has its own frame at the joint: `outer` is the identity.
+    For a body that was added with its joint, `outer` is the identity unless `at_body` was given.
     """
 
     name: str

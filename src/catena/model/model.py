@@ -50,6 +50,7 @@ class Model:
         self._closures: dict[str, Closure] = {}
         self._couplings: dict[str, Coupling] = {}
         self._connections: dict[str, Connection] = {}
+        self._notes: list[str] = []
         self._hung: Hung | None = None
         self._tree: Tree | None = None
         self._free: Tree | None = None
@@ -71,11 +72,19 @@ class Model:
     def _changed(self) -> None:
         self._hung = self._tree = self._free = None
 
-    def add(self, name: str, body: Body, joint: Joint | None = None, parent: str = "ground", at: Any = (0.0, 0.0, 0.0)) -> None:
+    def add(
+        self,
+        name: str,
+        body: Body,
+        joint: Joint | None = None,
+        parent: str = "ground",
+        at: Any = (0.0, 0.0, 0.0),
+        at_body: Any = (0.0, 0.0, 0.0),
+    ) -> None:
         """Add a body, hung by a joint on its parent at a place in the parent's frame.
 
-        `at` is a translation (x, y, z) or a `Pose`: the joint frame in the parent's body frame. The body's own frame coincides with it
-        at the joint's neutral position.
+        `at` is a translation (x, y, z) or a `Pose`: the joint frame in the parent's body frame. At the joint's neutral position it
+        coincides with `at_body`, the joint frame in the body's own frame: its origin, if not given.
 
         Without a joint the body is loose, and has to be hung by `connect`.
 
@@ -102,13 +111,14 @@ class Model:
             raise ModelError(f"body '{name}': {joint!r} is not a joint; give one such as ct.Revolute('z') or ct.Fixed()")
         self._known(parent, f"body '{name}' names parent")
         try:
-            place = Pose.of(at)
+            place, outer = Pose.of(at), Pose.of(at_body)
         except ModelError as error:
             raise ModelError(f"body '{name}': {error}") from None
         if joint is None:
-            if parent != "ground" or not np.array_equal(place.matrix(), np.eye(4)):
+            if parent != "ground" or not all(np.array_equal(pose.matrix(), np.eye(4)) for pose in (place, outer)):
+                own = "" if np.array_equal(outer.matrix(), np.eye(4)) else f" and at_body {at_body!r}"
                 raise ModelError(
-                    f"body '{name}': parent '{parent}' and at {at!r} are given, but no joint; "
+                    f"body '{name}': parent '{parent}' and at {at!r}{own} are given, but no joint; "
                     "give one such as ct.Revolute('z') or ct.Fixed()"
                 )
             self._added[name] = Loose(name, body)
@@ -124,7 +134,7 @@ class Model:
             taken = min(own & self._coordinates)
             raise ModelError(f"body '{name}': another body has a coordinate named '{taken}' already; give the body another name")
         self._coordinates |= own
-        self._added[name] = Link(name, body, joint, parent, place)
+        self._added[name] = Link(name, body, joint, parent, place, outer)
         self._changed()
 
     def connect(
@@ -466,6 +476,15 @@ class Model:
         stops = ["stops"] if any(np.isfinite([link.joint.lower, link.joint.upper]).any() for link in self.links) else []
         springs = ["damped springs"] if any(spring.damping for spring in self.springs) else []
         return (*options, *stops, *springs, *(["forces"] if self.forces else []), *(["driven joints"] if self.driven_names else []))
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What a reader of a model file has to say: what it recognised, and what of the file is not in the model.
+
+        >>> ct.Model("pendulum").notes
+        ()
+        """
+        return tuple(self._notes)
 
     def _known(self, name: str, who: str) -> None:
         if not isinstance(name, str) or (name != "ground" and name not in self._added):
