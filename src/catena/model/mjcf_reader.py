@@ -1,0 +1,433 @@
+"""Reads MJCF, by MuJoCo's own compiler: bodies, joints, what acts along them, gravity, and equalities as loops (`mjcf_loops`).
+
+Positions count from MuJoCo's `qpos0`: the neutral position of the model is the one in which the file shows the robot, and in which its
+equalities hold. So a hinge or slider with a `ref` has q = qpos - ref, and a free body's pose is relative to where the file puts it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from catena.errors import MissingPackageError, ModelFileError
+from catena.model import mjcf_loops, xml_reader
+from catena.model.bodies import Body, Geometry
+from catena.model.joints import Fixed, Free, Joint, Prismatic, Revolute, Spherical
+from catena.model.model import Model
+from catena.model.pose import Pose
+from catena.model.wording import short
+from catena.model.xml_reader import Element
+from catena.spatial import rotation
+
+#: How deep files may include others, how large each may be [bytes], and how many times one thing may be repeated.
+INCLUDES, LIMIT, REPEATED = 8, 64 * 2**20, 10_000
+
+#: The most memory [bytes] that a file may reserve, and the largest number in other attributes of <size>.
+MEMORY, SIZE = 2**30, 10**6
+
+_UNITS = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40, "p": 2**50, "e": 2**60}
+
+
+def model(root: Element, ignore: Collection[str]) -> Model:
+    """Return the model of an MJCF file, of which the root element is given."""
+    return Reader(root, ignore).model()
+
+
+class Reader:
+    """An MJCF file on its way to a model."""
+
+    def __init__(self, root: Element, ignore: Collection[str]) -> None:
+        if root.tag != "mujoco":
+            root.fail(f"the file begins with <{root.tag}>; an MJCF file begins with <mujoco>, a URDF file with <robot>")
+        self.root, self.ignore = root, ignore
+        self.elements = [element for part in self._parts(root, 0) for element in part.all()]
+        self._check_sizes()
+        self.library = _mujoco(root.file)
+        self.compiled = self._compiled()
+        self.names = self._body_names()
+        self.carriers: dict[int, str] = {}  # the body that the coordinate of a hinge or slider is named after, by the joint
+
+    def model(self) -> Model:
+        """Return the model of the file."""
+        compiled = self.compiled
+        gravity = np.zeros(3) if self.disabled("GRAVITY") else compiled.opt.gravity
+        name = self.root.attributes.get("model", "").strip() or Path(self.root.file).stem
+        model = self.root.build(Model, name, gravity.tolist())
+        self._check_honoured()
+        for body in range(1, compiled.nbody):
+            self._add(model, body)
+        mjcf_loops.add(model, self)
+        model._notes += self._notes()
+        return model
+
+    def disabled(self, flag: str) -> bool:
+        """Return whether the file switches something off, by the name that MuJoCo has for it."""
+        bits = self.library.mjtDisableBit
+        known = [bits.__members__[f"mjDSBL_{one}"] for one in (flag, "PASSIVE" if flag in ("SPRING", "DAMPER") else flag)
+                 if f"mjDSBL_{one}" in bits.__members__]  # fmt: skip
+        return any(self.compiled.opt.disableflags & int(bit) for bit in known)
+
+    def element(self, tags: Collection[str], name: str | None = None, index: int = 0) -> Element:
+        """Return the element of a thing, by its name or its number among its kind, or the root where it is not found."""
+        found = [element for element in self.elements if element.tag in tags and _in_model(element)]
+        if name:
+            found, index = [element for element in found if element.name == name], 0
+        return found[index] if index < len(found) else self.root
+
+    # before the compiler sees it
+
+    def _parts(self, root: Element, depth: int) -> Iterator[Element]:
+        """Yield the root of a file and of those that it includes, which must be ordinary files of limited size."""
+        yield root
+        for element in root.all():
+            for key in ("file", "meshdir", "texturedir", "assetdir"):
+                if key in element.attributes and "\0" in element.attributes[key]:
+                    element.fail(f"{key} {short(element.attributes[key])} is not a path; give one")
+            if "file" not in element.attributes:
+                continue
+            for folder in self._folders(element.tag):
+                file = folder / element.attributes["file"]
+                try:
+                    if file.exists() and not file.is_file():
+                        element.fail(f"{short(str(file))} is not an ordinary file; give one")
+                except OSError:
+                    element.fail(f"file {short(element.attributes['file'])} is not a path that the system takes; give one")
+                if element.tag == "include" and file.is_file():
+                    yield from self._included(element, file, depth)
+                    break
+
+    def _included(self, element: Element, file: Path, depth: int) -> Iterator[Element]:
+        if depth >= INCLUDES:
+            element.fail(f"files include each other more than {INCLUDES} deep; put them in one")
+        try:
+            with file.open("rb") as stream:
+                content = stream.read(LIMIT + 1)
+        except OSError as error:
+            element.fail(f"{short(str(file))} cannot be read: {error.strerror}")
+        if len(content) > LIMIT:
+            element.fail(f"{short(str(file))} holds more than {LIMIT >> 20} MiB; give a smaller file")
+        yield from self._parts(xml_reader.parsed(content, str(file)), depth + 1)
+
+    def _folders(self, tag: str) -> list[Path]:
+        own = Path(self.root.file).parent
+        compiler = [element for element in self.root if element.tag == "compiler"]
+        dirs = [element.attributes[key] for element in compiler for key in ("meshdir", "texturedir", "assetdir") if key in element.attributes]
+        return [own] if tag == "include" else [own, *(own / folder for folder in dirs)]
+
+    def _check_sizes(self) -> None:
+        """Refuse what would take the compiler without end or without bounds."""
+        for element in self.elements:
+            for key in ("count", "nrow", "ncol", "width", "height", *(element.attributes if element.tag == "size" else ())):
+                text = element.attributes.get(key)
+                if text is None:
+                    continue
+                most = SIZE if element.tag == "size" else REPEATED
+                number = re.match(r"\s*(\d+)\s*([kmgtpe]?)", text.lower())
+                if key == "memory":
+                    if number and int(number[1][:20]) * _UNITS[number[2]] > MEMORY:
+                        element.fail(f"memory {short(text)} is more than {MEMORY >> 30} GiB; give less, or leave it out")
+                    continue
+                product = 1
+                for word in re.findall(r"\d+", text)[:4]:
+                    product *= max(1, int(word[:20]))
+                if product > most:
+                    element.fail(f"{key} {short(text)} is more than {most:,}; give less")
+
+    def _compiled(self) -> Any:
+        try:
+            return self.library.MjModel.from_xml_path(self.root.file)
+        except ValueError as error:
+            said = " ".join(str(error).split())
+        except Exception as error:  # of MuJoCo's own kinds, such as FatalError
+            if type(error).__module__.partition(".")[0] != "mujoco":
+                raise
+            said = " ".join(str(error).split())
+        line = re.search(r"line (\d+)", said)
+        named = re.search(r"name '([^']+)'|name = '([^']+)'", said)
+        at = self.root
+        if not line and named:
+            at = next((element for element in self.elements if element.name == (named[1] or named[2])), at)
+        said = re.sub(r"^(XML )?Error: |, line \d+", "", said)
+        raise ModelFileError(f"{at.file}:{line[1] if line else at.line}: MuJoCo does not take the file: {said or 'no reason given'}; correct it")
+
+    # what is not honoured
+
+    def _check_honoured(self) -> None:
+        """Refuse what would change the motion, has no place in a model, and is not to be ignored; all of it at once."""
+        self.left_out: list[str] = []
+        first: Element | None = None
+        missing: dict[str, list[str]] = {}
+        for what, element, said in self._unhonoured():
+            if what in self.ignore:
+                self.left_out.append(f"{what}: {said}")
+            else:
+                first = first or element
+                missing.setdefault(what, []).append(said)
+        if first is not None:
+            listed = "; ".join(f"{what} ({', '.join(said[:3])}{', …' if said[3:] else ''})" for what, said in missing.items())
+            names = ", ".join(repr(what) for what in (*missing, *(what for what in self.ignore if what not in missing)))
+            raise ModelFileError(
+                f"{first.file}:{first.line}: this changes the motion in MuJoCo, and has no place in a model: {listed}; take it out of the "
+                f"file, or load without it: ignore=({names},)"
+            )
+
+    def _unhonoured(self) -> Iterator[tuple[str, Element, str]]:
+        c, objects = self.compiled, self.library.mjtObj
+        if pair := self._contact():
+            yield "contact", self.element({"geom"}, pair[0]), f"such as of {' and '.join(pair)}"
+        if not self.disabled("ACTUATION"):
+            for i in range(c.nu):
+                if acts := _acts(c, i):
+                    name = self._name(objects.mjOBJ_ACTUATOR, i)
+                    yield "actuator", self.element(_ACTUATORS, name, i), f"'{name or i}' {acts}"
+        for i in range(c.ntendon):
+            forces = {key: getattr(c, f"tendon_{key}", None) for key in ("stiffness", "damping", "frictionloss", "limited", "armature")}
+            if acting := [key for key, entries in forces.items() if entries is not None and np.any(entries[i])]:
+                name = self._name(objects.mjOBJ_TENDON, i)
+                yield "tendon", self.element({"spatial", "fixed"}, name, i), f"'{name or i}' with {', '.join(acting)}"
+        if c.opt.density or c.opt.viscosity:
+            yield "fluid", self.element({"option"}), f"density {c.opt.density:g}, viscosity {c.opt.viscosity:g}"
+        for i in np.flatnonzero(c.body_gravcomp):
+            yield "gravcomp", self.element({"body"}, self.names[i]), f"of body '{self.names[i]}'"
+        for i in np.flatnonzero(c.body_mocapid >= 0):
+            yield "mocap", self.element({"body"}, self.names[i]), f"body '{self.names[i]}', which stands still here"
+        if c.nflex:
+            yield "flex", self.element({"flex", "flexcomp", "composite"}), f"{c.nflex} of them"
+        if c.nplugin:
+            yield "plugin", self.element({"plugin", "instance"}), f"{c.nplugin} of them"
+        for i in range(c.njnt):
+            yield from self._unhonoured_joint(i)
+        yield from mjcf_loops.unhonoured(self)
+
+    def _unhonoured_joint(self, i: int) -> Iterator[tuple[str, Element, str]]:
+        c, kinds = self.compiled, self.library.mjtJoint
+        kind, at = c.jnt_type[i], self._dofs(i)
+        element, called = self._joint_element(i), f"of joint '{self._joint_name(i)}'"
+        if kind in (kinds.mjJNT_BALL, kinds.mjJNT_FREE) and c.jnt_limited[i] and not self.disabled("LIMIT"):
+            yield "limits", element, f"{called}, whose position is a quaternion"
+        if kind == kinds.mjJNT_FREE:
+            if c.dof_armature[at].any():
+                yield "armature", element, f"{called}, which is free"
+            if c.dof_frictionloss[at].any() and not self.disabled("FRICTIONLOSS"):
+                yield "frictionloss", element, f"{called}, which is free"
+        for entry, name, off in (("jnt_stiffnesspoly", "stiffness", "SPRING"), ("dof_dampingpoly", "damping", "DAMPER")):
+            poly = getattr(c, entry, None)
+            if poly is not None and np.any(poly[i if entry[0] == "j" else at]) and not self.disabled(off):
+                yield name, element, f"{called} that is not linear"
+        if np.any(getattr(c, "jnt_springyield", np.zeros(c.njnt))[i]):
+            yield "springyield", element, called
+
+    def _contact(self) -> tuple[str, str] | None:
+        """Return the names of two geoms that may collide, or none."""
+        c = self.compiled
+        if self.disabled("CONTACT") or self.disabled("CONSTRAINT"):
+            return None
+        names = [self._name(self.library.mjtObj.mjOBJ_GEOM, i) or f"a geom of '{self.names[c.geom_bodyid[i]]}'" for i in range(c.ngeom)]
+        if c.npair:
+            return names[c.pair_geom1[0]], names[c.pair_geom2[0]]
+        excluded = {int(signature) for signature in c.exclude_signature}
+        weld = c.body_weldid[c.geom_bodyid]
+        above = c.body_weldid[c.body_parentid[weld]]
+        geoms = np.flatnonzero((c.geom_contype != 0) | (c.geom_conaffinity != 0))
+        for n, i in enumerate(geoms):
+            others = geoms[n + 1 :]
+            meet = (c.geom_contype[i] & c.geom_conaffinity[others]) | (c.geom_contype[others] & c.geom_conaffinity[i])
+            may = (meet != 0) & (weld[i] != weld[others])
+            if not self.disabled("FILTERPARENT"):
+                child, parent = (weld[others] != 0) & (above[others] == weld[i]), (weld[i] != 0) & (above[i] == weld[others])
+                may &= ~((child & (weld[i] != 0)) | (parent & (weld[others] != 0)))
+            for j in others[may]:
+                bodies = sorted((int(c.geom_bodyid[i]), int(c.geom_bodyid[j])))
+                if (bodies[0] << 16) + bodies[1] not in excluded:
+                    return names[i], names[j]
+        return None
+
+    # bodies and joints
+
+    def _name(self, kind: Any, i: int) -> str:
+        return self.library.mj_id2name(self.compiled, kind, int(i)) or ""
+
+    def _body_names(self) -> list[str]:
+        """Return the names of all bodies, of which the first is the ground; those without one are numbered."""
+        given = [self._name(self.library.mjtObj.mjOBJ_BODY, i) for i in range(self.compiled.nbody)]
+        taken = {*given}
+        names = ["ground"]
+        for i, name in enumerate(given[1:], start=1):
+            if name == "ground":
+                self.element({"body"}, name).fail("'ground' is the name of what stands still; rename the body")
+            names.append(name or _unused(f"body{i}", taken))
+        return names
+
+    def _joint_name(self, i: int) -> str:
+        return self._name(self.library.mjtObj.mjOBJ_JOINT, i) or f"{self.names[self.compiled.jnt_bodyid[i]]}.{i}"
+
+    def _joint_element(self, i: int) -> Element:
+        name = self._name(self.library.mjtObj.mjOBJ_JOINT, i)
+        if name:
+            return self.element({"joint", "freejoint"}, name)
+        return self.element({"body"}, self.names[self.compiled.jnt_bodyid[i]])
+
+    def _dofs(self, i: int) -> slice:
+        """Return the places of a joint in MuJoCo's velocities."""
+        kinds, kind = self.library.mjtJoint, self.compiled.jnt_type[i]
+        count = {int(kinds.mjJNT_FREE): 6, int(kinds.mjJNT_BALL): 3}.get(int(kind), 1)
+        return slice(int(self.compiled.jnt_dofadr[i]), int(self.compiled.jnt_dofadr[i]) + count)
+
+    def _add(self, model: Model, body: int) -> None:
+        """Add a body; where it has several joints, bodies without mass between them, which bear their names."""
+        c, name = self.compiled, self.names[body]
+        element = self.element({"body"}, name)
+        at, parent = Pose(c.body_pos[body], quat=c.body_quat[body]), self.names[c.body_parentid[body]]
+        R = rotation(c.body_iquat[body])
+        inertia = R @ np.diag(c.body_inertia[body]) @ R.T
+        rigid = element.build(Body, float(c.body_mass[body]), c.body_ipos[body], 0.5 * (inertia + inertia.T), self._looks(body))
+        joints = range(c.body_jntadr[body], c.body_jntadr[body] + c.body_jntnum[body])
+        if not joints:
+            element.build(model.add, name, rigid, Fixed(), parent, at)
+        where = np.zeros(3)  # of the frame that `parent` has, in the body's own at the neutral position
+        for i in joints:
+            anchor = np.array(c.jnt_pos[i]) if c.jnt_type[i] != self.library.mjtJoint.mjJNT_FREE else np.zeros(3)
+            joint, source = self._joint(i), self._joint_element(i)
+            here = Pose.of(at @ Pose(anchor - where))
+            last = i == joints[-1]
+            carrier = name if last else _unused(self._joint_name(i), {*self.names, *model.body_names})
+            self.carriers[i] = carrier
+            source.build(model.add, carrier, rigid if last else Body(0.0), joint, parent, here, Pose(anchor) if last else Pose())
+            parent, at, where = carrier, Pose(), anchor
+
+    def _joint(self, i: int) -> Joint:
+        c, kinds = self.compiled, self.library.mjtJoint
+        kind, at, start = int(c.jnt_type[i]), self._dofs(i), int(c.jnt_qposadr[i])
+        source = self._joint_element(i)
+        options: dict[str, Any] = {"armature": c.dof_armature[at]} if kind != kinds.mjJNT_FREE else {}
+        if c.dof_damping[at].any() and not self.disabled("DAMPER"):
+            options["damping"] = c.dof_damping[at]
+        if c.dof_frictionloss[at].any() and kind != kinds.mjJNT_FREE and not self.disabled("FRICTIONLOSS") and not self._leaves("frictionloss"):
+            options["friction"] = c.dof_frictionloss[at]
+        spring = bool(c.jnt_stiffness[i]) and not self.disabled("SPRING")
+        if spring:
+            options["stiffness"] = float(c.jnt_stiffness[i])
+        if kind in (kinds.mjJNT_BALL, kinds.mjJNT_FREE):
+            if spring:
+                options["rest"] = self._rest(i, kind == kinds.mjJNT_FREE)
+            return source.build(Spherical if kind == kinds.mjJNT_BALL else Free, **options)
+        zero = float(c.qpos0[start])
+        if spring:
+            options["rest"] = float(c.qpos_spring[start]) - zero
+        if c.jnt_limited[i] and not self.disabled("LIMIT") and not self._leaves("limits"):
+            options["limits"] = tuple((c.jnt_range[i] - zero).tolist())
+        return source.build(Revolute if kind == kinds.mjJNT_HINGE else Prismatic, axis=c.jnt_axis[i], **options)
+
+    def _leaves(self, what: str) -> bool:
+        """Return whether something that could be honoured is to be ignored, and keep it for the notes."""
+        if what in self.ignore and f"{what}: as asked" not in self.left_out:
+            self.left_out.append(f"{what}: as asked")
+        return what in self.ignore or self.disabled("CONSTRAINT")
+
+    def _rest(self, i: int, free: bool) -> list[float]:
+        """Return where the spring of a ball or free joint rests, relative to the neutral position."""
+        c, start = self.compiled, int(self.compiled.jnt_qposadr[i])
+        if not free:
+            return c.qpos_spring[start : start + 4].tolist()
+        home = Pose(c.qpos0[start : start + 3], quat=c.qpos0[start + 3 : start + 7])
+        spring = Pose(c.qpos_spring[start : start + 3], quat=c.qpos_spring[start + 3 : start + 7])
+        rest = home.inverse() @ spring
+        return [*rest.p.tolist(), *_quaternion(np.asarray(rest.R, dtype=float))]
+
+    def _looks(self, body: int) -> tuple[Geometry, ...]:
+        """Return the shapes of a body to look at: all that are not for collisions alone, but those without a place."""
+        c, kinds, looks = self.compiled, self.library.mjtGeom, []
+        geoms = range(c.body_geomadr[body], c.body_geomadr[body] + c.body_geomnum[body]) if c.body_geomnum[body] else ()
+        for i in geoms:
+            x, y, z = c.geom_size[i].tolist()
+            center, R = tuple(c.geom_pos[i].tolist()), rotation(c.geom_quat[i])
+            if c.geom_type[i] == kinds.mjGEOM_SPHERE:
+                looks.append(Geometry("sphere", (x,), center))
+            elif c.geom_type[i] == kinds.mjGEOM_CYLINDER:
+                looks.append(Geometry("cylinder", (2.0 * y, x), center, tuple(R[:, 2].tolist())))
+            elif c.geom_type[i] == kinds.mjGEOM_BOX:
+                looks.append(Geometry("box", (2.0 * x, 2.0 * y, 2.0 * z), center, rpy=_rpy(R)))
+        return tuple(looks)
+
+    def _notes(self) -> list[str]:
+        c = self.compiled
+        notes = []
+        if self.left_out:
+            notes.append("ignored as asked: " + "; ".join(dict.fromkeys(self.left_out)))
+        shifted = [(self.carriers[i], c.qpos0[c.jnt_qposadr[i]]) for i in range(c.njnt) if self._dofs(i).stop - self._dofs(i).start == 1]
+        if moved := [f"{name} {zero:.6g}" for name, zero in shifted if zero]:
+            notes.append(f"coordinates are MuJoCo's less their ref: {', '.join(moved)}")
+        if any(c.jnt_type == self.library.mjtJoint.mjJNT_FREE):
+            notes.append("positions of free bodies count from where the file puts them; their velocities are (angular, linear) in their axes")
+        if c.jnt_limited.any() and not self.disabled("LIMIT") and "limits" not in self.ignore:
+            notes.append(f"limits ({int(c.jnt_limited.sum())} joints) are stops of catena's stiffness, not of MuJoCo's solref and solimp")
+        if c.nu:
+            notes.append(f"{c.nu} actuators are not in the model: give their joint forces as tau")
+        return notes
+
+
+#: The elements of actuators.
+_ACTUATORS = {"general", "motor", "position", "velocity", "intvelocity", "damper", "cylinder", "muscle", "adhesion", "dcmotor", "plugin"}
+
+
+def _acts(c: Any, i: int) -> str:
+    """Return what an actuator does by itself, without a control; nothing where it does nothing."""
+    acts = []
+    if c.actuator_biastype[i] and c.actuator_biasprm[i].any():
+        acts.append("acts without a control")
+    if c.actuator_dyntype[i]:
+        acts.append("has a state")
+    for key in ("damping", "armature"):
+        entries = getattr(c, f"actuator_{key}", None)
+        if entries is not None and np.any(entries[i]):
+            acts.append(f"has {key}")
+    return " and ".join(acts)
+
+
+def _in_model(element: Element) -> bool:
+    """Return whether an element is one of the model's things, rather than a default of them."""
+    at = element.parent
+    while at is not None:
+        if at.tag == "default":
+            return False
+        at = at.parent
+    return True
+
+
+def _unused(name: str, taken: Collection[str]) -> str:
+    count, free = 2, name
+    while free in taken:
+        free, count = f"{name}.{count}", count + 1
+    return free
+
+
+def _rpy(R: np.ndarray) -> tuple[float, float, float]:
+    across = float(np.hypot(R[0, 0], R[1, 0]))
+    return float(np.arctan2(R[2, 1], R[2, 2])), float(np.arctan2(-R[2, 0], across)), float(np.arctan2(R[1, 0], R[0, 0]))
+
+
+def _quaternion(R: np.ndarray) -> list[float]:
+    """Return the quaternion (w, x, y, z) of a rotation."""
+    squares = np.array([1.0 + np.trace(R), *(1.0 + 2.0 * R[i, i] - np.trace(R) for i in range(3))])
+    k = int(np.argmax(squares))
+    w, x, y, z = R[2, 1] - R[1, 2], R[0, 2] - R[2, 0], R[1, 0] - R[0, 1], 0.0
+    if k == 0:
+        q = np.array([squares[0], w, x, y])
+    else:
+        i, j, l = k - 1, k % 3, (k + 1) % 3
+        q = np.zeros(4)
+        q[0] = R[l, j] - R[j, l]
+        q[1 + i], q[1 + j], q[1 + l] = squares[k], R[j, i] + R[i, j], R[l, i] + R[i, l]
+    return (q / np.linalg.norm(q)).tolist()
+
+
+def _mujoco(file: str) -> Any:
+    try:
+        import mujoco
+    except ImportError:
+        raise MissingPackageError(f'{file}: reading MJCF needs MuJoCo, which is not installed; pip install "catena[files]"') from None
+    return mujoco
