@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -18,10 +19,10 @@ from catena.model import mjcf_loops, xml_reader
 from catena.model.bodies import Body, Geometry
 from catena.model.joints import Fixed, Free, Joint, Prismatic, Revolute, Spherical
 from catena.model.model import Model
-from catena.model.pose import Pose
+from catena.model.pose import Pose, rpy
 from catena.model.wording import short
 from catena.model.xml_reader import Element
-from catena.spatial import rotation
+from catena.spatial import quaternion_inverse, quaternion_product, rotation
 
 #: How deep files may include others, how large each may be [bytes], and how many times one thing may be repeated.
 INCLUDES, LIMIT, REPEATED = 8, 64 * 2**20, 10_000
@@ -48,6 +49,8 @@ class Reader:
         self._check_sizes()
         self.library = _mujoco(root.file)
         self.compiled = self._compiled()
+        enums = ("Joint", "Eq", "Obj", "Geom")
+        self.joint_kinds, self.equality_kinds, self.objects, self.geom_kinds = (_numbers(getattr(self.library, f"mjt{e}")) for e in enums)
         self.names = self._body_names()
         self.carriers: dict[int, str] = {}  # the body that the coordinate of a hinge or slider is named after, by the joint
 
@@ -66,10 +69,9 @@ class Reader:
 
     def disabled(self, flag: str) -> bool:
         """Return whether the file switches something off, by the name that MuJoCo has for it."""
-        bits = self.library.mjtDisableBit
-        known = [bits.__members__[f"mjDSBL_{one}"] for one in (flag, "PASSIVE" if flag in ("SPRING", "DAMPER") else flag)
-                 if f"mjDSBL_{one}" in bits.__members__]  # fmt: skip
-        return any(self.compiled.opt.disableflags & int(bit) for bit in known)
+        bits = vars(_numbers(self.library.mjtDisableBit))
+        names = (flag.lower(), "passive") if flag in ("SPRING", "DAMPER") else (flag.lower(),)  # older versions switch both off at once
+        return any(self.compiled.opt.disableflags & bits[name] for name in names if name in bits)
 
     def element(self, tags: Collection[str], name: str | None = None, index: int = 0) -> Element:
         """Return the element of a thing, by its name or its number among its kind, or the root where it is not found."""
@@ -163,32 +165,38 @@ class Reader:
         missing: dict[str, list[str]] = {}
         for what, element, said in self._unhonoured():
             if what in self.ignore:
-                self.left_out.append(f"{what}: {said}")
+                self.left_out.append(f"{what} ({said})")
             else:
                 first = first or element
                 missing.setdefault(what, []).append(said)
         if first is not None:
             listed = "; ".join(f"{what} ({', '.join(said[:3])}{', …' if said[3:] else ''})" for what, said in missing.items())
-            names = ", ".join(repr(what) for what in (*missing, *(what for what in self.ignore if what not in missing)))
+            names = ", ".join(repr(what) for what in (*self.ignore, *missing))
             raise ModelFileError(
                 f"{first.file}:{first.line}: this changes the motion in MuJoCo, and has no place in a model: {listed}; take it out of the "
-                f"file, or load without it: ignore=({names},)"
+                f"file, or load without it: ignore=({names}{',' if len(missing) + len(self.ignore) == 1 else ''})"
             )
 
     def _unhonoured(self) -> Iterator[tuple[str, Element, str]]:
-        c, objects = self.compiled, self.library.mjtObj
+        c = self.compiled
         if pair := self._contact():
-            yield "contact", self.element({"geom"}, pair[0]), f"such as of {' and '.join(pair)}"
-        if not self.disabled("ACTUATION"):
-            for i in range(c.nu):
-                if acts := _acts(c, i):
-                    name = self._name(objects.mjOBJ_ACTUATOR, i)
-                    yield "actuator", self.element(_ACTUATORS, name, i), f"'{name or i}' {acts}"
+            names = [self._name(self.objects.geom, i) for i in pair]
+            bodies = [self.names[c.geom_bodyid[i]] for i in pair]
+            element = self.element({"geom"}, names[0]) if names[0] else self.element({"body"}, bodies[0])
+            called = [f"geom '{name}'" if name else f"a geom of '{body}'" for name, body in zip(names, bodies, strict=True)]
+            yield "contact", element, f"such as of {' and '.join(called)}"
+        acting: dict[str, list[int]] = {}
+        for i in range(0 if self.disabled("ACTUATION") else c.nu):
+            if acts := _acts(c, i):
+                acting.setdefault(acts, []).append(i)
+        for acts, which in acting.items():
+            names = [self._name(self.objects.actuator, i) or str(i) for i in which]
+            yield "actuator", self.element(_ACTUATORS, self._name(self.objects.actuator, which[0]), which[0]), f"{', '.join(names)} {acts}"
         for i in range(c.ntendon):
             forces = {key: getattr(c, f"tendon_{key}", None) for key in ("stiffness", "damping", "frictionloss", "limited", "armature")}
-            if acting := [key for key, entries in forces.items() if entries is not None and np.any(entries[i])]:
-                name = self._name(objects.mjOBJ_TENDON, i)
-                yield "tendon", self.element({"spatial", "fixed"}, name, i), f"'{name or i}' with {', '.join(acting)}"
+            if given := [key for key, entries in forces.items() if entries is not None and np.any(entries[i])]:
+                name = self._name(self.objects.tendon, i)
+                yield "tendon", self.element({"spatial", "fixed"}, name, i), f"'{name or i}' with {', '.join(given)}"
         if c.opt.density or c.opt.viscosity:
             yield "fluid", self.element({"option"}), f"density {c.opt.density:g}, viscosity {c.opt.viscosity:g}"
         for i in np.flatnonzero(c.body_gravcomp):
@@ -204,12 +212,12 @@ class Reader:
         yield from mjcf_loops.unhonoured(self)
 
     def _unhonoured_joint(self, i: int) -> Iterator[tuple[str, Element, str]]:
-        c, kinds = self.compiled, self.library.mjtJoint
-        kind, at = c.jnt_type[i], self._dofs(i)
+        c, kinds = self.compiled, self.joint_kinds
+        kind, at = int(c.jnt_type[i]), self._dofs(i)
         element, called = self._joint_element(i), f"of joint '{self._joint_name(i)}'"
-        if kind in (kinds.mjJNT_BALL, kinds.mjJNT_FREE) and c.jnt_limited[i] and not self.disabled("LIMIT"):
+        if kind in (kinds.ball, kinds.free) and c.jnt_limited[i] and not self.disabled("LIMIT"):
             yield "limits", element, f"{called}, whose position is a quaternion"
-        if kind == kinds.mjJNT_FREE:
+        if kind == kinds.free:
             if c.dof_armature[at].any():
                 yield "armature", element, f"{called}, which is free"
             if c.dof_frictionloss[at].any() and not self.disabled("FRICTIONLOSS"):
@@ -221,14 +229,13 @@ class Reader:
         if np.any(getattr(c, "jnt_springyield", np.zeros(c.njnt))[i]):
             yield "springyield", element, called
 
-    def _contact(self) -> tuple[str, str] | None:
-        """Return the names of two geoms that may collide, or none."""
+    def _contact(self) -> tuple[int, int] | None:
+        """Return two geoms that may collide, or none."""
         c = self.compiled
         if self.disabled("CONTACT") or self.disabled("CONSTRAINT"):
             return None
-        names = [self._name(self.library.mjtObj.mjOBJ_GEOM, i) or f"a geom of '{self.names[c.geom_bodyid[i]]}'" for i in range(c.ngeom)]
         if c.npair:
-            return names[c.pair_geom1[0]], names[c.pair_geom2[0]]
+            return int(c.pair_geom1[0]), int(c.pair_geom2[0])
         excluded = {int(signature) for signature in c.exclude_signature}
         weld = c.body_weldid[c.geom_bodyid]
         above = c.body_weldid[c.body_parentid[weld]]
@@ -243,7 +250,7 @@ class Reader:
             for j in others[may]:
                 bodies = sorted((int(c.geom_bodyid[i]), int(c.geom_bodyid[j])))
                 if (bodies[0] << 16) + bodies[1] not in excluded:
-                    return names[i], names[j]
+                    return int(i), int(j)
         return None
 
     # bodies and joints
@@ -253,7 +260,7 @@ class Reader:
 
     def _body_names(self) -> list[str]:
         """Return the names of all bodies, of which the first is the ground; those without one are numbered."""
-        given = [self._name(self.library.mjtObj.mjOBJ_BODY, i) for i in range(self.compiled.nbody)]
+        given = [self._name(self.objects.body, i) for i in range(self.compiled.nbody)]
         taken = {*given}
         names = ["ground"]
         for i, name in enumerate(given[1:], start=1):
@@ -263,18 +270,18 @@ class Reader:
         return names
 
     def _joint_name(self, i: int) -> str:
-        return self._name(self.library.mjtObj.mjOBJ_JOINT, i) or f"{self.names[self.compiled.jnt_bodyid[i]]}.{i}"
+        return self._name(self.objects.joint, i) or f"{self.names[self.compiled.jnt_bodyid[i]]}.{i}"
 
     def _joint_element(self, i: int) -> Element:
-        name = self._name(self.library.mjtObj.mjOBJ_JOINT, i)
+        name = self._name(self.objects.joint, i)
         if name:
             return self.element({"joint", "freejoint"}, name)
         return self.element({"body"}, self.names[self.compiled.jnt_bodyid[i]])
 
     def _dofs(self, i: int) -> slice:
         """Return the places of a joint in MuJoCo's velocities."""
-        kinds, kind = self.library.mjtJoint, self.compiled.jnt_type[i]
-        count = {int(kinds.mjJNT_FREE): 6, int(kinds.mjJNT_BALL): 3}.get(int(kind), 1)
+        kinds, kind = self.joint_kinds, self.compiled.jnt_type[i]
+        count = {kinds.free: 6, kinds.ball: 3}.get(int(kind), 1)
         return slice(int(self.compiled.jnt_dofadr[i]), int(self.compiled.jnt_dofadr[i]) + count)
 
     def _add(self, model: Model, body: int) -> None:
@@ -290,7 +297,7 @@ class Reader:
             element.build(model.add, name, rigid, Fixed(), parent, at)
         where = np.zeros(3)  # of the frame that `parent` has, in the body's own at the neutral position
         for i in joints:
-            anchor = np.array(c.jnt_pos[i]) if c.jnt_type[i] != self.library.mjtJoint.mjJNT_FREE else np.zeros(3)
+            anchor = np.array(c.jnt_pos[i]) if c.jnt_type[i] != self.joint_kinds.free else np.zeros(3)
             joint, source = self._joint(i), self._joint_element(i)
             here = Pose.of(at @ Pose(anchor - where))
             last = i == joints[-1]
@@ -300,32 +307,32 @@ class Reader:
             parent, at, where = carrier, Pose(), anchor
 
     def _joint(self, i: int) -> Joint:
-        c, kinds = self.compiled, self.library.mjtJoint
+        c, kinds = self.compiled, self.joint_kinds
         kind, at, start = int(c.jnt_type[i]), self._dofs(i), int(c.jnt_qposadr[i])
         source = self._joint_element(i)
-        options: dict[str, Any] = {"armature": c.dof_armature[at]} if kind != kinds.mjJNT_FREE else {}
+        options: dict[str, Any] = {"armature": c.dof_armature[at]} if kind != kinds.free else {}
         if c.dof_damping[at].any() and not self.disabled("DAMPER"):
             options["damping"] = c.dof_damping[at]
-        if c.dof_frictionloss[at].any() and kind != kinds.mjJNT_FREE and not self.disabled("FRICTIONLOSS") and not self._leaves("frictionloss"):
+        if c.dof_frictionloss[at].any() and kind != kinds.free and not self.disabled("FRICTIONLOSS") and not self._leaves("frictionloss"):
             options["friction"] = c.dof_frictionloss[at]
         spring = bool(c.jnt_stiffness[i]) and not self.disabled("SPRING")
         if spring:
             options["stiffness"] = float(c.jnt_stiffness[i])
-        if kind in (kinds.mjJNT_BALL, kinds.mjJNT_FREE):
+        if kind in (kinds.ball, kinds.free):
             if spring:
-                options["rest"] = self._rest(i, kind == kinds.mjJNT_FREE)
-            return source.build(Spherical if kind == kinds.mjJNT_BALL else Free, **options)
+                options["rest"] = self._rest(i, kind == kinds.free)
+            return source.build(Spherical if kind == kinds.ball else Free, **options)
         zero = float(c.qpos0[start])
         if spring:
             options["rest"] = float(c.qpos_spring[start]) - zero
         if c.jnt_limited[i] and not self.disabled("LIMIT") and not self._leaves("limits"):
             options["limits"] = tuple((c.jnt_range[i] - zero).tolist())
-        return source.build(Revolute if kind == kinds.mjJNT_HINGE else Prismatic, axis=c.jnt_axis[i], **options)
+        return source.build(Revolute if kind == kinds.hinge else Prismatic, axis=c.jnt_axis[i], **options)
 
     def _leaves(self, what: str) -> bool:
         """Return whether something that could be honoured is to be ignored, and keep it for the notes."""
-        if what in self.ignore and f"{what}: as asked" not in self.left_out:
-            self.left_out.append(f"{what}: as asked")
+        if what in self.ignore:
+            self.left_out.append(what)
         return what in self.ignore or self.disabled("CONSTRAINT")
 
     def _rest(self, i: int, free: bool) -> list[float]:
@@ -333,35 +340,43 @@ class Reader:
         c, start = self.compiled, int(self.compiled.jnt_qposadr[i])
         if not free:
             return c.qpos_spring[start : start + 4].tolist()
-        home = Pose(c.qpos0[start : start + 3], quat=c.qpos0[start + 3 : start + 7])
-        spring = Pose(c.qpos_spring[start : start + 3], quat=c.qpos_spring[start + 3 : start + 7])
-        rest = home.inverse() @ spring
-        return [*rest.p.tolist(), *_quaternion(np.asarray(rest.R, dtype=float))]
+        home, spring = c.qpos0[start : start + 7], c.qpos_spring[start : start + 7]
+        turn = quaternion_product(quaternion_inverse(home[3:]), spring[3:])
+        return [*(rotation(home[3:]).T @ (spring[:3] - home[:3])).tolist(), *np.asarray(turn, dtype=float).tolist()]
 
     def _looks(self, body: int) -> tuple[Geometry, ...]:
         """Return the shapes of a body to look at: all that are not for collisions alone, but those without a place."""
-        c, kinds, looks = self.compiled, self.library.mjtGeom, []
+        c, kinds, looks = self.compiled, self.geom_kinds, []
         geoms = range(c.body_geomadr[body], c.body_geomadr[body] + c.body_geomnum[body]) if c.body_geomnum[body] else ()
         for i in geoms:
             x, y, z = c.geom_size[i].tolist()
             center, R = tuple(c.geom_pos[i].tolist()), rotation(c.geom_quat[i])
-            if c.geom_type[i] == kinds.mjGEOM_SPHERE:
+            if c.geom_type[i] == kinds.sphere:
                 looks.append(Geometry("sphere", (x,), center))
-            elif c.geom_type[i] == kinds.mjGEOM_CYLINDER:
+            elif c.geom_type[i] == kinds.cylinder:
                 looks.append(Geometry("cylinder", (2.0 * y, x), center, tuple(R[:, 2].tolist())))
-            elif c.geom_type[i] == kinds.mjGEOM_BOX:
-                looks.append(Geometry("box", (2.0 * x, 2.0 * y, 2.0 * z), center, rpy=_rpy(R)))
+            elif c.geom_type[i] == kinds.box:
+                looks.append(Geometry("box", (2.0 * x, 2.0 * y, 2.0 * z), center, rpy=rpy(R)))
+            elif c.geom_type[i] == kinds.mesh:
+                looks.append(self._mesh(i, Pose(c.geom_pos[i], quat=c.geom_quat[i])))
         return tuple(looks)
+
+    def _mesh(self, geom: int, at: Pose) -> Geometry:
+        """Return a mesh to look at; MuJoCo moves meshes to their centre of mass and principal axes, which is undone."""
+        c, k = self.compiled, int(self.compiled.geom_dataid[geom])
+        own = at @ Pose(c.mesh_pos[k], quat=c.mesh_quat[k]).inverse()
+        path = c.paths[c.mesh_pathadr[k] :].split(b"\0")[0].decode(errors="replace") if c.mesh_pathadr[k] >= 0 else ""
+        return Geometry("mesh", tuple(c.mesh_scale[k].tolist()), tuple(own.p.tolist()), rpy=rpy(own.R), file=path)
 
     def _notes(self) -> list[str]:
         c = self.compiled
         notes = []
         if self.left_out:
-            notes.append("ignored as asked: " + "; ".join(dict.fromkeys(self.left_out)))
+            notes.append("ignored as asked: " + ", ".join(dict.fromkeys(self.left_out)))
         shifted = [(self.carriers[i], c.qpos0[c.jnt_qposadr[i]]) for i in range(c.njnt) if self._dofs(i).stop - self._dofs(i).start == 1]
         if moved := [f"{name} {zero:.6g}" for name, zero in shifted if zero]:
             notes.append(f"coordinates are MuJoCo's less their ref: {', '.join(moved)}")
-        if any(c.jnt_type == self.library.mjtJoint.mjJNT_FREE):
+        if any(c.jnt_type == self.joint_kinds.free):
             notes.append("positions of free bodies count from where the file puts them; their velocities are (angular, linear) in their axes")
         if c.jnt_limited.any() and not self.disabled("LIMIT") and "limits" not in self.ignore:
             notes.append(f"limits ({int(c.jnt_limited.sum())} joints) are stops of catena's stiffness, not of MuJoCo's solref and solimp")
@@ -378,14 +393,19 @@ def _acts(c: Any, i: int) -> str:
     """Return what an actuator does by itself, without a control; nothing where it does nothing."""
     acts = []
     if c.actuator_biastype[i] and c.actuator_biasprm[i].any():
-        acts.append("acts without a control")
+        acts.append("with a force of its own")
     if c.actuator_dyntype[i]:
-        acts.append("has a state")
+        acts.append("with a state")
     for key in ("damping", "armature"):
         entries = getattr(c, f"actuator_{key}", None)
         if entries is not None and np.any(entries[i]):
-            acts.append(f"has {key}")
+            acts.append(f"with {key}")
     return " and ".join(acts)
+
+
+def _numbers(enum: Any) -> SimpleNamespace:
+    """Return the members of one of MuJoCo's enumerations as numbers, by their names without prefix."""
+    return SimpleNamespace(**{name.partition("_")[2].lower(): int(member) for name, member in enum.__members__.items()})
 
 
 def _in_model(element: Element) -> bool:
@@ -403,26 +423,6 @@ def _unused(name: str, taken: Collection[str]) -> str:
     while free in taken:
         free, count = f"{name}.{count}", count + 1
     return free
-
-
-def _rpy(R: np.ndarray) -> tuple[float, float, float]:
-    across = float(np.hypot(R[0, 0], R[1, 0]))
-    return float(np.arctan2(R[2, 1], R[2, 2])), float(np.arctan2(-R[2, 0], across)), float(np.arctan2(R[1, 0], R[0, 0]))
-
-
-def _quaternion(R: np.ndarray) -> list[float]:
-    """Return the quaternion (w, x, y, z) of a rotation."""
-    squares = np.array([1.0 + np.trace(R), *(1.0 + 2.0 * R[i, i] - np.trace(R) for i in range(3))])
-    k = int(np.argmax(squares))
-    w, x, y, z = R[2, 1] - R[1, 2], R[0, 2] - R[2, 0], R[1, 0] - R[0, 1], 0.0
-    if k == 0:
-        q = np.array([squares[0], w, x, y])
-    else:
-        i, j, l = k - 1, k % 3, (k + 1) % 3
-        q = np.zeros(4)
-        q[0] = R[l, j] - R[j, l]
-        q[1 + i], q[1 + j], q[1 + l] = squares[k], R[j, i] + R[i, j], R[l, i] + R[i, l]
-    return (q / np.linalg.norm(q)).tolist()
 
 
 def _mujoco(file: str) -> Any:

@@ -66,3 +66,10 @@ def _from_rpy(rpy: np.ndarray) -> np.ndarray:
         [sy * cp, sy * sp * sr + cy * cr, sy * sp * cr - cy * sr],
         [-sp, cp * sr, cp * cr],
     ])  # fmt: skip
+
+
+def rpy(R: np.ndarray) -> tuple[float, float, float]:
+    """Return roll, pitch and yaw [rad] of a rotation; upright the roll is all of the turn."""
+    across = float(np.hypot(R[0, 0], R[1, 0]))
+    roll, yaw = (np.arctan2(R[2, 1], R[2, 2]), np.arctan2(R[1, 0], R[0, 0])) if across > 1e-9 else (np.arctan2(-R[1, 2], R[1, 1]), 0.0)
+    return float(roll), float(np.arctan2(-R[2, 0], across)), float(yaw)

@@ -19,7 +19,7 @@ from catena.model.forces import Spring
 from catena.model.joints import JOINTS, Joint
 from catena.model.loops import Closure, Coupling, Distance
 from catena.model.model import Model
-from catena.model.pose import Pose
+from catena.model.pose import Pose, rpy
 from catena.model.toml_reader import JOINT_RECORDS, LOOKS, SHAPES, SIZES, Table
 
 
@@ -108,11 +108,9 @@ def _pose_value(pose: Pose) -> Any:
     R = pose.R
     if np.array_equal(R, np.eye(3)):
         return pose.p
-    across = float(np.hypot(R[0, 0], R[1, 0]))
-    roll, yaw = (np.arctan2(R[2, 1], R[2, 2]), np.arctan2(R[1, 0], R[0, 0])) if across > 1e-9 else (np.arctan2(-R[1, 2], R[1, 1]), 0.0)
-    rpy = (roll, np.arctan2(-R[2, 0], across), yaw)
-    exact = np.abs(Pose(rpy=rpy).R - R).max() <= 4e-16
-    return {"xyz": pose.p, **({"rpy": rpy} if exact else {"matrix": R})}
+    angles = rpy(R)
+    exact = np.abs(Pose(rpy=angles).R - R).max() <= 4e-16
+    return {"xyz": pose.p, **({"rpy": angles} if exact else {"matrix": R})}
 
 
 def _body_table(body: Body) -> Table:

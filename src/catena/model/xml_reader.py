@@ -39,7 +39,7 @@ class Element:
 
     def all(self) -> Iterator[Element]:
         """Yield the element and everything in it, in the order of the file."""
-        stack = [self]
+        stack: list[Element] = [self]
         while stack:
             element = stack.pop()
             yield element
@@ -170,7 +170,8 @@ def parsed(content: bytes, file: str) -> Element:
     try:
         parser.Parse(content, True)
     except expat.ExpatError as error:
-        raise ModelFileError(f"{file}:{error.lineno}: not XML at column {error.offset + 1}: {expat.ErrorString(error.code)}; correct it") from None
+        said = f"not XML at column {error.offset + 1}: {expat.ErrorString(error.code)}"
+        raise ModelFileError(f"{file}:{error.lineno}: {said}; correct it") from None
     except (LookupError, ValueError) as error:  # an encoding that Python does not know, or cannot use
         if isinstance(error, ModelFileError):
             raise

@@ -1,0 +1,82 @@
+"""An MJCF file in MuJoCo, beside the model that catena makes of it: how q and v translate.
+
+v_mujoco = T v, with T orthogonal, so that tau = T^T tau_mujoco and vdot_mujoco = T vdot + dT/dt v.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import mujoco
+import numpy as np
+
+import catena as ct
+from catena.spatial import quaternion_product, rotation
+
+
+class Peer:
+    """MuJoCo's model of a file, without actuators and, unless asked for, without constraints."""
+
+    def __init__(self, file: Path, m: ct.Model, constraints: bool = False) -> None:
+        self.m = m
+        self.model = mujoco.MjModel.from_xml_path(str(file))
+        self.model.opt.disableflags |= int(mujoco.mjtDisableBit.mjDSBL_CONTACT) | int(mujoco.mjtDisableBit.mjDSBL_ACTUATION)
+        if not constraints:
+            self.model.opt.disableflags |= int(mujoco.mjtDisableBit.mjDSBL_CONSTRAINT)
+        self.data = mujoco.MjData(self.model)
+
+    def state(self, q: np.ndarray, v: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return MuJoCo's q, T and dT/dt v. Joints follow each other as those of catena do."""
+        c = self.model
+        position, T, drift = np.array(c.qpos0), np.zeros((c.nv, self.m.nv)), np.zeros(c.nv)
+        at_q = at_v = 0
+        for i in range(c.njnt):
+            start, row = c.jnt_qposadr[i], c.jnt_dofadr[i]
+            match int(c.jnt_type[i]):
+                case 0:
+                    own, rates = q[at_q : at_q + 7], v[at_v : at_v + 6]
+                    home = c.qpos0[start : start + 7]
+                    position[start : start + 3] = home[:3] + rotation(home[3:]) @ own[:3]
+                    position[start + 3 : start + 7] = quaternion_product(home[3:], own[3:])
+                    R = rotation(position[start + 3 : start + 7])
+                    T[row : row + 3, at_v + 3 : at_v + 6], T[row + 3 : row + 6, at_v : at_v + 3] = R, np.eye(3)
+                    drift[row : row + 3] = R @ np.cross(rates[:3], rates[3:])
+                    at_q, at_v = at_q + 7, at_v + 6
+                case 1:
+                    position[start : start + 4] = q[at_q : at_q + 4]
+                    T[row : row + 3, at_v : at_v + 3] = np.eye(3)
+                    at_q, at_v = at_q + 4, at_v + 3
+                case _:
+                    position[start] = c.qpos0[start] + q[at_q]
+                    T[row, at_v] = 1.0
+                    at_q, at_v = at_q + 1, at_v + 1
+        return position, T, drift
+
+    def put(self, q: Any, v: Any) -> tuple[np.ndarray, np.ndarray]:
+        """Set MuJoCo's state; return T and dT/dt v."""
+        position, T, drift = self.state(q, v)
+        self.data.qpos[:], self.data.qvel[:] = position, T @ v
+        return T, drift
+
+    def forward(self, q: Any, v: Any, tau: Any) -> np.ndarray:
+        T, drift = self.put(q, v)
+        self.data.qfrc_applied[:] = T @ tau
+        mujoco.mj_forward(self.model, self.data)
+        return T.T @ (self.data.qacc - drift)
+
+    def inverse(self, q: Any, v: Any, vdot: Any) -> np.ndarray:
+        T, drift = self.put(q, v)
+        self.data.qacc[:] = T @ vdot + drift
+        mujoco.mj_inverse(self.model, self.data)
+        return T.T @ self.data.qfrc_inverse
+
+    def poses(self, q: Any) -> dict[str, np.ndarray]:
+        """Return where all named bodies are."""
+        self.put(q, np.zeros(self.m.nv))
+        mujoco.mj_kinematics(self.model, self.data)
+        found = {}
+        for i in range(1, self.model.nbody):
+            found[self.model.body(i).name] = np.eye(4)
+            found[self.model.body(i).name][:3, :3], found[self.model.body(i).name][:3, 3] = self.data.xmat[i].reshape(3, 3), self.data.xpos[i]
+        return found
