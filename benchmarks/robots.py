@@ -33,7 +33,11 @@ URDF = {
     "Solo": "solo_description/robots/solo.urdf",
     "Solo 12": "solo_description/robots/solo12.urdf",
 }
-MJCF = {"iiwa 14": "kuka_iiwa_14/iiwa14.xml", "Allegro hand": "wonik_allegro/right_hand.xml", "Cassie, loops open": "agility_cassie/cassie.xml"}
+MJCF = {
+    "iiwa 14": "kuka_iiwa_14/iiwa14.xml",
+    "Allegro hand": "wonik_allegro/right_hand.xml",
+    "Cassie, loops open": "agility_cassie/cassie.xml",
+}
 
 
 def relative(ours: np.ndarray, theirs: np.ndarray) -> float:
@@ -50,7 +54,7 @@ def passive(m: ct.Model, v: np.ndarray) -> np.ndarray:
 def against_pinocchio(file: Path, floating: bool) -> tuple[ct.Model, float, float]:
     """Return the model of a file, and by how much inverse and forward dynamics differ from Pinocchio's."""
     m = ct.load(file, floating_base=floating, ignore="mimic")
-    theirs = pinocchio.buildModelFromUrdf(str(file), pinocchio.JointModelFreeFlyer()) if floating else pinocchio.buildModelFromUrdf(str(file))
+    theirs = pinocchio.buildModelFromUrdf(str(file), *([pinocchio.JointModelFreeFlyer()] if floating else []))
     data = theirs.createData()
     joints = [(joint.get("name"), joint.find("child")) for joint in ElementTree.parse(file).getroot().iter("joint")]
     carried = {name: child.get("link") for name, child in joints if child is not None}

@@ -77,6 +77,6 @@ class Peer:
         mujoco.mj_kinematics(self.model, self.data)
         found = {}
         for i in range(1, self.model.nbody):
-            found[self.model.body(i).name] = np.eye(4)
-            found[self.model.body(i).name][:3, :3], found[self.model.body(i).name][:3, 3] = self.data.xmat[i].reshape(3, 3), self.data.xpos[i]
+            T = found[self.model.body(i).name] = np.eye(4)
+            T[:3, :3], T[:3, 3] = self.data.xmat[i].reshape(3, 3), self.data.xpos[i]
         return found

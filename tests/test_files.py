@@ -590,7 +590,7 @@ def test_file_that_is_not_there(tmp_path):
 
 
 def test_folder_is_no_file(tmp_path):
-    with pytest.raises(ct.ModelFileError, match=r"this is a folder; give a \.toml file"):
+    with pytest.raises(ct.ModelFileError, match=r"this is a folder; give a \.toml, \.urdf or \.xml file"):
         ct.load(tmp_path)
 
 
@@ -600,12 +600,12 @@ def test_path_of_the_wrong_kind(value):
         ct.load(value)
 
 
-@pytest.mark.parametrize("name", ["arm.urdf", "arm.xml", "arm.yaml", "arm"])
+@pytest.mark.parametrize("name", ["arm.sdf", "arm.xacro", "arm.yaml", "arm"])
 def test_other_formats_are_refused_by_name(name, tmp_path):
     (tmp_path / name).write_text("<robot/>")
-    with pytest.raises(ct.ModelFileError, match=rf"{name}: .* reads and writes \.toml"):
+    with pytest.raises(ct.ModelFileError, match=rf"{name}: .* reads \.toml, \.urdf, \.xml, \.mjcf"):
         ct.load(tmp_path / name)
-    with pytest.raises(ct.ModelFileError, match=rf"{name}: .* reads and writes \.toml"):
+    with pytest.raises(ct.ModelFileError, match=rf"{name}: .* writes \.toml, \.urdf"):
         EXAMPLES["pendulum"]().save(tmp_path / name)
     assert (tmp_path / name).read_text() == "<robot/>"
 

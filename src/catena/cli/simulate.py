@@ -12,7 +12,7 @@ import typer
 from rich.console import Console
 
 import catena as ct
-from catena.cli.app import Debug, app
+from catena.cli.app import Debug, FloatingBase, Ignore, ModelName, app
 from catena.cli.info import find
 from catena.cli.printing import ROWS, freedom_text, new_console, new_table, print_rows, print_title
 from catena.errors import ArgumentError, MissingPackageError, SimulationError
@@ -22,7 +22,7 @@ from catena.simulation import Trajectory, settings
 
 @app.command()
 def simulate(
-    model: Annotated[str, typer.Argument(metavar="FILE|EXAMPLE", help="A model file (.toml) or a built-in example.")],
+    model: ModelName,
     until: Annotated[str, typer.Option(metavar="TIME", help="When to stop: seconds, or with a unit (ms, s, min, h).")] = "10",
     set_: Annotated[
         list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="A position to begin with, such as crank=90deg; repeatable.")
@@ -42,6 +42,8 @@ def simulate(
     plot: Annotated[Path | None, typer.Option(help="Draw positions, velocities and energies: .png, .svg or .pdf.")] = None,
     save: Annotated[Path | None, typer.Option(help="Save the run for ct.Trajectory.load: .npz, or .nc (NetCDF).")] = None,
     csv: Annotated[Path | None, typer.Option(help="Write a table, one row per sample: .csv.")] = None,
+    floating_base: FloatingBase = False,
+    ignore: Ignore = None,
     json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
     debug: Debug = False,
 ) -> None:
@@ -64,8 +66,9 @@ def simulate(
       catena simulate top --set top.rpy=20deg,0,0 --set-velocity top=0,0,1500rpm --until 2
       catena simulate four-bar --set crank=60deg --set-velocity crank=30rpm
       catena simulate arm.toml --until 5 --record 10ms --save run.nc --csv run.csv
+      catena simulate robot.urdf --random 0 --until 2 --plot robot.png
     """
-    m, _ = find(model)
+    m, _ = find(model, floating_base, ignore)
     end = settings.quantity("--until", until, "s")
     q0, v0 = _start(m, set_ or [], set_velocity or [], None if random is None else m.random(random))
     outputs = {"plot": plot, "save": save, "csv": csv}

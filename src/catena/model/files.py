@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any
 
 from catena.atomic import as_path, reason, replacing
 from catena.errors import ModelError, ModelFileError
-from catena.model import mjcf_reader, toml_reader, toml_writer, urdf_reader, xml_reader
+from catena.model import mjcf_reader, toml_reader, toml_writer, urdf_reader, urdf_writer, xml_reader
 from catena.model.model import Model
 
 #: Size [bytes] beyond which a file is refused.
@@ -82,7 +82,7 @@ def _names(ignore: Any) -> tuple[str, ...]:
 
 
 def save(model: Model, path: str | os.PathLike[str]) -> None:
-    """Write a model to a TOML file. The file holds the whole model or, if anything fails, what it held before.
+    """Write a model to a TOML file, or a tree to a URDF file. It holds the whole model or, if anything fails, what it held before.
 
     >>> import pathlib, tempfile
     >>> m = ct.Model("pendulum")
@@ -105,15 +105,15 @@ def save(model: Model, path: str | os.PathLike[str]) -> None:
     """
     file = as_path(path, ModelFileError)
     _check_ending(file, WRITTEN)
-    content = encoded(model, str(file))
+    content = encoded(model, str(file), urdf_writer.text if file.suffix.lower() == ".urdf" else toml_writer.text)
     with replacing(file, ModelFileError) as stream:
         stream.write(content)
 
 
-def encoded(model: Model, where: str) -> bytes:
-    """Return a model as the content of a TOML file; errors begin with `where`."""
+def encoded(model: Model, where: str, text: Callable[[Model], str] = toml_writer.text) -> bytes:
+    """Return a model as the content of a file, of TOML if no other is asked for; errors begin with `where`."""
     try:
-        return toml_writer.text(model).encode()
+        return text(model).encode()
     except UnicodeEncodeError as error:
         raise ModelFileError(f"{where}: character {error.object[error.start]!r} in a name cannot be written as UTF-8; rename it") from None
     except ModelError as error:
@@ -134,4 +134,6 @@ def _check_ending(file: Path, known: tuple[str, ...]) -> None:
         names = {".sdf": "an SDF file", ".xacro": "a xacro file, which the command xacro turns into URDF,"}
         what = names.get(ending, f"a file with the ending '{ending}'" if ending else "a file without an ending")
         does = "reads" if known is READ else "writes"
-        raise ModelFileError(f"{file}: {what} is not understood by this version of catena, which {does} {', '.join(known)}; see docs/files.md")
+        raise ModelFileError(
+            f"{file}: {what} is not understood by this version of catena, which {does} {', '.join(known)}; see docs/files.md"
+        )

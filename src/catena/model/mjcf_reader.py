@@ -116,8 +116,8 @@ class Reader:
 
     def _folders(self, tag: str) -> list[Path]:
         own = Path(self.root.file).parent
-        compiler = [element for element in self.root if element.tag == "compiler"]
-        dirs = [element.attributes[key] for element in compiler for key in ("meshdir", "texturedir", "assetdir") if key in element.attributes]
+        compilers = [element.attributes for element in self.root if element.tag == "compiler"]
+        dirs = [given[key] for given in compilers for key in ("meshdir", "texturedir", "assetdir") if key in given]
         return [own] if tag == "include" else [own, *(own / folder for folder in dirs)]
 
     def _check_sizes(self) -> None:
@@ -154,7 +154,8 @@ class Reader:
         if not line and named:
             at = next((element for element in self.elements if element.name == (named[1] or named[2])), at)
         said = re.sub(r"^(XML )?Error: |, line \d+", "", said)
-        raise ModelFileError(f"{at.file}:{line[1] if line else at.line}: MuJoCo does not take the file: {said or 'no reason given'}; correct it")
+        number = line[1] if line else at.line
+        raise ModelFileError(f"{at.file}:{number}: MuJoCo does not take the file: {said or 'no reason given'}; correct it")
 
     # what is not honoured
 
@@ -377,7 +378,7 @@ class Reader:
         if moved := [f"{name} {zero:.6g}" for name, zero in shifted if zero]:
             notes.append(f"coordinates are MuJoCo's less their ref: {', '.join(moved)}")
         if any(c.jnt_type == self.joint_kinds.free):
-            notes.append("positions of free bodies count from where the file puts them; their velocities are (angular, linear) in their axes")
+            notes.append("positions of free bodies count from where the file puts them; velocities are (angular, linear) in their axes")
         if c.jnt_limited.any() and not self.disabled("LIMIT") and "limits" not in self.ignore:
             notes.append(f"limits ({int(c.jnt_limited.sum())} joints) are stops of catena's stiffness, not of MuJoCo's solref and solimp")
         if c.nu:

@@ -643,7 +643,10 @@ class Model:
         return placed((link, link.joint) for link in self.links)
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the model to a TOML file, which `ct.load` reads; an existing file is replaced in one step or left as it is."""
+        """Write the model to a file that `ct.load` reads: TOML (.toml), which holds everything but Python code, or URDF (.urdf) for trees.
+
+        An existing file is replaced in one step or left as it is.
+        """
         from catena.model.files import save  # here, because files are made of models
 
         save(self, path)

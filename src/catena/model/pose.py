@@ -69,7 +69,8 @@ def _from_rpy(rpy: np.ndarray) -> np.ndarray:
 
 
 def rpy(R: np.ndarray) -> tuple[float, float, float]:
-    """Return roll, pitch and yaw [rad] of a rotation; upright the roll is all of the turn."""
-    across = float(np.hypot(R[0, 0], R[1, 0]))
-    roll, yaw = (np.arctan2(R[2, 1], R[2, 2]), np.arctan2(R[1, 0], R[0, 0])) if across > 1e-9 else (np.arctan2(-R[1, 2], R[1, 1]), 0.0)
-    return float(roll), float(np.arctan2(-R[2, 0], across)), float(yaw)
+    """Return roll, pitch and yaw [rad] of a rotation; roll and pitch are what the yaw leaves, so that they say it upright, too."""
+    yaw = float(np.arctan2(R[1, 0], R[0, 0]))
+    c, s = np.cos(yaw), np.sin(yaw)
+    roll = float(np.arctan2(s * R[0, 2] - c * R[1, 2], c * R[1, 1] - s * R[0, 1]))
+    return roll, float(np.arctan2(-R[2, 0], c * R[0, 0] + s * R[1, 0])), yaw

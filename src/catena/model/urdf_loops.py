@@ -145,7 +145,8 @@ class Side:
         """Return the types that joints are given."""
         names, kinds = self._list("joint_name"), self._list("joint_type")
         if len(names) != len(kinds):
-            self._fail((names or kinds)[0], f"there are {len(names)} entries of joint_name and {len(kinds)} of joint_type; give each its type")
+            counts = f"there are {len(names)} entries of joint_name and {len(kinds)} of joint_type"
+            self._fail((names or kinds)[0], f"{counts}; give each joint its type")
         types = {}
         for name, kind in zip(names, kinds, strict=True):
             joint, given = self._word(name), self._word(kind)

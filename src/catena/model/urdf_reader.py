@@ -19,6 +19,9 @@ from catena.model.model import Model
 from catena.model.wording import choice, short
 from catena.model.xml_reader import Element
 
+#: A limit as far away as this is none.
+NO_LIMIT = 1e9
+
 #: Types of joints; those of a side-file are in capitals.
 TYPES = ("revolute", "continuous", "prismatic", "fixed", "floating", "planar")
 
@@ -120,8 +123,8 @@ class Reader:
             element.fail("this is a macro of xacro; expand the file with the command xacro first")
         elif element.tag not in _READ[within] | _SILENT[within] and not self._ignores(element.tag):
             element.fail(
-                f"<{element.tag}> is not known in a <{within}>, and may change the motion; {choice(element.tag, sorted(_READ[within]))}, or "
-                f"load with ignore=({element.tag!r},)"
+                f"<{element.tag}> is not known in a <{within}>, and may change the motion; {choice(element.tag, sorted(_READ[within]))}, "
+                f"or load with ignore=({element.tag!r},)"
             )
         if within == "robot" and element.tag in ("link", "joint"):
             for child in element:
@@ -165,12 +168,13 @@ class Reader:
     def _order(self, base: str) -> list[str]:
         """Return the links as their joints stand in the file, but a parent that stands further down right before its first child."""
         order: dict[str, None] = {base: None}
-        for joint in self.joints:
+        for name in self.joints:
             path: dict[str, None] = {}
-            link = self.carried(joint)
+            link = self.carried(name)
             while link not in order:
                 if link in path:
-                    self.joints[self.parents[link]].fail(f"link {short(link)} hangs on itself, in a circle of joints; hang it on another link")
+                    joint = self.joints[self.parents[link]]
+                    joint.fail(f"link {short(link)} hangs on itself, in a circle of joints; hang it on another link")
                 path[link] = None
                 above = self.parent(link)
                 assert above is not None
@@ -206,7 +210,7 @@ class Reader:
             axis = at.build(values.direction, f"{kind} axis", at.numbers("xyz", 3))
         return element.build({"prismatic": Prismatic, "planar": Planar}.get(kind, Revolute), axis=axis, **options)
 
-    def _limits(self, element: Element) -> tuple[float, float] | None:
+    def _limits(self, element: Element) -> tuple[float | None, float | None] | None:
         limit = element.only("limit")
         if limit is None or not {"lower", "upper"} & limit.attributes.keys():
             return None
@@ -218,7 +222,7 @@ class Reader:
                 f"lower {lower:g} is not below upper {upper:g}; give the smaller number first, make the joint fixed, or load with "
                 "ignore=('limits',)"
             )
-        return lower, upper
+        return lower if lower > -NO_LIMIT else None, upper if upper < NO_LIMIT else None
 
     def _body(self, link: Element) -> Body:
         looks = tuple(look for shape in self._shapes(link) if (look := _geometry(shape)) is not None)
@@ -232,7 +236,8 @@ class Reader:
             if child.tag not in ("mass", "inertia", "origin"):
                 child.fail(f"<{child.tag}> is not known in an <inertial>; {choice(child.tag, ('mass', 'inertia', 'origin'))}")
         at = inertial.build(inertial.pose)
-        xx, xy, xz, yy, yz, zz = (inertia.number(key, None if key[1] == key[2] else 0.0) for key in ("ixx", "ixy", "ixz", "iyy", "iyz", "izz"))
+        xx, yy, zz = (inertia.number(key) for key in ("ixx", "iyy", "izz"))
+        xy, xz, yz = (inertia.number(key, 0.0) for key in ("ixy", "ixz", "iyz"))
         moments = at.R @ np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]]) @ at.R.T
         return inertial.build(Body, mass.number("value"), at.p, 0.5 * (moments + moments.T), looks)
 
@@ -258,7 +263,8 @@ class Reader:
             return
         for which in (name, other):
             if self.types[which] not in ("revolute", "continuous", "prismatic"):
-                mimic.fail(f"joint {short(which)} is {self.types[which]}; only revolute, continuous and prismatic joints mimic and are mimicked")
+                kind = self.types[which]
+                mimic.fail(f"joint {short(which)} is {kind}; only revolute, continuous and prismatic joints mimic and are mimicked")
         multiplier, offset = mimic.number("multiplier", 1.0), mimic.number("offset", 0.0)
         coefficients = {self.carried(name): 1.0} | ({self.carried(other): -multiplier} if multiplier else {})
         mimic.build(model.couple, name, coefficients, offset)
