@@ -840,7 +840,7 @@ ERRORS = [
     (["info", "amr"], "error: 'amr' is neither a built-in example nor a file; examples are arm, pendulum, "),
     (["info", "none.toml"], "error: none.toml: there is no such file"),
     (["info", "bad.toml"], "error: bad.toml:3: body[0].mass of 'a': body mass -1 is below 0; give 0 or more"),
-    (["info", "arm.urdf"], "error: arm.urdf: a URDF file is not understood"),
+    (["info", "arm.sdf"], "error: arm.sdf: an SDF file is not understood"),
     (["info", "empty.toml"], "error: model 'model' has no moving body"),
     (["info", "."], "error: .: this is a folder"),
     (["simulate", "amr"], "error: 'amr' is neither a built-in example nor a file; examples are arm, pendulum, "),
@@ -887,7 +887,7 @@ def folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("bad.toml").write_text('[[body]]\nname = "a"\nmass = -1\njoint = { type = "free" }\n')
     Path("empty.toml").write_text("")
-    Path("arm.urdf").write_text("<robot/>")
+    Path("arm.sdf").write_text("<robot/>")
 
 
 @pytest.mark.parametrize(("arguments", "message"), ERRORS)

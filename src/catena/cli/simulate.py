@@ -33,6 +33,9 @@ def simulate(
     random: Annotated[
         int | None, typer.Option(metavar="SEED", min=0, help="Begin at a random position, drawn with this seed, before what --set says.")
     ] = None,
+    keyframe: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Begin at a position that an MJCF file names, before what --set says.")
+    ] = None,
     step: Annotated[str | None, typer.Option(metavar="TIME", help="A fixed step size; without it the steps are adapted.")] = None,
     integrator: Annotated[str, typer.Option(help="How to integrate; an unknown name lists the choices.")] = "auto",
     method: Annotated[str, typer.Option(help="How to compute accelerations.")] = "auto",
@@ -70,7 +73,8 @@ def simulate(
     """
     m, _ = find(model, floating_base, ignore)
     end = settings.quantity("--until", until, "s")
-    q0, v0 = _start(m, set_ or [], set_velocity or [], None if random is None else m.random(random))
+    guess = _keyframe(m, keyframe) if keyframe is not None else None if random is None else m.random(random)
+    q0, v0 = _start(m, set_ or [], set_velocity or [], guess)
     outputs = {"plot": plot, "save": save, "csv": csv}
     check_outputs(outputs)
     trouble: SimulationError | None = None
@@ -114,6 +118,13 @@ def _start(m: Model, positions: list[str], velocities: list[str], guess: np.ndar
     named = {_name(text) for text in velocities}
     rates = {name: x for link, _, at in m._slices() for name, x in zip(m.v_names[at], v[at], strict=True) if named & {name, link.name}}
     return q, m.project_velocity(q, fixed=rates)
+
+
+def _keyframe(m: Model, name: str) -> np.ndarray:
+    if name not in m.keyframes:
+        there = f"choose from {', '.join(m.keyframes)}" if m.keyframes else "it has none, so leave --keyframe out"
+        raise ArgumentError(f"--keyframe {name}: model '{m.name}' has no keyframe of this name; {there}")
+    return m.keyframes[name]
 
 
 def _name(setting: str) -> str:

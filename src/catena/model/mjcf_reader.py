@@ -20,7 +20,7 @@ from catena.model.bodies import Body, Geometry
 from catena.model.joints import Fixed, Free, Joint, Prismatic, Revolute, Spherical
 from catena.model.model import Model
 from catena.model.pose import Pose, rpy
-from catena.model.wording import short
+from catena.model.wording import short, without
 from catena.model.xml_reader import Element
 from catena.spatial import quaternion_inverse, quaternion_product, rotation
 
@@ -64,6 +64,7 @@ class Reader:
         for body in range(1, compiled.nbody):
             self._add(model, body)
         mjcf_loops.add(model, self)
+        model._keyframes |= self._keyframes(model)
         model._notes += self._notes()
         return model
 
@@ -172,10 +173,9 @@ class Reader:
                 missing.setdefault(what, []).append(said)
         if first is not None:
             listed = "; ".join(f"{what} ({', '.join(said[:3])}{', …' if said[3:] else ''})" for what, said in missing.items())
-            names = ", ".join(repr(what) for what in (*self.ignore, *missing))
             raise ModelFileError(
                 f"{first.file}:{first.line}: this changes the motion in MuJoCo, and has no place in a model: {listed}; take it out of the "
-                f"file, or load without it: ignore=({names}{',' if len(missing) + len(self.ignore) == 1 else ''})"
+                f"file, or {without(*self.ignore, *missing)}"
             )
 
     def _unhonoured(self) -> Iterator[tuple[str, Element, str]]:
@@ -341,9 +341,27 @@ class Reader:
         c, start = self.compiled, int(self.compiled.jnt_qposadr[i])
         if not free:
             return c.qpos_spring[start : start + 4].tolist()
-        home, spring = c.qpos0[start : start + 7], c.qpos_spring[start : start + 7]
-        turn = quaternion_product(quaternion_inverse(home[3:]), spring[3:])
-        return [*(rotation(home[3:]).T @ (spring[:3] - home[:3])).tolist(), *np.asarray(turn, dtype=float).tolist()]
+        return self._relative(c.qpos0[start : start + 7], c.qpos_spring[start : start + 7])
+
+    def _keyframes(self, model: Model) -> dict[str, np.ndarray]:
+        """Return the positions of the file's keyframes, in the model's coordinates."""
+        c, found = self.compiled, {}
+        for k in range(c.nkey):
+            q, at = model.neutral(), 0
+            for i in range(c.njnt):
+                start, kind = int(c.jnt_qposadr[i]), int(c.jnt_type[i])
+                size = {self.joint_kinds.free: 7, self.joint_kinds.ball: 4}.get(kind, 1)
+                own, home = c.key_qpos[k, start : start + size], c.qpos0[start : start + size]
+                q[at : at + size] = own if size == 4 else self._relative(home, own) if size == 7 else own - home
+                at += size
+            found[self._name(self.objects.key, k) or f"key{k}"] = model.normalised(q)
+        return found
+
+    @staticmethod
+    def _relative(home: np.ndarray, pose: np.ndarray) -> list[float]:
+        """Return the position of a free joint in its frame at home, of both poses in the world."""
+        turn = quaternion_product(quaternion_inverse(home[3:]), pose[3:])
+        return [*(rotation(home[3:]).T @ (pose[:3] - home[:3])).tolist(), *np.asarray(turn, dtype=float).tolist()]
 
     def _looks(self, body: int) -> tuple[Geometry, ...]:
         """Return the shapes of a body to look at: all that are not for collisions alone, but those without a place."""

@@ -51,6 +51,7 @@ class Model:
         self._couplings: dict[str, Coupling] = {}
         self._connections: dict[str, Connection] = {}
         self._notes: list[str] = []
+        self._keyframes: dict[str, np.ndarray] = {}
         self._hung: Hung | None = None
         self._tree: Tree | None = None
         self._free: Tree | None = None
@@ -485,6 +486,15 @@ class Model:
         ()
         """
         return tuple(self._notes)
+
+    @property
+    def keyframes(self) -> dict[str, np.ndarray]:
+        """Positions that a model file gives by name, near which loops are closed.
+
+        >>> ct.Model("pendulum").keyframes
+        {}
+        """
+        return {name: q.copy() for name, q in self._keyframes.items()}
 
     def _known(self, name: str, who: str) -> None:
         if not isinstance(name, str) or (name != "ground" and name not in self._added):

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from catena.errors import MissingPackageError, ModelError, ModelFileError
 from catena.model.joints import Cylindrical, Fixed, Joint, Planar, Prismatic, Revolute, Spherical
 from catena.model.model import Model
-from catena.model.wording import choice, placed_warnings, short
+from catena.model.wording import choice, placed_warnings, short, without
 from catena.model.xml_reader import Element
 
 if TYPE_CHECKING:
@@ -202,6 +202,6 @@ def _yaml(file: str) -> Any:
     except ImportError:
         raise MissingPackageError(
             f'{file}: reading the loops of this file needs PyYAML, which is not installed; pip install "catena[files]", '
-            "or load with ignore=('closed_loop',)"
+            f"or {without('closed_loop')}"
         ) from None
     return yaml

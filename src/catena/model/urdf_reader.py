@@ -16,7 +16,7 @@ from catena.model import urdf_loops, values
 from catena.model.bodies import Body, Geometry
 from catena.model.joints import Fixed, Free, Joint, Planar, Prismatic, Revolute, Spherical, Universal
 from catena.model.model import Model
-from catena.model.wording import choice, short
+from catena.model.wording import choice, short, without
 from catena.model.xml_reader import Element
 
 #: A limit as far away as this is none.
@@ -116,15 +116,15 @@ class Reader:
                     continue
                 if plain is None or child.text.strip().lower() not in (plain, "1" if plain == "true" else "0", "", "0.0"):
                     child.fail(
-                        f"in Gazebo {short(child.text.strip())} changes the motion, and it is not read; say it in URDF, or load with "
-                        "ignore=('gazebo',)"
+                        f"in Gazebo {short(child.text.strip())} changes the motion, and it is not read; say it in URDF, or "
+                        f"{without('gazebo')}"
                     )
         elif element.tag.startswith("xacro:"):
             element.fail("this is a macro of xacro; expand the file with the command xacro first")
         elif element.tag not in _READ[within] | _SILENT[within] and not self._ignores(element.tag):
             element.fail(
                 f"<{element.tag}> is not known in a <{within}>, and may change the motion; {choice(element.tag, sorted(_READ[within]))}, "
-                f"or load with ignore=({element.tag!r},)"
+                f"or {without(element.tag)}"
             )
         if within == "robot" and element.tag in ("link", "joint"):
             for child in element:
@@ -219,8 +219,8 @@ class Reader:
             return None
         if lower >= upper:
             limit.fail(
-                f"lower {lower:g} is not below upper {upper:g}; give the smaller number first, make the joint fixed, or load with "
-                "ignore=('limits',)"
+                f"lower {lower:g} is not below upper {upper:g}; give the smaller number first, make the joint fixed, or "
+                f"{without('limits')}"
             )
         return lower if lower > -NO_LIMIT else None, upper if upper < NO_LIMIT else None
 

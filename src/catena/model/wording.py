@@ -30,3 +30,9 @@ def short(value: Any) -> str:
     """Return a value as it is written in messages, cut where it is long."""
     text = repr(value)
     return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+def without(*names: str) -> str:
+    """Return the remedy of loading a file without something, in Python and on the command line."""
+    listed = ", ".join(repr(name) for name in names) + ("," if len(names) == 1 else "")
+    return f"load with ignore=({listed}), on the command line {' '.join(f'--ignore {name}' for name in names)}"
