@@ -183,7 +183,7 @@ class Reader:
         if pair := self._contact():
             names = [self._name(self.objects.geom, i) for i in pair]
             bodies = [self.names[c.geom_bodyid[i]] for i in pair]
-            element = self.element({"geom"}, names[0]) if names[0] else self.element({"body"}, bodies[0])
+            element = self.element({"geom"}, names[0]) if names[0] else self._first_geom(int(c.geom_bodyid[pair[0]]))
             called = [f"geom '{name}'" if name else f"a geom of '{body}'" for name, body in zip(names, bodies, strict=True)]
             yield "contact", element, f"such as of {' and '.join(called)}"
         acting: dict[str, list[int]] = {}
@@ -229,6 +229,10 @@ class Reader:
                 yield name, element, f"{called} that is not linear"
         if np.any(getattr(c, "jnt_springyield", np.zeros(c.njnt))[i]):
             yield "springyield", element, called
+
+    def _first_geom(self, body: int) -> Element:
+        within = self.element({"body"}, self.names[body]) if body else self.element({"worldbody"})
+        return next((child for child in within if child.tag == "geom"), within)
 
     def _contact(self) -> tuple[int, int] | None:
         """Return two geoms that may collide, or none."""
