@@ -5,9 +5,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
-import warnings
 from pathlib import Path
 
 import pytest
@@ -31,10 +31,12 @@ SEEDS = {
 
 #: What takes the place of a part of a file.
 PIECES = [
-    "", " ", '"', "<", ">", "/", "&", "&amp;", "&a;", "'", "\0", "\x07", "\ud800", "\n\n", "é", "０", "-", "0", "1e999", "nan", "inf", "-1", "1e-320",
-    "1_0", "0x10", "99999999999999999999", "ground", "base", "arm", "crank", "true", "<a>", "</a>", "<link/>", "<joint/>", "<robot>", "<!--", "-->",
-    "<![CDATA[", "]]>", "<?x?>", '<!DOCTYPE a [<!ENTITY b "b">]>', "[", "]", "{", "}", "- ", ": ", "*a", "&a ", "!!python/object:os.system ", "%",
-    "name=", 'name="arm"', "type=", "free", "ball", "fixed", "weld", "1 2 3", "0 0 0", "<include file=\"/dev/zero\"/>", 'file="/"',
+    "", " ", '"', "<", ">", "/", "&", "&amp;", "&a;", "'", "\0", "\x07", "\ud800", "\n\n", "é", "０", "-", "0", "1e999", "nan", "inf",
+    "-1", "1e-320", "1e300",
+    "1_0", "0x10", "99999999999999999999", "ground", "base", "arm", "crank", "true", "<a>", "</a>", "<link/>", "<joint/>",
+    "<robot>", "<!--", "-->", "<![CDATA[", "]]>", "<?x?>", '<!DOCTYPE a [<!ENTITY b "b">]>', "[", "]", "{", "}", "- ", ": ", "*a", "&a ",
+    "!!python/object:os.system ", "%", "name=", 'name="arm"', "type=", "free", "ball", "fixed", "weld", "1 2 3", "0 0 0",
+    '<include file="/dev/zero"/>', 'file="/"',
 ]  # fmt: skip
 
 
@@ -89,47 +91,51 @@ def test_mutated_file_gives_a_model_or_an_error_with_file_and_line(kind, tmp_pat
 
 def assert_read(file: Path, changed: Path, ignore: tuple[str, ...]) -> bool:
     """Return whether a file gives a model, and check the error where it does not."""
-    try:
-        m = ct.load(file, ignore=ignore)
-    except ct.ModelFileError as error:
-        text = str(error)
-        assert re.match(rf"{re.escape(str(changed.with_suffix('')))}\.(urdf|yaml|xml):\d+: ", text), text
-        assert len(text) < 5000
+    m = loaded(file, ignore)
+    if isinstance(m, str):
+        assert re.match(rf"{re.escape(str(changed.with_suffix('')))}\.(urdf|yaml|xml):\d+: ", m), m
+        assert len(m) < 5000
         return False
     assert m.nv >= 0
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        try:
-            m.tree()
-        except ct.ModelError as error:
-            assert str(error)
+    with contextlib.suppress(ct.ModelError):  # such as of a joint that moves no mass
+        m.tree()
     return True
+
+
+def loaded(file: Path, ignore: tuple[str, ...] = ()) -> ct.Model | str:
+    """Return the model of a file, or what the error says."""
+    try:
+        return ct.load(file, ignore=ignore)
+    except ct.ModelFileError as error:
+        return str(error)
 
 
 @pytest.mark.parametrize(
     ("name", "content"),
     [
-        ("empty.urdf", b""), ("empty.xml", b""), ("space.urdf", b"  \n "), ("bytes.urdf", bytes(range(256))), ("utf16.urdf", "<robot/>".encode("utf-16")),
-        ("null.urdf", b"<robot>\0</robot>"), ("only.urdf", b"<robot/>"), ("text.urdf", b"<robot>text</robot>"), ("only.xml", b"<mujoco/>"),
+        ("empty.urdf", b""), ("empty.xml", b""), ("space.urdf", b"  \n "), ("bytes.urdf", bytes(range(256))), ("only.urdf", b"<robot/>"),
+        ("utf16.urdf", "<robot/>".encode("utf-16")), ("null.urdf", b"<robot>\0</robot>"), ("text.urdf", b"<robot>text</robot>"),
+        ("only.xml", b"<mujoco/>"),
         ("laughs.urdf", b'<!DOCTYPE l [<!ENTITY a "ha"><!ENTITY b "&a;&a;&a;">]><robot name="&b;"/>'),
         ("outside.urdf", b'<!DOCTYPE l [<!ENTITY a SYSTEM "file:///etc/passwd">]><robot name="&a;"/>'),
         ("attributes.urdf", b"<robot " + b" ".join(b'a%d="1"' % i for i in range(100_000)) + b"/>"),
         ("long.urdf", b'<robot name="' + b"a" * 10_000_000 + b'"><link/></robot>'),
         ("numbers.urdf", b'<robot><link name="a"><inertial><mass value="' + b"1 " * 3_000_000 + b'"/></inertial></link></robot>'),
-        ("comment.urdf", b"<!--" + b"-" * 5_000_000), ("depth.xml", b"<mujoco>" + b"<body>" * 1_000_000), ("links.urdf", b"<robot>" + b"<link/>" * 1_000_000),
+        ("comment.urdf", b"<!--" + b"-" * 5_000_000), ("depth.xml", b"<mujoco>" + b"<body>" * 1_000_000),
+        ("links.urdf", b"<robot>" + b"<link/>" * 1_000_000),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )  # fmt: skip
 def test_malformed_file_gives_an_error_with_file_and_line(name, content, tmp_path):
     (tmp_path / name).write_bytes(content)
-    try:
-        m = ct.load(tmp_path / name)
-    except ct.ModelFileError as error:
-        assert re.match(rf"{re.escape(str(tmp_path / name))}:\d+: ", str(error))
-        assert len(str(error)) < 5000
+    said = loaded(tmp_path / name)
+    if name == "only.xml":  # a world without bodies
+        assert isinstance(said, ct.Model)
+        assert said.nv == 0
     else:
-        assert name == "only.xml"
-        assert m.nv == 0
+        assert isinstance(said, str)
+        assert re.match(rf"{re.escape(str(tmp_path / name))}:\d+: ", said)
+        assert len(said) < 5000
 
 
 def test_long_circle_of_joints(tmp_path):

@@ -14,7 +14,7 @@ import numpy as np
 from catena.model.joints import Fixed, Revolute, Spherical
 from catena.model.model import Model
 from catena.model.pose import Pose
-from catena.model.xml_reader import Element
+from catena.model.xml_reader import LARGEST, Element
 
 if TYPE_CHECKING:
     from catena.model.mjcf_reader import Reader
@@ -49,6 +49,8 @@ def add(model: Model, reader: Reader) -> None:
     c, kinds = reader.compiled, reader.equality_kinds
     connects: dict[tuple[int, int], list[Connect]] = {}
     for i in _active(reader):
+        if not np.abs(c.eq_data[i]).max() <= LARGEST:
+            _element(reader, i).fail(f"a number is not finite, or goes beyond {LARGEST:g}; give finite numbers")
         if c.eq_type[i] == kinds.connect:
             connect = _connect(reader, i)
             connects.setdefault((connect.a, connect.b), []).append(connect)

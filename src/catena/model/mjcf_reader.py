@@ -48,6 +48,7 @@ class Reader:
         self.elements = [element for part in self._parts(root, 0) for element in part.all()]
         self._check_sizes()
         self.library = _mujoco(root.file)
+        self.warned: list[str] = []
         self.compiled = self._compiled()
         enums = ("Joint", "Eq", "Obj", "Geom")
         self.joint_kinds, self.equality_kinds, self.objects, self.geom_kinds = (_numbers(getattr(self.library, f"mjt{e}")) for e in enums)
@@ -62,7 +63,9 @@ class Reader:
         model = self.root.build(Model, name, gravity.tolist())
         self._check_honoured()
         for body in range(1, compiled.nbody):
-            self._add(model, body)
+            element = self.element({"body"}, self.names[body])
+            self._check_numbers(element, body)
+            element.attempt(self._add, model, body)
         mjcf_loops.add(model, self)
         model._keyframes |= self._keyframes(model)
         model._notes += self._notes()
@@ -141,6 +144,9 @@ class Reader:
                     element.fail(f"{key} {short(text)} is more than {most:,}; give less")
 
     def _compiled(self) -> Any:
+        before = self.library.get_mju_user_warning()
+        # else MuJoCo writes a log into the current folder
+        self.library.set_mju_user_warning(lambda text: self.warned.append(" ".join(str(text).split())))
         try:
             return self.library.MjModel.from_xml_path(self.root.file)
         except ValueError as error:
@@ -149,6 +155,8 @@ class Reader:
             if type(error).__module__.partition(".")[0] != "mujoco":
                 raise
             said = " ".join(str(error).split())
+        finally:
+            self.library.set_mju_user_warning(before)
         line = re.search(r"line (\d+)", said)
         named = re.search(r"name '([^']+)'|name = '([^']+)'", said)
         at = self.root
@@ -311,6 +319,19 @@ class Reader:
             source.build(model.add, carrier, rigid if last else Body(0.0), joint, parent, here, Pose(anchor) if last else Pose())
             parent, at, where = carrier, Pose(), anchor
 
+    def _check_numbers(self, element: Element, body: int) -> None:
+        """Refuse numbers of a body and its joints that are none, or beyond all bounds."""
+        c, first = self.compiled, self.compiled.body_jntadr[body]
+        joints, dofs = (slice(at, at + count) for at, count in ((first, c.body_jntnum[body]), (c.body_dofadr[body], c.body_dofnum[body])))
+        given = {f"body_{key}": body for key in ("pos", "quat", "mass", "ipos", "iquat", "inertia")}
+        given |= {f"jnt_{key}": joints for key in ("pos", "axis", "stiffness", "range")} if c.body_jntnum[body] else {}
+        given |= {f"dof_{key}": dofs for key in ("damping", "armature", "frictionloss")} if c.body_jntnum[body] else {}
+        for key, at in given.items():
+            numbers = np.asarray(getattr(c, key)[at])
+            if not (np.abs(numbers) <= xml_reader.LARGEST).all():
+                what = key.partition("_")[2]
+                element.fail(f"{what} {short(numbers.tolist())} is not finite, or goes beyond {xml_reader.LARGEST:g}; give finite numbers")
+
     def _joint(self, i: int) -> Joint:
         c, kinds = self.compiled, self.joint_kinds
         kind, at, start = int(c.jnt_type[i]), self._dofs(i), int(c.jnt_qposadr[i])
@@ -393,7 +414,7 @@ class Reader:
 
     def _notes(self) -> list[str]:
         c = self.compiled
-        notes = []
+        notes = [f"MuJoCo warns: {text}" for text in dict.fromkeys(self.warned)]
         if self.left_out:
             notes.append("ignored as asked: " + ", ".join(dict.fromkeys(self.left_out)))
         shifted = [(self.carriers[i], c.qpos0[c.jnt_qposadr[i]]) for i in range(c.njnt) if self._dofs(i).stop - self._dofs(i).start == 1]

@@ -16,8 +16,8 @@ from catena.errors import ModelError, ModelFileError
 from catena.model.pose import Pose
 from catena.model.wording import choice, placed_warnings, short
 
-#: How deep elements may be nested, and how many there may be.
-DEPTH, ELEMENTS = 100, 200_000
+#: How deep elements may be nested, how many there may be, and how large numbers.
+DEPTH, ELEMENTS, LARGEST = 100, 200_000, 1e50
 
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 
@@ -70,10 +70,14 @@ class Element:
         raise ModelFileError(f"{self.where()}: {message}")
 
     def build(self, make: Callable[..., Any], *positional: Any, **named: Any) -> Any:
-        """Return `make(...)`; what it has to say is said again with file and line."""
+        """Return `make(...)`; what it has to say, warnings and errors, is said again with file and line."""
+        with placed_warnings(self.where):
+            return self.attempt(make, *positional, **named)
+
+    def attempt(self, make: Callable[..., Any], *positional: Any, **named: Any) -> Any:
+        """Return `make(...)`; an error that has no place yet gets that of this element."""
         try:
-            with placed_warnings(self.where):
-                return make(*positional, **named)
+            return make(*positional, **named)
         except ModelFileError:
             raise
         except ModelError as error:
@@ -116,8 +120,10 @@ class Element:
         words = text.split(maxsplit=count)
         numbers = [float(word) for word in words if _NUMBER.fullmatch(word)]
         form = "a finite number" if count == 1 else f"{count} finite numbers"
-        if len(words) != count or len(numbers) != count or not all(abs(number) < float("inf") for number in numbers):
+        if len(words) != count or len(numbers) != count:
             self.fail(f"{key} {short(text)} is not {form}; give {form}")
+        if not all(abs(number) <= LARGEST for number in numbers):
+            self.fail(f"{key} {short(text)} goes beyond {LARGEST:g}; give {form} in metres, kilograms, seconds and radians")
         return tuple(numbers)
 
     def number(self, key: str, default: float | None = None) -> float:
