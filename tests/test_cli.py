@@ -943,7 +943,7 @@ def test_command_is_installed():
 
 ROBOT = """\
 <robot name="arm">
-  <link name="base"/>
+  <link name="base"><inertial><mass value="5"/><inertia ixx="0.1" iyy="0.1" izz="0.1"/></inertial></link>
   <link name="upper"><inertial><origin xyz="0.2 0 0"/><mass value="2"/><inertia ixx="0.01" iyy="0.03" izz="0.03"/></inertial></link>
   <joint name="shoulder" type="continuous"><parent link="base"/><child link="upper"/><axis xyz="0 1 0"/></joint>
 </robot>
