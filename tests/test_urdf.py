@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pinocchio
 import pytest
 from tests import mechanisms
 from tests.file_peers import Pinocchio
@@ -293,7 +294,7 @@ def test_model_of_a_urdf_file_survives_its_toml_file(tmp_path):
 
 
 def link(name: str) -> str:
-    inertial = '<origin xyz="0.5 0 0"/><mass value="2"/><inertia ixx="0.01" iyy="0.2" izz="0.2"/>'
+    inertial = '<origin xyz="0.5 0 0"/><mass value="2"/><inertia ixx="0.01" ixy="0" ixz="0" iyy="0.2" iyz="0" izz="0.2"/>'
     return f'<link name="{name}"><inertial>{inertial}</inertial></link>'
 
 
@@ -390,6 +391,27 @@ def test_side_file_closes_loops(kind, joint, tmp_path):
         q, v = run.q[-1], run.v[-1]
         ours, theirs = (ct.forward_dynamics(n)(q, v, np.ones(3)) for n in (m, other))
         np.testing.assert_allclose(ours, theirs, rtol=1e-10, atol=1e-10)
+
+
+@pytest.mark.parametrize("kind", ["3d", "6d"])
+def test_side_file_equals_pinocchio_with_the_same_frames(kind, tmp_path):
+    (tmp_path / "robot.yaml").write_text(f"closed_loop: [[end_A, end_B]]\ntype: [{kind}]\n")
+    m = read(frames().replace('name="ground-rocker" type="continuous"', 'name="ground-rocker" type="floating"'), tmp_path)
+    peer = Pinocchio(tmp_path / "robot.urdf", m)
+    ends = [peer.model.frames[peer.model.getFrameId(name)] for name in ("end_A", "end_B")]
+    places = [value for end in ends for value in (end.parentJoint, end.placement)]
+    contact = pinocchio.ContactType.CONTACT_3D if kind == "3d" else pinocchio.ContactType.CONTACT_6D
+    constraints, results = pinocchio.StdVec_RigidConstraintModel(), pinocchio.StdVec_RigidConstraintData()
+    constraints.append(pinocchio.RigidConstraintModel(contact, peer.model, *places, pinocchio.ReferenceFrame.LOCAL))
+    results.append(constraints[0].createData())
+    pinocchio.initConstraintDynamics(peer.model, peer.data, constraints, results)
+    rng = np.random.default_rng(0)
+    q = m.assemble(m.integrate(m.neutral(), 0.3 * rng.normal(size=m.nv)))
+    v, tau = m.project_velocity(q, rng.normal(size=m.nv)), rng.normal(size=m.nv)
+    position, T, drift = peer.state(q, v)
+    settings = pinocchio.ProximalSettings(1e-14, 1e-14, 0.0, 1)
+    theirs = pinocchio.constraintDynamics(peer.model, peer.data, position, T @ v, T @ tau, constraints, results, settings)
+    assert relative(ct.forward_dynamics(m)(q, v, tau), T.T @ (theirs - drift)) < 1e-10
 
 
 def test_side_file_changes_joints(tmp_path):

@@ -34,7 +34,8 @@ def load(path: str | os.PathLike[str], *, floating_base: bool = False, ignore: s
     ...   </joint>
     ...   <link name="arm">
     ...     <inertial>
-    ...       <origin xyz="0.5 0 0"/> <mass value="2"/> <inertia ixx="0.01" iyy="0.2" izz="0.2"/>
+    ...       <origin xyz="0.5 0 0"/> <mass value="2"/>
+    ...       <inertia ixx="0.1" ixy="0" ixz="0" iyy="0.2" iyz="0" izz="0.2"/>
     ...     </inertial>
     ...   </link>
     ... </robot>

@@ -18,6 +18,7 @@ from catena.model.xml_reader import LARGEST, Element
 
 if TYPE_CHECKING:
     from catena.model.mjcf_reader import Reader
+    from catena.model.mjcf_source import Source
 
 #: How far points may be from one place or line, relative to their distances.
 SAME = 1e-9
@@ -33,7 +34,7 @@ class Connect(NamedTuple):
     at_b: np.ndarray
 
 
-def unhonoured(reader: Reader) -> Iterator[tuple[str, Element, str]]:
+def unhonoured(reader: Source) -> Iterator[tuple[str, Element, str]]:
     """Yield the equalities that have no place in a model."""
     c, kinds = reader.compiled, reader.equality_kinds
     for i in _active(reader):
@@ -69,7 +70,7 @@ def add(model: Model, reader: Reader) -> None:
         model._notes.append("equalities hold exactly, not by MuJoCo's solref and solimp")
 
 
-def _active(reader: Reader) -> list[int]:
+def _active(reader: Source) -> list[int]:
     c = reader.compiled
     if "equality" in reader.ignore or reader.disabled("EQUALITY") or reader.disabled("CONSTRAINT"):
         return []
@@ -77,10 +78,10 @@ def _active(reader: Reader) -> list[int]:
 
 
 def _name(reader: Reader, i: int) -> str:
-    return reader.library.mj_id2name(reader.compiled, reader.objects.equality, i) or f"equality{i}"
+    return reader.name(reader.objects.equality, i) or f"equality{i}"
 
 
-def _element(reader: Reader, i: int) -> Element:
+def _element(reader: Source, i: int) -> Element:
     listed = [element for element in reader.elements if element.parent is not None and element.parent.tag == "equality"]
     return listed[i] if i < len(listed) and len(listed) == reader.compiled.neq else reader.element({"equality"})
 

@@ -15,6 +15,7 @@ from catena.model.joints import Fixed, Free, Joint, Planar, Prismatic, Revolute
 from catena.model.model import Model
 from catena.model.pose import Pose, rpy
 from catena.model.urdf_reader import NO_LIMIT
+from catena.model.wording import unused
 
 #: What URDF calls the joints, without limits.
 _TYPES: dict[type[Joint], str] = {Revolute: "continuous", Prismatic: "prismatic", Fixed: "fixed", Free: "floating", Planar: "planar"}
@@ -39,11 +40,11 @@ def text(model: Model) -> str:
         carried = link.name
         if link is not base:
             if not _plain(link.outer):  # the joint is elsewhere in the body: a link without mass between them
-                carried = _unused(f"{link.name}_carrier", taken)
+                carried = unused(f"{link.name}_carrier", taken)
                 lines += [f"  <link name={_quoted(carried)}/>"]
             lines += _joint(link, carried, mimics)
         if carried != link.name:
-            lines += _fixed(_unused(f"{link.name}_frame", taken), carried, link.name, Pose.of(link.inward))
+            lines += _fixed(unused(f"{link.name}_frame", taken), carried, link.name, Pose.of(link.inward))
         lines += _link(link.name, link.body)
     return "\n".join([*lines, "</robot>", ""])
 
@@ -168,10 +169,3 @@ def _quoted(name: str) -> str:
     if unfit := re.search("[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]", name):
         raise ModelError(f"name {name!r} has the character {unfit[0]!r}, which XML cannot hold; rename it")
     return quoteattr(name, {"\n": "&#10;", "\r": "&#13;", "\t": "&#9;"})
-
-
-def _unused(name: str, taken: set[str]) -> str:
-    while name in taken:
-        name += "_"
-    taken.add(name)
-    return name

@@ -36,3 +36,12 @@ def without(*names: str) -> str:
     """Return the remedy of loading a file without something, in Python and on the command line."""
     listed = ", ".join(repr(name) for name in names) + ("," if len(names) == 1 else "")
     return f"load with ignore=({listed}), on the command line {' '.join(f'--ignore {name}' for name in names)}"
+
+
+def unused(name: str, taken: set[str]) -> str:
+    """Return a name that is not taken, this one or one made of it; it is taken then."""
+    count, free = 2, name
+    while free in taken:
+        free, count = f"{name}.{count}", count + 1
+    taken.add(free)
+    return free
