@@ -970,8 +970,11 @@ def test_urdf_files_are_taken(tmp_path, monkeypatch):
     assert facts["notes"] == ["not read, without a part in the motion here: transmission (1)"]
     assert "Notes on the file" in run("info", "arm.urdf")[1]
     assert json.loads(run("info", "arm.urdf", "--floating-base", "--json")[1])["nv"] == 7
-    summary = json.loads(run("simulate", "arm.urdf", "--set", "upper=30deg", "--until", "0.1", "--json")[1])
-    assert summary["stopped"] == "end"
+    assert facts["q"] == [{"name": "upper", "unit": "rad", "joint": "shoulder"}]
+    assert "0  upper  rad   shoulder" in run("info", "arm.urdf")[1]
+    for name in ("upper", "shoulder"):
+        summary = json.loads(run("simulate", "arm.urdf", "--set", f"{name}=30deg", "--until", "1ms", "--json")[1])
+        assert summary["q"]["upper"] == pytest.approx(np.pi / 6, abs=1e-4)
     assert json.loads(run("compare", "arm.urdf", "--floating-base", "--states", "3", "--json")[1])["freedom"] == 7
 
 

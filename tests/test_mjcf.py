@@ -94,6 +94,9 @@ def test_what_a_file_says_is_in_the_model(tmp_path):
     links = {link.name: link for link in m.links}
     assert list(links) == ["drone", "arm", "eye", "ball", "x", "y", "spin", "cart", "body6"]
     assert (m.name, m.gravity) == ("every joint", (0.5, -1.0, -9.6))
+    assert m.joint_names == {
+        "drone": "air", "arm": "turn", "ball": "socket", "x": "x", "y": "y", "spin": "spin", "cart": "tilt",
+    }  # fmt: skip
     turn = links["arm"].joint
     np.testing.assert_allclose(turn.limits, [(-1.4, 1.6)], rtol=1e-15)
     assert (turn.damping, turn.armature) == ((0.3,), (0.1,))

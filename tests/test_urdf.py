@@ -232,6 +232,8 @@ def test_file_survives_writing(tmp_path):
     back = ct.load(tmp_path / "again.urdf")
     assert [(c.coefficients, c.offset) for c in back.couplings] == [(c.coefficients, c.offset) for c in m.couplings]
     assert [link.parent for link in back.links] == [link.parent for link in m.links]
+    assert back.joint_names == m.joint_names
+    assert m.joint_names["arm"] == "elbow"
     for one, two in zip(m.links, back.links, strict=True):
         for g, h in zip(one.body.geometry, two.body.geometry, strict=True):
             assert (g.kind, g.size, g.center, g.file) == (h.kind, h.size, h.center, h.file)

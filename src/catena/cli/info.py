@@ -18,6 +18,7 @@ from catena.cli.printing import ROWS, freedom_text, interval_text, new_console, 
 from catena.errors import ModelError
 from catena.examples import EXAMPLES
 from catena.model import Model
+from catena.model.connections import coordinate_name
 from catena.spatial import Screw
 
 
@@ -115,9 +116,20 @@ def _facts(m: Model) -> dict[str, Any]:
             "operations": kernel.operations,
             "total": sum(kernel.operations.values()),
         },
-        "q": [{"name": name, "unit": unit} for name, unit in zip(m.q_names, m.q_units, strict=True)],
-        "v": [{"name": name, "unit": unit} for name, unit in zip(m.v_names, m.v_units, strict=True)],
+        "q": _coordinates(m, "q"),
+        "v": _coordinates(m, "v"),
     }
+
+
+def _coordinates(m: Model, which: str) -> list[dict[str, str]]:
+    """Return the names and units of positions or velocities, with those of the joints where a file gives them."""
+    found = []
+    for link in m.links:
+        joint = {"joint": m.joint_names[link.name]} if link.name in m.joint_names else {}
+        labels, units = getattr(link.joint, f"{which}_labels"), getattr(link.joint, f"{which}_units")
+        for label, unit in zip(labels, units, strict=True):
+            found.append({"name": coordinate_name(link.name, label), "unit": unit, **joint})
+    return found
 
 
 def _mobility(m: Model) -> dict[str, Any]:
@@ -193,9 +205,9 @@ def _print_facts(console: Console, m: Model, facts: dict[str, Any]) -> None:
             console.print(f"and {len(facts['loops']) - ROWS} more; --json lists all")
     for title, coordinates in (("\nPositions q", facts["q"]), ("\nVelocities v", facts["v"])):
         print_title(console, title)
-        table = new_table(">index", "name", "unit")
+        table = new_table(">index", "name", "unit", *(["joint"] if m.joint_names else []))
         for i, coordinate in enumerate(coordinates[:ROWS]):
-            table.add_row(str(i), coordinate["name"], coordinate["unit"])
+            table.add_row(str(i), coordinate["name"], coordinate["unit"], *([coordinate.get("joint", "")] if m.joint_names else []))
         console.print(table)
         if len(coordinates) > ROWS:
             console.print(f"and {len(coordinates) - ROWS} more; --json lists all")

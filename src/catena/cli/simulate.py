@@ -60,6 +60,7 @@ def simulate(
       a coordinate, as catena info lists them  crank=90deg  piston.shift=5mm
       a body, for all its coordinates in order piston=90deg,5mm
       a rotation of a ball or free joint       base.rpy=10deg,0,20deg  base.quat=1,0,0,0
+      a joint of a URDF or MJCF file, for its body elbow=30deg
     Units are rad, mrad, deg, turn; m, cm, mm, um; rad/s, mrad/s, deg/s, rpm; m/s, cm/s, mm/s,
     km/h. A number without a unit is in rad, m, rad/s or m/s.
 
@@ -74,7 +75,7 @@ def simulate(
     m, _ = find(model, floating_base, ignore)
     end = settings.quantity("--until", until, "s")
     guess = _keyframe(m, keyframe) if keyframe is not None else None if random is None else m.random(random)
-    q0, v0 = _start(m, set_ or [], set_velocity or [], guess)
+    q0, v0 = _start(m, settings.by_body(m, set_ or []), settings.by_body(m, set_velocity or []), guess)
     outputs = {"plot": plot, "save": save, "csv": csv}
     check_outputs(outputs)
     trouble: SimulationError | None = None

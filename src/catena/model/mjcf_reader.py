@@ -91,6 +91,8 @@ class Reader(Source):
             last = i == joints[-1]
             carrier = name if last else unused(self.joint_name(i), self._taken)
             self.carriers[i] = carrier
+            if named := self.name(self.objects.joint, i):
+                model._joint_names[carrier] = named
             source.build(model.add, carrier, rigid if last else Body(0.0), joint, parent, here, Pose(anchor) if last else Pose())
             parent, at, where = carrier, Pose(), anchor
 

@@ -52,6 +52,7 @@ class Model:
         self._connections: dict[str, Connection] = {}
         self._notes: list[str] = []
         self._keyframes: dict[str, np.ndarray] = {}
+        self._joint_names: dict[str, str] = {}
         self._hung: Hung | None = None
         self._tree: Tree | None = None
         self._free: Tree | None = None
@@ -495,6 +496,15 @@ class Model:
         {}
         """
         return {name: q.copy() for name, q in self._keyframes.items()}
+
+    @property
+    def joint_names(self) -> dict[str, str]:
+        """Names that a URDF or MJCF file gives to joints, by the bodies that they carry; coordinates have the names of the bodies.
+
+        >>> ct.Model("pendulum").joint_names
+        {}
+        """
+        return dict(self._joint_names)
 
     def _known(self, name: str, who: str) -> None:
         if not isinstance(name, str) or (name != "ground" and name not in self._added):

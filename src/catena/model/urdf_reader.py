@@ -189,6 +189,7 @@ class Reader:
         parent = self.parent(link)
         assert parent is not None
         element.build(model.add, link, self._body(self.links[link]), joint, parent, element.build(element.pose))
+        model._joint_names[link] = name
 
     def _joint(self, element: Element, kind: str) -> Joint:
         options: dict[str, Any] = {}

@@ -32,7 +32,8 @@ def text(model: Model) -> str:
         raise ModelError(f"URDF cannot hold {', '.join(missing)}; save the model as .toml, or take these out")
     hanging = [link for link in model.links if link.parent == "ground"]
     base = hanging[0] if len(hanging) == 1 and isinstance(hanging[0].joint, Fixed) and _plain(hanging[0].at) else None
-    taken = {"ground", *model.body_names}
+    taken, joints = {"ground", *model.body_names}, {*model.joint_names.values()}
+    names = {link.name: model.joint_names.get(link.name) or unused(f"{link.name}_joint", joints) for link in model.links}
     lines = ['<?xml version="1.0"?>', f"<robot name={_quoted(model.name)}>"]
     if base is None:
         lines.append('  <link name="ground"/>')
@@ -42,9 +43,9 @@ def text(model: Model) -> str:
             if not _plain(link.outer):  # the joint is elsewhere in the body: a link without mass between them
                 carried = unused(f"{link.name}_carrier", taken)
                 lines += [f"  <link name={_quoted(carried)}/>"]
-            lines += _joint(link, carried, mimics)
+            lines += _joint(link, carried, mimics, names)
         if carried != link.name:
-            lines += _fixed(unused(f"{link.name}_frame", taken), carried, link.name, Pose.of(link.inward))
+            lines += _fixed(unused(f"{link.name}_frame", joints), carried, link.name, Pose.of(link.inward))
         lines += _link(link.name, link.body)
     return "\n".join([*lines, "</robot>", ""])
 
@@ -87,11 +88,11 @@ def _mimics(model: Model) -> tuple[dict[str, tuple[str, float, float]], list[str
     return mimics, left
 
 
-def _joint(link: Link, carried: str, mimics: dict[str, tuple[str, float, float]]) -> list[str]:
+def _joint(link: Link, carried: str, mimics: dict[str, tuple[str, float, float]], names: dict[str, str]) -> list[str]:
     joint, options = link.joint, link.joint.options()
     limited = isinstance(joint, Prismatic) or "limits" in options
     kind = "revolute" if limited and isinstance(joint, Revolute) else _TYPES[type(joint)]
-    lines = [f"  <joint name={_quoted(_joint_name(link.name))} type={_quoted(kind)}>", *(f"    {line}" for line in _origin(link.at))]
+    lines = [f"  <joint name={_quoted(names[link.name])} type={_quoted(kind)}>", *(f"    {line}" for line in _origin(link.at))]
     lines += [f"    <parent link={_quoted(link.parent)}/>", f"    <child link={_quoted(carried)}/>"]
     if isinstance(joint, (Revolute, Prismatic, Planar)):
         lines.append(f'    <axis xyz="{_numbers(joint.axis)}"/>')
@@ -102,17 +103,13 @@ def _joint(link: Link, carried: str, mimics: dict[str, tuple[str, float, float]]
         lines.append(f"    <dynamics {' '.join(acting)}/>")
     if link.name in mimics:
         other, multiplier, offset = mimics[link.name]
-        lines.append(f'    <mimic joint={_quoted(_joint_name(other))} multiplier="{multiplier!r}" offset="{offset!r}"/>')
+        lines.append(f'    <mimic joint={_quoted(names[other])} multiplier="{multiplier!r}" offset="{offset!r}"/>')
     return [*lines, "  </joint>"]
 
 
 def _fixed(name: str, parent: str, child: str, at: Pose) -> list[str]:
     ends = [f"    <parent link={_quoted(parent)}/>", f"    <child link={_quoted(child)}/>"]
     return [f'  <joint name={_quoted(name)} type="fixed">', *(f"    {line}" for line in _origin(at)), *ends, "  </joint>"]
-
-
-def _joint_name(body: str) -> str:
-    return f"{body}_joint"
 
 
 def _link(name: str, body: Body) -> list[str]:
