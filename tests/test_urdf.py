@@ -173,6 +173,13 @@ def test_mimic_of_a_fixed_joint_is_noted(tmp_path):
     assert "joint 'flange' is fixed, and mimics nothing" in m.notes
 
 
+def test_inertia_that_a_program_left_of_nothing_is_none(tmp_path):
+    inertia = 'ixx="0.02" ixy="0.001" ixz="-0.002" iyy="0.03" iyz="0.0015" izz="0.025"'
+    assert inertia in TREE
+    text = TREE.replace(inertia, 'ixx="-1e-20" ixy="1e-20" iyy="0" izz="0"', 1)
+    assert not read(text, tmp_path).links[0].body.inertia.any()
+
+
 def test_robot_in_an_xml_file(tmp_path):
     (tmp_path / "robot.xml").write_text(TREE)
     assert_same(ct.load(tmp_path / "robot.xml"), read(TREE, tmp_path))

@@ -54,6 +54,7 @@ class Model:
         self._keyframes: dict[str, np.ndarray] = {}
         self._joint_names: dict[str, str] = {}
         self._hung: Hung | None = None
+        self._places: dict[str, tuple[Joint, int, int]] | None = None
         self._tree: Tree | None = None
         self._free: Tree | None = None
         self._time: float | None = None
@@ -72,7 +73,7 @@ class Model:
         return ", ".join([count, sizes, *(f"{what} = {number}" for what, number in numbers.items() if number)]) + ">"
 
     def _changed(self) -> None:
-        self._hung = self._tree = self._free = None
+        self._hung = self._tree = self._free = self._places = None
 
     def add(
         self,
@@ -198,7 +199,7 @@ class Model:
         ends = self._ends(f"loop '{name}'", joint, a, b, at_a, at_b)
         loops.check_closing(f"loop '{name}'", joint)
         closure = Closure(name, joint, a, b, *ends)
-        check_apart(closure, {key: link for key, link in self._added.items() if isinstance(link, Link)})
+        check_apart(closure, self._added)
         self._closures[name] = closure
         self._changed()
 
@@ -228,7 +229,7 @@ class Model:
         coupling = loops.coupling(name, coefficients, offset)
         placed_coupling(coupling, self)
         self._couplings[name] = coupling
-        self._changed()
+        self._tree = self._free = None  # how bodies hang stays as it is
 
     def add_spring(
         self,
@@ -657,6 +658,15 @@ class Model:
         if array.ndim == 0 or array.shape[-1] != size:
             raise ModelError(f"{name} has shape {array.shape}; model '{self.name}' takes (..., {size})")
         return array
+
+    def _coordinates_at(self) -> dict[str, tuple[Joint, int, int]]:
+        """Return of every position coordinate its joint, and its places in q and v."""
+        if self._places is None:
+            self._places = {}
+            for link, at_q, at_v in self._slices():
+                for i, label in enumerate(link.joint.q_labels):
+                    self._places[coordinate_name(link.name, label)] = (link.joint, at_q.start + i, at_v.start + i)
+        return self._places
 
     def _slices(self) -> Iterator[tuple[Link, slice, slice]]:
         """Yield every body with the places of its coordinates in q and v."""

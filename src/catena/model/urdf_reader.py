@@ -54,6 +54,7 @@ class Reader:
         self.links = self._named("link")
         self.joints = self._named("joint")
         self.parents = self._parents()
+        self._above = {link: self.joints[name].need("parent").word("link") for link, name in self.parents.items()}
         self.types: dict[str, str] = {}
         for name, joint in self.joints.items():
             self.types[name] = joint.word("type", among=TYPES)
@@ -151,7 +152,7 @@ class Reader:
 
     def parent(self, link: str) -> str | None:
         """Return the parent of a link."""
-        return self.joints[self.parents[link]].need("parent").word("link") if link in self.parents else None
+        return self._above.get(link)
 
     def _root_link(self) -> str:
         roots = [name for name in self.links if name not in self.parents]
@@ -239,6 +240,8 @@ class Reader:
         at = inertial.build(inertial.pose)
         xx, yy, zz = (inertia.number(key) for key in ("ixx", "iyy", "izz"))
         xy, xz, yz = (inertia.number(key, 0.0) for key in ("ixy", "ixz", "iyz"))
+        if max(map(abs, (xx, yy, zz, xy, xz, yz))) < 1e-15:  # what a program left of nothing
+            xx = yy = zz = xy = xz = yz = 0.0
         moments = at.R @ np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]]) @ at.R.T
         return inertial.build(Body, mass.number("value"), at.p, 0.5 * (moments + moments.T), looks)
 

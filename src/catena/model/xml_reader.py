@@ -17,7 +17,7 @@ from catena.model.pose import Pose
 from catena.model.wording import choice, placed_warnings, short
 
 #: How deep elements may be nested, how many there may be, and how large numbers.
-DEPTH, ELEMENTS, LARGEST = 100, 200_000, 1e50
+DEPTH, ELEMENTS, LARGEST = 100, 50_000, 1e50
 
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 
