@@ -840,7 +840,7 @@ ERRORS = [
     (["info", "amr"], "error: 'amr' is neither a built-in example nor a file; examples are arm, pendulum, "),
     (["info", "none.toml"], "error: none.toml: there is no such file"),
     (["info", "bad.toml"], "error: bad.toml:3: body[0].mass of 'a': body mass -1 is below 0; give 0 or more"),
-    (["info", "arm.urdf"], "error: arm.urdf: a URDF file is not understood"),
+    (["info", "arm.sdf"], "error: arm.sdf: an SDF file is not understood"),
     (["info", "empty.toml"], "error: model 'model' has no moving body"),
     (["info", "."], "error: .: this is a folder"),
     (["simulate", "amr"], "error: 'amr' is neither a built-in example nor a file; examples are arm, pendulum, "),
@@ -887,7 +887,7 @@ def folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("bad.toml").write_text('[[body]]\nname = "a"\nmass = -1\njoint = { type = "free" }\n')
     Path("empty.toml").write_text("")
-    Path("arm.urdf").write_text("<robot/>")
+    Path("arm.sdf").write_text("<robot/>")
 
 
 @pytest.mark.parametrize(("arguments", "message"), ERRORS)
@@ -936,3 +936,63 @@ def test_command_is_installed():
 
     (entry,) = entry_points(group="console_scripts", name="catena")
     assert entry.load() is cli.app
+
+
+# --- robots from files
+
+
+ROBOT = """\
+<robot name="arm">
+  <link name="base"><inertial><mass value="5"/><inertia ixx="0.1" iyy="0.1" izz="0.1"/></inertial></link>
+  <link name="upper"><inertial><origin xyz="0.2 0 0"/><mass value="2"/><inertia ixx="0.01" iyy="0.03" izz="0.03"/></inertial></link>
+  <joint name="shoulder" type="continuous"><parent link="base"/><child link="upper"/><axis xyz="0 1 0"/></joint>
+</robot>
+"""
+
+SERVO = """\
+<mujoco model="servo">
+  <worldbody>
+    <body name="arm"><joint name="j" axis="0 1 0"/><geom size="0.1" pos="0.3 0 0"/></body>
+  </worldbody>
+  <actuator>
+    <position name="p" joint="j" kp="3"/>
+  </actuator>
+  <keyframe><key name="home" qpos="0.7"/></keyframe>
+</mujoco>
+"""
+
+
+def test_urdf_files_are_taken(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("arm.urdf").write_text(ROBOT.replace("</robot>", '<transmission name="t"/></robot>'))
+    facts = json.loads(run("info", "arm.urdf", "--json")[1])
+    assert (facts["nv"], facts["bodies"]) == (1, 2)
+    assert facts["notes"] == ["not read, without a part in the motion here: transmission (1)"]
+    assert "Notes on the file" in run("info", "arm.urdf")[1]
+    assert json.loads(run("info", "arm.urdf", "--floating-base", "--json")[1])["nv"] == 7
+    assert facts["q"] == [{"name": "upper", "unit": "rad", "joint": "shoulder"}]
+    assert "0  upper  rad   shoulder" in run("info", "arm.urdf")[1]
+    for name in ("upper", "shoulder"):
+        summary = json.loads(run("simulate", "arm.urdf", "--set", f"{name}=30deg", "--until", "1ms", "--json")[1])
+        assert summary["q"]["upper"] == pytest.approx(np.pi / 6, abs=1e-4)
+    assert json.loads(run("compare", "arm.urdf", "--floating-base", "--states", "3", "--json")[1])["freedom"] == 7
+
+
+def test_mjcf_files_are_taken(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("servo.xml").write_text(SERVO)
+    code, _, errors = run("info", "servo.xml")
+    assert code == 1
+    assert errors.startswith("error: servo.xml:6: this changes the motion in MuJoCo, and has no place in a model: actuator (p with")
+    assert "--ignore actuator" in errors
+    assert json.loads(run("info", "servo.xml", "--ignore", "actuator", "--json")[1])["nv"] == 1
+    arguments = ["simulate", "servo.xml", "--ignore", "actuator", "--until", "1ms", "--json", "--keyframe"]
+    assert json.loads(run(*arguments, "home")[1])["q"]["arm"] == pytest.approx(0.7, abs=1e-4)
+    code, _, errors = run(*arguments, "away")
+    assert (code, errors) == (1, "error: --keyframe away: model 'servo' has no keyframe of this name; choose from home\n")
+
+
+def test_options_of_files_are_not_for_examples():
+    code, _, errors = run("info", "arm", "--ignore", "contact")
+    assert code == 1
+    assert "'arm' is a built-in example, and --floating-base and --ignore are for files; leave them out" in errors

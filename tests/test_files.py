@@ -12,8 +12,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from typer.testing import CliRunner
 
 import catena as ct
+from catena import cli
 from catena.examples import EXAMPLES, gallery
 from catena.model import files, toml_writer
 from catena.model.bodies import Geometry
@@ -355,7 +357,7 @@ ERRORS = [
     ("length = 1.0", "length = 0", ":8: body[0].shape.length of 'upper': rod length 0 is not above 0"),
     ('"rod"', '"rot"', ":8: body[0].shape.type of 'upper': 'rot' is no shape; did you mean 'rod'?"),
     ('name = "upper"', 'name = "upper"\nmass = 1', ":9: body[0].shape of 'upper': both 'shape' and 'mass' are given"),
-    ("mass = 1.5", 'mass = 1.5\ngeometry = [{ type = "mesh", size = [1] }]', ":16: body[1].geometry[0].type of 'lower': 'mesh' is no"),
+    ("mass = 1.5", 'mass = 1.5\ngeometry = [{ type = "blob", size = [1] }]', ":16: body[1].geometry[0].type of 'lower': 'blob' is no"),
     ("mass = 1.5", 'mass = 1.5\ngeometry = [{ type = "box", size = [1] }]', ":16: body[1].geometry[0].size of 'lower': geometry size [1]"),
     # places and parents
     ("at = [1.0, 0, 0]", "at = [1.0, 0]", ":14: body[1].at of 'lower': pose xyz [1.0, 0] has shape (2,)"),
@@ -590,7 +592,7 @@ def test_file_that_is_not_there(tmp_path):
 
 
 def test_folder_is_no_file(tmp_path):
-    with pytest.raises(ct.ModelFileError, match=r"this is a folder; give a \.toml file"):
+    with pytest.raises(ct.ModelFileError, match=r"this is a folder; give a \.toml, \.urdf or \.xml file"):
         ct.load(tmp_path)
 
 
@@ -600,12 +602,12 @@ def test_path_of_the_wrong_kind(value):
         ct.load(value)
 
 
-@pytest.mark.parametrize("name", ["arm.urdf", "arm.xml", "arm.yaml", "arm"])
+@pytest.mark.parametrize("name", ["arm.sdf", "arm.xacro", "arm.yaml", "arm"])
 def test_other_formats_are_refused_by_name(name, tmp_path):
     (tmp_path / name).write_text("<robot/>")
-    with pytest.raises(ct.ModelFileError, match=rf"{name}: .* reads and writes \.toml"):
+    with pytest.raises(ct.ModelFileError, match=rf"{name}: .* reads \.toml, \.urdf, \.xml, \.mjcf"):
         ct.load(tmp_path / name)
-    with pytest.raises(ct.ModelFileError, match=rf"{name}: .* reads and writes \.toml"):
+    with pytest.raises(ct.ModelFileError, match=rf"{name}: .* writes \.toml, \.urdf"):
         EXAMPLES["pendulum"]().save(tmp_path / name)
     assert (tmp_path / name).read_text() == "<robot/>"
 
@@ -734,3 +736,19 @@ def test_files_in_the_documentation_can_be_read(tmp_path):
         assert any(getattr(m, what) for m in models)
     for kind in (*JOINTS, "distance"):
         assert f"`{kind}`" in page
+
+
+def test_robot_of_the_documentation_moves(tmp_path, monkeypatch):
+    """The commands of the page, from the file that it shows to a picture; the Python code below them, too."""
+    monkeypatch.chdir(tmp_path)
+    page = (Path(__file__).parents[1] / "docs" / "files.md").read_text(encoding="utf-8")
+    Path("robot.urdf").write_text(page.split("```xml\n")[1].split("```")[0], encoding="utf-8")
+    section = page.split("## Bring your own robot")[1].split("\n## ")[0]
+    commands = [line.split() for line in section.splitlines() if line.startswith("    ")][:5]
+    assert [command[0] for command in commands] == ["python3", ".", "pip", "catena", "catena"]
+    for _, *arguments in commands[3:]:
+        assert CliRunner().invoke(cli.app, arguments).exit_code == 0, arguments
+    assert Path("robot.png").stat().st_size > 10_000
+    namespace = {"ct": ct, "np": np}
+    exec(section.split("```python\n")[1].split("```")[0], namespace)
+    assert_same(namespace["m"], ct.load("robot.toml"))

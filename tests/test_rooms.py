@@ -22,7 +22,8 @@ ALLOWED: dict[str, set[str]] = {
     "references": set(),
     # graph: whether a user's function can be traced
     # assembly, mobility: `Model.assemble` and others call them, inside the method
-    "model": {"spatial", "dual", "graph", "errors", "atomic", "assembly", "mobility", "numpy", "msgspec", "tomli"},
+    "model": {"spatial", "dual", "graph", "errors", "atomic", "assembly", "mobility", "numpy", "msgspec", "tomli"}
+    | {"yaml", "mujoco"},  # where files of other formats are read
     "formulations": {"spatial", "dual", "numpy"},
     "graph": {"numpy", "errors"},
     "native": {"graph", "errors", "numpy", "llvmlite", "platformdirs"},
@@ -65,7 +66,7 @@ ALLOWED: dict[str, set[str]] = {
 LAST = {"cli", "__main__"}
 
 #: Packages of others that belong to one room.
-PRIVATE = {"llvmlite": "native", "platformdirs": "native", "msgspec": "model", "typer": "cli"}
+PRIVATE = {"llvmlite": "native", "platformdirs": "native", "msgspec": "model", "yaml": "model", "mujoco": "model", "typer": "cli"}
 
 
 def modules() -> list[Path]:

@@ -57,6 +57,11 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
 
+ModelName = Annotated[str, typer.Argument(metavar="FILE|EXAMPLE", help="A model file (.toml, .urdf, .xml) or a built-in example.")]
+FloatingBase = Annotated[bool, typer.Option("--floating-base", help="Let the root link of a URDF file move freely.")]
+Ignore = Annotated[
+    list[str] | None, typer.Option(metavar="WHAT", help="Load a URDF or MJCF file without this, such as contact; repeatable.")
+]
 Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.", callback=_set_debug, is_eager=True)]
 
 
@@ -75,6 +80,7 @@ def main(
       catena info humanoid        what a built-in example is made of
       catena info arm.toml        what a model file describes
       catena info arm.toml --json the same for programs
+      catena info robot.urdf      the same of a URDF file; robot.xml of an MJCF file
       catena simulate pendulum    let a mechanism move for 10 s
       catena simulate arm.toml --until 5 --set wrist=30deg --plot arm.png --save arm.nc
       catena compare arm          what all methods give and cost, side by side

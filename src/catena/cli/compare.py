@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from catena import comparison
-from catena.cli.app import Debug, app
+from catena.cli.app import Debug, FloatingBase, Ignore, ModelName, app
 from catena.cli.info import find
 from catena.cli.printing import freedom_text, new_console, new_table, print_rows, print_title
 from catena.cli.simulate import check_outputs
@@ -27,13 +27,15 @@ WIDE, WIDE_ORDER = 92, 96
 
 @app.command()
 def compare(
-    model: Annotated[str, typer.Argument(metavar="FILE|EXAMPLE", help="A model file (.toml) or a built-in example.")],
+    model: ModelName,
     states: Annotated[int | None, typer.Option(min=1, help="Random states to compare results on; without it up to 1000.")] = None,
     seed: Annotated[int, typer.Option(min=0, help="The seed of the random states.")] = 0,
     plot: Annotated[Path | None, typer.Option(help="Draw how the cost grows with the number of bodies: .png, .svg or .pdf.")] = None,
     most: Annotated[
         int | None, typer.Option(metavar="BODIES", min=8, help="Measure that growth on chains up to this length; 128 with --plot.")
     ] = None,
+    floating_base: FloatingBase = False,
+    ignore: Ignore = None,
     json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
     debug: Debug = False,
 ) -> None:
@@ -49,7 +51,7 @@ def compare(
       catena compare humanoid --states 5000 --json
       catena compare arm --plot growth.png
     """
-    m, _ = find(model)
+    m, _ = find(model, floating_base, ignore)
     check_outputs({"plot": plot})
     with _progress() as report:
         found = comparison.compare(m, states, seed, report=report)

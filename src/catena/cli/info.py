@@ -13,17 +13,22 @@ import typer
 from rich.console import Console
 
 import catena as ct
-from catena.cli.app import Debug, app
+from catena.cli.app import Debug, FloatingBase, Ignore, app
 from catena.cli.printing import ROWS, freedom_text, interval_text, new_console, new_table, print_rows, print_title, total_mass, vector_text
 from catena.errors import ModelError
 from catena.examples import EXAMPLES
 from catena.model import Model
+from catena.model.connections import coordinate_name
 from catena.spatial import Screw
 
 
 @app.command()
 def info(
-    model: Annotated[str | None, typer.Argument(metavar="FILE|EXAMPLE", help="A model file (.toml) or a built-in example.")] = None,
+    model: Annotated[
+        str | None, typer.Argument(metavar="FILE|EXAMPLE", help="A model file (.toml, .urdf, .xml) or a built-in example.")
+    ] = None,
+    floating_base: FloatingBase = False,
+    ignore: Ignore = None,
     json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
     debug: Debug = False,
 ) -> None:
@@ -47,7 +52,7 @@ def info(
         console.print(table)
         console.print("\nSee one with: catena info EXAMPLE")
         return
-    m, description = find(model)
+    m, description = find(model, floating_base, ignore)
     facts = {"name": m.name, "description": description, **_facts(m)}
     if json:
         typer.echo(json_module.dumps(facts, indent=2))
@@ -55,13 +60,17 @@ def info(
         _print_facts(console, m, facts)
 
 
-def find(name: str) -> tuple[Model, str]:
+def find(name: str, floating_base: bool = False, ignore: list[str] | None = None) -> tuple[Model, str]:
     """Return the model of a file or example, and what it is."""
     if name in EXAMPLES:
+        if floating_base or ignore:
+            raise ModelError(f"'{name}' is a built-in example, and --floating-base and --ignore are for files; leave them out")
         return EXAMPLES[name](), _description(EXAMPLES[name])
     if Path(name).suffix or Path(name).exists():
-        return ct.load(name), f"from {name}"
-    raise ModelError(f"'{name}' is neither a built-in example nor a file; examples are {', '.join(EXAMPLES)}; files end in .toml")
+        return ct.load(name, floating_base=floating_base, ignore=ignore or ()), f"from {name}"
+    raise ModelError(
+        f"'{name}' is neither a built-in example nor a file; examples are {', '.join(EXAMPLES)}; files end in .toml, .urdf or .xml"
+    )
 
 
 def _description(make: Callable[[], Model]) -> str:
@@ -98,6 +107,7 @@ def _facts(m: Model) -> dict[str, Any]:
         "limits": _limits(m),
         "springs": [{key: getattr(spring, key) for key in spring.__dataclass_fields__} for spring in m.springs],
         "forces": [{"name": f.name, "body": f.body, "traced": f.traced} for f in m.forces],
+        "notes": list(m.notes),
         "depth": max(depth),
         "branches": {name: count for name, count in children.items() if count > 1},
         "placements": {"screws": screws, "dense": len(placements) - screws},
@@ -106,9 +116,20 @@ def _facts(m: Model) -> dict[str, Any]:
             "operations": kernel.operations,
             "total": sum(kernel.operations.values()),
         },
-        "q": [{"name": name, "unit": unit} for name, unit in zip(m.q_names, m.q_units, strict=True)],
-        "v": [{"name": name, "unit": unit} for name, unit in zip(m.v_names, m.v_units, strict=True)],
+        "q": _coordinates(m, "q"),
+        "v": _coordinates(m, "v"),
     }
+
+
+def _coordinates(m: Model, which: str) -> list[dict[str, str]]:
+    """Return the names and units of positions or velocities, with those of the joints where a file gives them."""
+    found = []
+    for link in m.links:
+        joint = {"joint": m.joint_names[link.name]} if link.name in m.joint_names else {}
+        labels, units = getattr(link.joint, f"{which}_labels"), getattr(link.joint, f"{which}_units")
+        for label, unit in zip(labels, units, strict=True):
+            found.append({"name": coordinate_name(link.name, label), "unit": unit, **joint})
+    return found
 
 
 def _mobility(m: Model) -> dict[str, Any]:
@@ -170,6 +191,10 @@ def _print_facts(console: Console, m: Model, facts: dict[str, Any]) -> None:
     }
     print_title(console, f"{facts['name']}: {facts['description']}")
     print_rows(console, rows)
+    if m.notes:
+        print_title(console, "\nNotes on the file")
+        for note in m.notes:
+            console.print(f"- {note}", soft_wrap=True)
     if facts["loops"]:
         print_title(console, "\nLoops")
         table = new_table("loop", "closed by", "stands on", "bodies around it", ">constraints")
@@ -180,9 +205,9 @@ def _print_facts(console: Console, m: Model, facts: dict[str, Any]) -> None:
             console.print(f"and {len(facts['loops']) - ROWS} more; --json lists all")
     for title, coordinates in (("\nPositions q", facts["q"]), ("\nVelocities v", facts["v"])):
         print_title(console, title)
-        table = new_table(">index", "name", "unit")
+        table = new_table(">index", "name", "unit", *(["joint"] if m.joint_names else []))
         for i, coordinate in enumerate(coordinates[:ROWS]):
-            table.add_row(str(i), coordinate["name"], coordinate["unit"])
+            table.add_row(str(i), coordinate["name"], coordinate["unit"], *([coordinate.get("joint", "")] if m.joint_names else []))
         console.print(table)
         if len(coordinates) > ROWS:
             console.print(f"and {len(coordinates) - ROWS} more; --json lists all")

@@ -12,7 +12,7 @@ import typer
 from rich.console import Console
 
 import catena as ct
-from catena.cli.app import Debug, app
+from catena.cli.app import Debug, FloatingBase, Ignore, ModelName, app
 from catena.cli.info import find
 from catena.cli.printing import ROWS, freedom_text, new_console, new_table, print_rows, print_title
 from catena.errors import ArgumentError, MissingPackageError, SimulationError
@@ -22,7 +22,7 @@ from catena.simulation import Trajectory, settings
 
 @app.command()
 def simulate(
-    model: Annotated[str, typer.Argument(metavar="FILE|EXAMPLE", help="A model file (.toml) or a built-in example.")],
+    model: ModelName,
     until: Annotated[str, typer.Option(metavar="TIME", help="When to stop: seconds, or with a unit (ms, s, min, h).")] = "10",
     set_: Annotated[
         list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="A position to begin with, such as crank=90deg; repeatable.")
@@ -33,6 +33,9 @@ def simulate(
     random: Annotated[
         int | None, typer.Option(metavar="SEED", min=0, help="Begin at a random position, drawn with this seed, before what --set says.")
     ] = None,
+    keyframe: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Begin at a position that an MJCF file names, before what --set says.")
+    ] = None,
     step: Annotated[str | None, typer.Option(metavar="TIME", help="A fixed step size; without it the steps are adapted.")] = None,
     integrator: Annotated[str, typer.Option(help="How to integrate; an unknown name lists the choices.")] = "auto",
     method: Annotated[str, typer.Option(help="How to compute accelerations.")] = "auto",
@@ -42,6 +45,8 @@ def simulate(
     plot: Annotated[Path | None, typer.Option(help="Draw positions, velocities and energies: .png, .svg or .pdf.")] = None,
     save: Annotated[Path | None, typer.Option(help="Save the run for ct.Trajectory.load: .npz, or .nc (NetCDF).")] = None,
     csv: Annotated[Path | None, typer.Option(help="Write a table, one row per sample: .csv.")] = None,
+    floating_base: FloatingBase = False,
+    ignore: Ignore = None,
     json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
     debug: Debug = False,
 ) -> None:
@@ -55,6 +60,7 @@ def simulate(
       a coordinate, as catena info lists them  crank=90deg  piston.shift=5mm
       a body, for all its coordinates in order piston=90deg,5mm
       a rotation of a ball or free joint       base.rpy=10deg,0,20deg  base.quat=1,0,0,0
+      a joint of a URDF or MJCF file, for its body elbow=30deg
     Units are rad, mrad, deg, turn; m, cm, mm, um; rad/s, mrad/s, deg/s, rpm; m/s, cm/s, mm/s,
     km/h. A number without a unit is in rad, m, rad/s or m/s.
 
@@ -64,10 +70,12 @@ def simulate(
       catena simulate top --set top.rpy=20deg,0,0 --set-velocity top=0,0,1500rpm --until 2
       catena simulate four-bar --set crank=60deg --set-velocity crank=30rpm
       catena simulate arm.toml --until 5 --record 10ms --save run.nc --csv run.csv
+      catena simulate robot.urdf --random 0 --until 2 --plot robot.png
     """
-    m, _ = find(model)
+    m, _ = find(model, floating_base, ignore)
     end = settings.quantity("--until", until, "s")
-    q0, v0 = _start(m, set_ or [], set_velocity or [], None if random is None else m.random(random))
+    guess = _keyframe(m, keyframe) if keyframe is not None else None if random is None else m.random(random)
+    q0, v0 = _start(m, settings.by_body(m, set_ or []), settings.by_body(m, set_velocity or []), guess)
     outputs = {"plot": plot, "save": save, "csv": csv}
     check_outputs(outputs)
     trouble: SimulationError | None = None
@@ -111,6 +119,13 @@ def _start(m: Model, positions: list[str], velocities: list[str], guess: np.ndar
     named = {_name(text) for text in velocities}
     rates = {name: x for link, _, at in m._slices() for name, x in zip(m.v_names[at], v[at], strict=True) if named & {name, link.name}}
     return q, m.project_velocity(q, fixed=rates)
+
+
+def _keyframe(m: Model, name: str) -> np.ndarray:
+    if name not in m.keyframes:
+        there = f"choose from {', '.join(m.keyframes)}" if m.keyframes else "it has none, so leave --keyframe out"
+        raise ArgumentError(f"--keyframe {name}: model '{m.name}' has no keyframe of this name; {there}")
+    return m.keyframes[name]
 
 
 def _name(setting: str) -> str:

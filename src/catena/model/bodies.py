@@ -15,12 +15,18 @@ from catena.spatial import rigid_inertia
 
 @dataclass(frozen=True)
 class Geometry:
-    """A shape to look at; it has no influence on the motion. `center` and `axis` are in the body frame, sizes in metres."""
+    """A shape to look at; it has no influence on the motion. `center` and `axis` are in the body frame, sizes in metres.
+
+    Boxes and meshes are turned by `rpy`, roll, pitch and yaw [rad] about the axes of the body. A mesh has the scale of its three axes as
+    its size, and in `file` what a model file says of where it is; it is not looked for.
+    """
 
     kind: str
     size: tuple[float, ...]
     center: tuple[float, float, float] = (0.0, 0.0, 0.0)
     axis: tuple[float, float, float] = (0.0, 0.0, 1.0)
+    rpy: tuple[float, float, float] = (0.0, 0.0, 0.0)
+    file: str = ""
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,11 +9,10 @@ import numpy as np
 
 from catena.errors import ModelError
 from catena.model import canonical
-from catena.model.connections import coordinate_name
 from catena.model.driven import Driven, released
 from catena.model.forces import Applied, Spring
 from catena.model.inertias import com, dusted, moved
-from catena.model.joints import Fixed, Joint
+from catena.model.joints import Fixed
 from catena.model.loops import Closure, Coupling, constraints
 from catena.model.motions import DenseMotion, DrivenMotion, clean
 from catena.model.tree import PlacedClosure, PlacedCoupling, PlacedForce, PlacedSpring, Tree
@@ -134,10 +133,7 @@ def _placed(frame: Rigid, at: Rigid) -> Rigid:
 
 def placed_coupling(coupling: Coupling, model: Model) -> PlacedCoupling:
     """Return a coupling with the places of its coordinates in q and v; refuse names that are no coordinates, or not plain numbers."""
-    places: dict[str, tuple[Joint, int, int]] = {}
-    for link, at_q, at_v in model._slices():
-        for i, label in enumerate(link.joint.q_labels):
-            places[coordinate_name(link.name, label)] = (link.joint, at_q.start + i, at_v.start + i)
+    places = model._coordinates_at()
     positions, velocities = [], []
     for name, coefficient in coupling.coefficients:
         if name not in places:

@@ -23,7 +23,7 @@ from catena.spatial import Rigid
 class Link:
     """A body with its joint and its place: the joint frame `at` in the parent's frame, and `outer` in the body's own frame.
 
-    A body that was added with its joint has its own frame at the joint: `outer` is the identity.
+    For a body that was added with its joint, `outer` is the identity unless `at_body` was given.
     """
 
     name: str
@@ -72,7 +72,7 @@ def placed(joints: Iterable[tuple[Link, Joint]]) -> Iterator[tuple[Link, slice, 
         at_q, at_v = at_q + joint.nq, at_v + joint.nv
 
 
-def check_apart(closure: Closure, links: Mapping[str, Link]) -> None:
+def check_apart(closure: Closure, links: Mapping[str, Link | Loose]) -> None:
     """Refuse a closure between bodies that are welded together."""
     a, b = (_carrier(name, links) for name in (closure.a, closure.b))
     if a == b:
@@ -82,9 +82,9 @@ def check_apart(closure: Closure, links: Mapping[str, Link]) -> None:
         )
 
 
-def _carrier(name: str, links: Mapping[str, Link]) -> str:
-    while name in links and isinstance(links[name].joint, Fixed):
-        name = links[name].parent
+def _carrier(name: str, links: Mapping[str, Link | Loose]) -> str:
+    while isinstance(link := links.get(name), Link) and isinstance(link.joint, Fixed):
+        name = link.parent
     return name
 
 

@@ -3,42 +3,55 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Collection
 from pathlib import Path
+from typing import Any
 
 from catena.atomic import as_path, reason, replacing
 from catena.errors import ModelError, ModelFileError
-from catena.model import toml_reader, toml_writer
+from catena.model import mjcf_reader, toml_reader, toml_writer, urdf_reader, urdf_writer, xml_reader
 from catena.model.model import Model
 
 #: Size [bytes] beyond which a file is refused.
 LIMIT = 64 * 2**20
 
+#: The endings of files that are read, and of those that are written.
+READ, WRITTEN = (".toml", ".urdf", ".xml", ".mjcf"), (".toml", ".urdf")
 
-def load(path: str | os.PathLike[str]) -> Model:
-    """Return the model that a TOML file describes.
+
+def load(path: str | os.PathLike[str], *, floating_base: bool = False, ignore: str | Collection[str] = ()) -> Model:
+    """Return the model that a file describes: TOML (.toml), URDF (.urdf) or MJCF (.xml, by MuJoCo).
+
+    `floating_base` lets the root link of a URDF file move freely. What would change the motion and has no place in a model is an error,
+    unless `ignore` names it, as the message says; `Model.notes` tells what was left out, and what was recognised.
 
     >>> import pathlib, tempfile
     >>> text = '''
-    ... [model]
-    ... name = "pendulum"
-    ...
-    ... [[body]]
-    ... name = "arm"
-    ... shape = { type = "rod", length = 1.0, mass = 2.0 }
-    ... joint = { type = "revolute", axis = "y" }
+    ... <robot name="pendulum">
+    ...   <link name="base"/>
+    ...   <joint name="hinge" type="continuous">
+    ...     <parent link="base"/> <child link="arm"/> <axis xyz="0 1 0"/> <dynamics damping="0.1"/>
+    ...   </joint>
+    ...   <link name="arm">
+    ...     <inertial>
+    ...       <origin xyz="0.5 0 0"/> <mass value="2"/>
+    ...       <inertia ixx="0.1" ixy="0" ixz="0" iyy="0.2" iyz="0" izz="0.2"/>
+    ...     </inertial>
+    ...   </link>
+    ... </robot>
     ... '''
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     file = pathlib.Path(folder, "pendulum.toml")
+    ...     file = pathlib.Path(folder, "pendulum.urdf")
     ...     _ = file.write_text(text)
-    ...     ct.load(file)
-    <Model 'pendulum': 1 bodies, nq = 1, nv = 1>
+    ...     ct.load(file), ct.load(file, floating_base=True)
+    (<Model 'pendulum': 2 bodies, nq = 1, nv = 1>, <Model 'pendulum': 2 bodies, nq = 8, nv = 7>)
     """
     file = as_path(path, ModelFileError)
     try:
         if file.is_dir():
-            raise ModelFileError(f"{file}: this is a folder; give a .toml file")
+            raise ModelFileError(f"{file}: this is a folder; give a .toml, .urdf or .xml file")
         with file.open("rb") as stream:
-            _check_ending(file)
+            _check_ending(file, READ)
             content = stream.read(LIMIT + 1)
     except FileNotFoundError:
         raise ModelFileError(f"{file}: there is no such file; check the path and the current folder") from None
@@ -48,11 +61,29 @@ def load(path: str | os.PathLike[str]) -> Model:
         raise ModelFileError(f"{file}: cannot be read: {reason(error)}") from error
     if len(content) > LIMIT:
         raise ModelFileError(f"{file}: holds more than {LIMIT >> 20} MiB; give a smaller model file")
-    return decoded(content, str(file))
+    left_out = _names(ignore)
+    if file.suffix.lower() == ".toml":
+        if floating_base or left_out:
+            raise ModelFileError(f"{file}: floating_base and ignore are for URDF and MJCF; leave them out, as TOML says everything itself")
+        return decoded(content, str(file))
+    root = xml_reader.parsed(content, str(file))
+    if root.tag == "robot":
+        return urdf_reader.model(root, floating_base, left_out)
+    if floating_base:
+        raise ModelFileError(f"{file}:{root.line}: floating_base is for URDF; give the root body a <freejoint/> in the file")
+    return mjcf_reader.model(root, left_out)
+
+
+def _names(ignore: Any) -> tuple[str, ...]:
+    names = (ignore,) if isinstance(ignore, str) else tuple(ignore) if isinstance(ignore, Collection) else (ignore,)
+    for name in names:
+        if not isinstance(name, str):
+            raise ModelFileError(f"ignore: {name!r} is not a name; give names such as ('limits', 'contact')")
+    return names
 
 
 def save(model: Model, path: str | os.PathLike[str]) -> None:
-    """Write a model to a TOML file. The file holds the whole model or, if anything fails, what it held before.
+    """Write a model to a TOML file, or a tree to a URDF file. It holds the whole model or, if anything fails, what it held before.
 
     >>> import pathlib, tempfile
     >>> m = ct.Model("pendulum")
@@ -74,16 +105,16 @@ def save(model: Model, path: str | os.PathLike[str]) -> None:
     <BLANKLINE>
     """
     file = as_path(path, ModelFileError)
-    _check_ending(file)
-    content = encoded(model, str(file))
+    _check_ending(file, WRITTEN)
+    content = encoded(model, str(file), urdf_writer.text if file.suffix.lower() == ".urdf" else toml_writer.text)
     with replacing(file, ModelFileError) as stream:
         stream.write(content)
 
 
-def encoded(model: Model, where: str) -> bytes:
-    """Return a model as the content of a TOML file; errors begin with `where`."""
+def encoded(model: Model, where: str, text: Callable[[Model], str] = toml_writer.text) -> bytes:
+    """Return a model as the content of a file, of TOML if no other is asked for; errors begin with `where`."""
     try:
-        return toml_writer.text(model).encode()
+        return text(model).encode()
     except UnicodeEncodeError as error:
         raise ModelFileError(f"{where}: character {error.object[error.start]!r} in a name cannot be written as UTF-8; rename it") from None
     except ModelError as error:
@@ -98,9 +129,12 @@ def decoded(content: bytes, where: str) -> Model:
         raise ModelFileError(f"{where}: tables or arrays are nested too deeply; flatten them") from None
 
 
-def _check_ending(file: Path) -> None:
+def _check_ending(file: Path, known: tuple[str, ...]) -> None:
     ending = file.suffix.lower()
-    if ending != ".toml":
-        known = {".urdf": "a URDF file", ".xml": "an MJCF or other XML file", ".mjcf": "an MJCF file", ".sdf": "an SDF file"}
-        what = known.get(ending, f"a file with the ending '{ending}'" if ending else "a file without an ending")
-        raise ModelFileError(f"{file}: {what} is not understood by this version of catena, which reads and writes .toml; see docs/files.md")
+    if ending not in known:
+        names = {".sdf": "an SDF file", ".xacro": "a xacro file, which the command xacro turns into URDF,"}
+        what = names.get(ending, f"a file with the ending '{ending}'" if ending else "a file without an ending")
+        does = "reads" if known is READ else "writes"
+        raise ModelFileError(
+            f"{file}: {what} is not understood by this version of catena, which {does} {', '.join(known)}; see docs/files.md"
+        )

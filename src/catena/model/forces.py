@@ -11,6 +11,7 @@ import numpy as np
 from catena.errors import ModelError, TraceError
 from catena.graph import Trace
 from catena.model import values
+from catena.model.wording import short
 
 _REMEDY = (
     "write it with arithmetic and NumPy's functions, and choices entry by entry with catena.where(condition, a, b), "
@@ -90,9 +91,9 @@ class Applied:
             if array.dtype.kind not in "buifO":
                 raise TypeError
         except (TypeError, ValueError):
-            raise ModelError(f"force '{self.name}': its function returned {_short(result)}; {self._wanted(nv)}") from None
+            raise ModelError(f"force '{self.name}': its function returned {short(result)}; {self._wanted(nv)}") from None
         if array.shape not in ([(nv,)] if self.body is None else [(3,), (6,)]):
-            what = _short(result) if array.ndim == 0 else f"an array of shape {array.shape}"
+            what = short(result) if array.ndim == 0 else f"an array of shape {array.shape}"
             raise ModelError(f"force '{self.name}': its function returned {what}; {self._wanted(nv)}")
         return np.concatenate([np.zeros(3), array]) if self.body is not None and array.shape == (3,) else array
 
@@ -138,8 +139,3 @@ def reason(error: Exception) -> str:
     if isinstance(error, TraceError):
         return str(error).partition(";")[0]
     return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
-
-
-def _short(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= 60 else f"{text[:57]}..."

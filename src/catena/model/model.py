@@ -50,7 +50,11 @@ class Model:
         self._closures: dict[str, Closure] = {}
         self._couplings: dict[str, Coupling] = {}
         self._connections: dict[str, Connection] = {}
+        self._notes: list[str] = []
+        self._keyframes: dict[str, np.ndarray] = {}
+        self._joint_names: dict[str, str] = {}
         self._hung: Hung | None = None
+        self._places: dict[str, tuple[Joint, int, int]] | None = None
         self._tree: Tree | None = None
         self._free: Tree | None = None
         self._time: float | None = None
@@ -69,13 +73,21 @@ class Model:
         return ", ".join([count, sizes, *(f"{what} = {number}" for what, number in numbers.items() if number)]) + ">"
 
     def _changed(self) -> None:
-        self._hung = self._tree = self._free = None
+        self._hung = self._tree = self._free = self._places = None
 
-    def add(self, name: str, body: Body, joint: Joint | None = None, parent: str = "ground", at: Any = (0.0, 0.0, 0.0)) -> None:
+    def add(
+        self,
+        name: str,
+        body: Body,
+        joint: Joint | None = None,
+        parent: str = "ground",
+        at: Any = (0.0, 0.0, 0.0),
+        at_body: Any = (0.0, 0.0, 0.0),
+    ) -> None:
         """Add a body, hung by a joint on its parent at a place in the parent's frame.
 
-        `at` is a translation (x, y, z) or a `Pose`: the joint frame in the parent's body frame. The body's own frame coincides with it
-        at the joint's neutral position.
+        `at` is a translation (x, y, z) or a `Pose`: the joint frame in the parent's body frame. At the joint's neutral position it
+        coincides with `at_body`, the joint frame in the body's own frame: its origin, if not given.
 
         Without a joint the body is loose, and has to be hung by `connect`.
 
@@ -102,13 +114,14 @@ class Model:
             raise ModelError(f"body '{name}': {joint!r} is not a joint; give one such as ct.Revolute('z') or ct.Fixed()")
         self._known(parent, f"body '{name}' names parent")
         try:
-            place = Pose.of(at)
+            place, outer = Pose.of(at), Pose.of(at_body)
         except ModelError as error:
             raise ModelError(f"body '{name}': {error}") from None
         if joint is None:
-            if parent != "ground" or not np.array_equal(place.matrix(), np.eye(4)):
+            if parent != "ground" or not all(np.array_equal(pose.matrix(), np.eye(4)) for pose in (place, outer)):
+                own = "" if np.array_equal(outer.matrix(), np.eye(4)) else f" and at_body {at_body!r}"
                 raise ModelError(
-                    f"body '{name}': parent '{parent}' and at {at!r} are given, but no joint; "
+                    f"body '{name}': parent '{parent}' and at {at!r}{own} are given, but no joint; "
                     "give one such as ct.Revolute('z') or ct.Fixed()"
                 )
             self._added[name] = Loose(name, body)
@@ -124,7 +137,7 @@ class Model:
             taken = min(own & self._coordinates)
             raise ModelError(f"body '{name}': another body has a coordinate named '{taken}' already; give the body another name")
         self._coordinates |= own
-        self._added[name] = Link(name, body, joint, parent, place)
+        self._added[name] = Link(name, body, joint, parent, place, outer)
         self._changed()
 
     def connect(
@@ -186,7 +199,7 @@ class Model:
         ends = self._ends(f"loop '{name}'", joint, a, b, at_a, at_b)
         loops.check_closing(f"loop '{name}'", joint)
         closure = Closure(name, joint, a, b, *ends)
-        check_apart(closure, {key: link for key, link in self._added.items() if isinstance(link, Link)})
+        check_apart(closure, self._added)
         self._closures[name] = closure
         self._changed()
 
@@ -216,7 +229,7 @@ class Model:
         coupling = loops.coupling(name, coefficients, offset)
         placed_coupling(coupling, self)
         self._couplings[name] = coupling
-        self._changed()
+        self._tree = self._free = None  # how bodies hang stays as it is
 
     def add_spring(
         self,
@@ -467,6 +480,33 @@ class Model:
         springs = ["damped springs"] if any(spring.damping for spring in self.springs) else []
         return (*options, *stops, *springs, *(["forces"] if self.forces else []), *(["driven joints"] if self.driven_names else []))
 
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What a reader of a model file has to say: what it recognised, and what of the file is not in the model.
+
+        >>> ct.Model("pendulum").notes
+        ()
+        """
+        return tuple(self._notes)
+
+    @property
+    def keyframes(self) -> dict[str, np.ndarray]:
+        """Positions that a model file gives by name, near which loops are closed.
+
+        >>> ct.Model("pendulum").keyframes
+        {}
+        """
+        return {name: q.copy() for name, q in self._keyframes.items()}
+
+    @property
+    def joint_names(self) -> dict[str, str]:
+        """Names that a URDF or MJCF file gives to joints, by the bodies that they carry; coordinates have the names of the bodies.
+
+        >>> ct.Model("pendulum").joint_names
+        {}
+        """
+        return dict(self._joint_names)
+
     def _known(self, name: str, who: str) -> None:
         if not isinstance(name, str) or (name != "ground" and name not in self._added):
             names = ", ".join(f"'{known}'" for known in ("ground", *self._added))
@@ -619,12 +659,24 @@ class Model:
             raise ModelError(f"{name} has shape {array.shape}; model '{self.name}' takes (..., {size})")
         return array
 
+    def _coordinates_at(self) -> dict[str, tuple[Joint, int, int]]:
+        """Return of every position coordinate its joint, and its places in q and v."""
+        if self._places is None:
+            self._places = {}
+            for link, at_q, at_v in self._slices():
+                for i, label in enumerate(link.joint.q_labels):
+                    self._places[coordinate_name(link.name, label)] = (link.joint, at_q.start + i, at_v.start + i)
+        return self._places
+
     def _slices(self) -> Iterator[tuple[Link, slice, slice]]:
         """Yield every body with the places of its coordinates in q and v."""
         return placed((link, link.joint) for link in self.links)
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the model to a TOML file, which `ct.load` reads; an existing file is replaced in one step or left as it is."""
+        """Write the model to a file that `ct.load` reads: TOML (.toml), which holds everything but Python code, or URDF (.urdf) for trees.
+
+        An existing file is replaced in one step or left as it is.
+        """
         from catena.model.files import save  # here, because files are made of models
 
         save(self, path)

@@ -66,3 +66,11 @@ def _from_rpy(rpy: np.ndarray) -> np.ndarray:
         [sy * cp, sy * sp * sr + cy * cr, sy * sp * cr - cy * sr],
         [-sp, cp * sr, cp * cr],
     ])  # fmt: skip
+
+
+def rpy(R: np.ndarray) -> tuple[float, float, float]:
+    """Return roll, pitch and yaw [rad] of a rotation; roll and pitch are what the yaw leaves, so that they say it upright, too."""
+    yaw = float(np.arctan2(R[1, 0], R[0, 0]))
+    c, s = np.cos(yaw), np.sin(yaw)
+    roll = float(np.arctan2(s * R[0, 2] - c * R[1, 2], c * R[1, 1] - s * R[0, 1]))
+    return roll, float(np.arctan2(-R[2, 0], c * R[0, 0] + s * R[1, 0])), yaw

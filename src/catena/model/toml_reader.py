@@ -5,11 +5,9 @@ What a file may say of a joint or a shape is read off the classes and functions 
 
 from __future__ import annotations
 
-import difflib
 import inspect
 import re
-import warnings
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import fields
 from functools import cached_property
 from typing import Any, NoReturn
@@ -25,6 +23,7 @@ from catena.model.joints import JOINTS, Custom, Joint
 from catena.model.loops import CLOSING, Distance, check_closing, coefficient
 from catena.model.model import Model
 from catena.model.pose import Pose
+from catena.model.wording import choice, placed_warnings, short
 
 Vector = list[float]
 Numbers = float | list[float]
@@ -57,6 +56,7 @@ class _BodyRecord(_Record):
     joint: Table = msgspec.field(default_factory=dict)
     parent: str = "ground"
     at: Vector | Table = msgspec.field(default_factory=list)
+    at_body: Vector | Table = msgspec.field(default_factory=list)
     shape: Table = msgspec.field(default_factory=dict)
     mass: float = 0.0
     com: Vector = msgspec.field(default_factory=list)
@@ -114,6 +114,8 @@ class _GeometryRecord(_Record):
     size: Vector
     center: Vector = msgspec.field(default_factory=list)
     axis: Axis = ""
+    rpy: Vector = msgspec.field(default_factory=list)
+    file: str = ""
 
 
 #: Types of the parameters of joints and shapes that are not one number.
@@ -125,6 +127,9 @@ _TYPES: dict[str, Any] = {
 #: The shapes that make bodies, and of those that can be looked at the parameters that are their sizes.
 SHAPES: dict[str, Callable[..., Body]] = {f.__name__: f for f in (rod, box, cylinder, sphere, point_mass)}
 SIZES = {"rod": ("length",), "box": ("x", "y", "z"), "cylinder": ("length", "radius"), "sphere": ("radius",)}
+
+#: The sizes of everything that can be looked at.
+LOOKS = {**SIZES, "mesh": ("x", "y", "z")}
 
 
 def _record(function: Callable[..., Any]) -> type[msgspec.Struct]:
@@ -219,7 +224,7 @@ class Source:
         """Refuse a table with missing or unknown keys, or values of the wrong kind."""
         for steps, leaf in _leaves(table):
             if isinstance(leaf, int) and not -(2**63) <= leaf < 2**63:
-                self.fail((*place, *steps), f"{_short(leaf)} has more than 64 bits; write it as a decimal number, such as 1e20")
+                self.fail((*place, *steps), f"{short(leaf)} has more than 64 bits; write it as a decimal number, such as 1e20")
         try:
             msgspec.convert(table, record)
         except msgspec.ValidationError as error:
@@ -230,28 +235,24 @@ class Source:
                 self.fail(place, f"key '{missing[1]}' is missing; add it")
             if not steps and "unknown field" in message:
                 key = next(key for key in table if key not in known)
-                self.fail((*place, key), f"unknown key; {_choice(key, known)}")
+                self.fail((*place, key), f"unknown key; {choice(key, known)}")
             value: Any = table
             for step in steps:
                 value = value[step]
             if expected := re.fullmatch(r"Expected `(.*)`, got `.*`", message):
                 kinds = " or ".join(dict.fromkeys(_WORDS.get(kind, kind) for kind in expected[1].split(" | ")))
-                self.fail((*place, *steps), f"{_short(value)} is not {kinds}; give {kinds}")
-            self.fail((*place, *steps), f"{_short(value)}: {message[:1].lower()}{message[1:]}; correct the value")
+                self.fail((*place, *steps), f"{short(value)} is not {kinds}; give {kinds}")
+            self.fail((*place, *steps), f"{short(value)}: {message[:1].lower()}{message[1:]}; correct the value")
 
     def build(self, place: Place, table: Mapping[str, Any], make: Callable[..., Any], *positional: Any, **named: Any) -> Any:
         """Return `make(...)`; what it says of a value is said again with file and place."""
         try:
-            with warnings.catch_warnings(record=True) as caught:
-                warnings.simplefilter("always")
-                result = make(*positional, **named)
+            with placed_warnings(lambda: self.where(place)):
+                return make(*positional, **named)
         except ModelError as error:
             text = f" {error} "
             named_first = min((key for key in table if f" {key} " in text), key=lambda key: text.index(f" {key} "), default=None)
             self.fail(place if named_first is None else (*place, named_first), str(error))
-        for warning in caught:
-            warnings.warn(f"{self.where(place)}: {warning.message}", warning.category, stacklevel=5)
-        return result
 
     def model(self) -> Model:
         """Return the model of the file."""
@@ -270,8 +271,8 @@ class Source:
             table = tables[i]
             joint = self._joint(table["joint"], (*place, "joint"), JOINT_RECORDS) if "joint" in table else None
             body = self._body(table, place)
-            at = self._pose(table.get("at", (0.0, 0.0, 0.0)), (*place, "at"))
-            self.build(place, table, model.add, table["name"], body, joint, table.get("parent", "ground"), at)
+            at, at_body = (self._pose(table.get(key, (0.0, 0.0, 0.0)), (*place, key)) for key in ("at", "at_body"))
+            self.build(place, table, model.add, table["name"], body, joint, table.get("parent", "ground"), at, at_body)
         for kind, add in (("connection", self._connect), ("spring", self._add_spring), ("loop", self._close), ("coupling", self._couple)):
             for i, table in enumerate(self.data[kind]):
                 add(model, table, (kind, i))
@@ -301,11 +302,11 @@ class Source:
         for key, value in table["coefficients"].items():
             at = (*place, "coefficients", key)
             if isinstance(value, dict):
-                self.fail(at, f"{_short(value)} is not a number; write a name that has a dot in quotes, such as \"arm.angle\" = 1.0")
+                self.fail(at, f"{short(value)} is not a number; write a name that has a dot in quotes, such as \"arm.angle\" = 1.0")
             if isinstance(value, bool) or not isinstance(value, (int, float)):
-                self.fail(at, f"{_short(value)} is not a number; give a number")
+                self.fail(at, f"{short(value)} is not a number; give a number")
             if key not in model.q_names:
-                self.fail(at, f"no coordinate is named {_short(key)}; {_choice(key, model.q_names)}")
+                self.fail(at, f"no coordinate is named {short(key)}; {choice(key, model.q_names)}")
             self.build(at, {}, coefficient, f"coupling '{table['name']}'", key, value)
         self.build(place, table, model.couple, **table)
 
@@ -314,7 +315,7 @@ class Source:
         names = ("ground", *(body.name for body in model.added))
         for end in ("a", "b"):
             if table[end] not in names:
-                self.fail((*place, end), f"no body is named {_short(table[end])}; {_choice(table[end], names)}")
+                self.fail((*place, end), f"no body is named {short(table[end])}; {choice(table[end], names)}")
         return {key: table[key] for key in table if key not in ("a", "b")}
 
     def _ends(self, table: Table, place: Place) -> tuple[Pose, Pose]:
@@ -354,7 +355,7 @@ class Source:
                 if parent == "ground":
                     break
                 if parent not in index:
-                    self.fail(("body", k, "parent"), f"no body is named {_short(parent)}; {_choice(parent, ('ground', *index))}")
+                    self.fail(("body", k, "parent"), f"no body is named {short(parent)}; {choice(parent, ('ground', *index))}")
                 k = index[parent]
             order.update(dict.fromkeys(reversed(path)))
         return list(order)
@@ -374,10 +375,10 @@ class Source:
     def _typed(self, what: str, table: Table, place: Place, makers: Mapping[str, Any], records: dict[str, type[msgspec.Struct]]) -> Any:
         """Return what the table's type makes of its other keys."""
         if "type" not in table:
-            self.fail(place, f"key 'type' is missing; {_choice('', records)}")
+            self.fail(place, f"key 'type' is missing; {choice('', records)}")
         kind = table["type"]
         if not isinstance(kind, str) or kind not in records:
-            self.fail((*place, "type"), f"{_short(kind)} is no {what}; {_choice(kind, records)}")
+            self.fail((*place, "type"), f"{short(kind)} is no {what}; {choice(kind, records)}")
         self.check(table, records[kind], place)
         return self.build(place, table, makers[kind], **{key: value for key, value in table.items() if key != "type"})
 
@@ -397,15 +398,15 @@ class Source:
     def _geometry(self, table: Table, place: Place) -> Geometry:
         self.check(table, _GeometryRecord, place)
         kind = table["type"]
-        if kind not in SIZES:
-            self.fail((*place, "type"), f"{_short(kind)} is no shape to look at; {_choice(kind, SIZES)}")
+        if kind not in LOOKS:
+            self.fail((*place, "type"), f"{short(kind)} is no shape to look at; {choice(kind, LOOKS)}")
 
         def make() -> Geometry:
-            size = values.array("geometry size", table["size"], (len(SIZES[kind]),)).tolist()
-            center = values.array("geometry center", table.get("center", (0.0, 0.0, 0.0)), (3,))
+            size = values.array("geometry size", table["size"], (len(LOOKS[kind]),)).tolist()
+            center, rpy = (values.array(f"geometry {key}", table.get(key, (0.0, 0.0, 0.0)), (3,)).tolist() for key in ("center", "rpy"))
             axis = values.direction("geometry axis", table.get("axis", "z"))
-            sizes = tuple(values.number("geometry size", extent, above=0.0) for extent in size)
-            return Geometry(kind, sizes, tuple(center.tolist()), axis)
+            sizes = tuple(values.number("geometry size", extent, above=None if kind == "mesh" else 0.0) for extent in size)
+            return Geometry(kind, sizes, tuple(center), axis, tuple(rpy), table.get("file", ""))
 
         return self.build(place, table, make)
 
@@ -424,15 +425,3 @@ def _leaves(value: Any) -> Iterator[tuple[Place, Any]]:
                 yield (step, *steps), leaf
     else:
         yield (), value
-
-
-def _choice(given: Any, known: Collection[str]) -> str:
-    """Return the remedy for a name that is not among the known."""
-    near = difflib.get_close_matches(given, list(known), n=1) if isinstance(given, str) else []
-    names = ", ".join(f"'{name}'" for name in list(known)[:30]) + (", …" if len(known) > 30 else "")
-    return f"did you mean '{near[0]}'? Choose from {names}" if near else f"choose from {names}"
-
-
-def _short(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= 60 else f"{text[:57]}..."

@@ -19,8 +19,8 @@ from catena.model.forces import Spring
 from catena.model.joints import JOINTS, Joint
 from catena.model.loops import Closure, Coupling, Distance
 from catena.model.model import Model
-from catena.model.pose import Pose
-from catena.model.toml_reader import JOINT_RECORDS, SHAPES, SIZES, Table
+from catena.model.pose import Pose, rpy
+from catena.model.toml_reader import JOINT_RECORDS, LOOKS, SHAPES, SIZES, Table
 
 
 def text(model: Model) -> str:
@@ -66,7 +66,7 @@ def _link_table(link: Link | Loose) -> Table:
     try:
         if isinstance(link, Loose):
             return {"name": link.name, **_body_table(link.body)}
-        table: Table = {"name": link.name, "parent": link.parent, **_pose_entry("at", link.at)}
+        table: Table = {"name": link.name, "parent": link.parent, **_pose_entry("at", link.at), **_pose_entry("at_body", link.outer)}
         table |= _body_table(link.body)
         table["joint"] = _joint_table(link.joint)
         return table
@@ -108,11 +108,9 @@ def _pose_value(pose: Pose) -> Any:
     R = pose.R
     if np.array_equal(R, np.eye(3)):
         return pose.p
-    across = float(np.hypot(R[0, 0], R[1, 0]))
-    roll, yaw = (np.arctan2(R[2, 1], R[2, 2]), np.arctan2(R[1, 0], R[0, 0])) if across > 1e-9 else (np.arctan2(-R[1, 2], R[1, 1]), 0.0)
-    rpy = (roll, np.arctan2(-R[2, 0], across), yaw)
-    exact = np.abs(Pose(rpy=rpy).R - R).max() <= 4e-16
-    return {"xyz": pose.p, **({"rpy": rpy} if exact else {"matrix": R})}
+    angles = rpy(R)
+    exact = np.abs(Pose(rpy=angles).R - R).max() <= 4e-16
+    return {"xyz": pose.p, **({"rpy": angles} if exact else {"matrix": R})}
 
 
 def _body_table(body: Body) -> Table:
@@ -151,9 +149,10 @@ def _shape_table(body: Body) -> Table | None:
 
 
 def _geometry_table(look: Geometry) -> Table:
-    if look.kind not in SIZES or len(look.size) != len(SIZES[look.kind]):
-        raise ModelError(f"geometry '{look.kind}' of size {look.size} cannot be saved; use one of {', '.join(SIZES)}")
-    return {"type": look.kind, "size": look.size, "center": look.center, "axis": _axis(look.axis)}
+    if look.kind not in LOOKS or len(look.size) != len(LOOKS[look.kind]):
+        raise ModelError(f"geometry '{look.kind}' of size {look.size} cannot be saved; use one of {', '.join(LOOKS)}")
+    table: Table = {"type": look.kind, "size": look.size, "center": look.center, "axis": _axis(look.axis)}
+    return table | ({"rpy": look.rpy} if any(look.rpy) else {}) | ({"file": look.file} if look.file else {})
 
 
 def _joint_table(joint: Joint) -> Table:

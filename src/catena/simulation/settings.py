@@ -83,6 +83,26 @@ def velocity(m: Model, settings: Iterable[str]) -> np.ndarray:
     return _set(m, "velocity", np.zeros(m.nv), targets, settings)
 
 
+def by_body(m: Model, settings: Iterable[str]) -> list[str]:
+    """Return settings by the names of bodies, of which some may be by the names that a file gives to their joints.
+
+    >>> m = ct.Model("door")
+    >>> m.add("leaf", ct.box(0.8, 0.04, 2.0, mass=20.0), ct.Revolute("z"))
+    >>> m._joint_names["leaf"] = "hinge"
+    >>> by_body(m, ["hinge=30deg", "leaf=10deg"])
+    ['leaf=30deg', 'leaf=10deg']
+    """
+    known = {*m.body_names, *m.q_names, *m.v_names}
+    carried = {joint: body for body, joint in m.joint_names.items() if joint not in known}
+    found = []
+    for setting in settings:
+        name, equals, text = setting.rpartition("=")
+        joint = next((joint for joint in (name.strip(), name.strip().rpartition(".")[0]) if joint in carried), None)
+        renamed = name if joint is None or name.strip() in known else carried[joint] + name.strip()[len(joint) :]
+        found.append(f"{renamed}{equals}{text}")
+    return found
+
+
 def quantity(what: str, text: str, unit: str) -> float:
     """Return a number with a unit, in another unit of the same kind; without a unit it is in that one.
 

@@ -1,0 +1,47 @@
+"""How errors and warnings of files are worded."""
+
+from __future__ import annotations
+
+import difflib
+import warnings
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+
+@contextmanager
+def placed_warnings(where: Callable[[], str]) -> Iterator[None]:
+    """Say the warnings of a block again, once it is done, with the place in a file that they are about."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        yield
+    for warning in caught:
+        warnings.warn(f"{where()}: {warning.message}", warning.category, stacklevel=7)
+
+
+def choice(given: Any, known: Collection[str]) -> str:
+    """Return the remedy for a name that is not among the known."""
+    near = difflib.get_close_matches(given, list(known), n=1) if isinstance(given, str) and len(given) < 100 else []
+    names = ", ".join(f"'{name}'" if len(name) < 60 else short(name) for name in list(known)[:30]) + (", …" if len(known) > 30 else "")
+    return f"did you mean '{near[0]}'? Choose from {names}" if near else f"choose from {names}"
+
+
+def short(value: Any) -> str:
+    """Return a value as it is written in messages, cut where it is long."""
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+def without(*names: str) -> str:
+    """Return the remedy of loading a file without something, in Python and on the command line."""
+    listed = ", ".join(repr(name) for name in names) + ("," if len(names) == 1 else "")
+    return f"load with ignore=({listed}), on the command line {' '.join(f'--ignore {name}' for name in names)}"
+
+
+def unused(name: str, taken: set[str]) -> str:
+    """Return a name that is not taken, this one or one made of it; it is taken then."""
+    count, free = 2, name
+    while free in taken:
+        free, count = f"{name}.{count}", count + 1
+    taken.add(free)
+    return free
