@@ -186,8 +186,9 @@ def test_c_equals_the_kernel(name: str, tmp_path: Path) -> None:
 @needs_compiler
 @pytest.mark.parametrize("method", [name for name in ct.methods("forward_dynamics") if not name.startswith("conjugate")])
 def test_c_of_every_method_equals_its_kernel(method: str, tmp_path: Path) -> None:
-    loops = method == "coordinate-reduction"
-    m = EXAMPLES["watt"]() if loops else mechanisms.chain(3, 5, ("spherical",)) if method == "armstrong" else mechanisms.chain(3, 9)
+    fitting = {"coordinate-reduction": EXAMPLES["watt"], "denoc": EXAMPLES["planar-3rrr"]}
+    balls = method == "armstrong"
+    m = fitting[method]() if method in fitting else mechanisms.chain(3, 5, ("spherical",)) if balls else mechanisms.chain(3, 9)
     kernel = ct.forward_dynamics(m, method)
     compiled = Compiled(kernel, tmp_path)
     for arguments in states(m, kernel):

@@ -223,7 +223,7 @@ def test_graphs_equal_the_referee_and_every_connection_holds(words: tuple[str, .
             assert relative(np.asarray(found.vdot, dtype=float), expected) < 1e-9
         A, at = accelerations(referee, q, v, expected), referee.motion(q, v)
         for connection in m.connections:  # as the user wrote them, whether they hang a body, turned round or not, or close a loop
-            K, S, gamma = referee.closing_methods(connection, at)
+            K, S, gamma = referee.closing(connection, at)
             rates = np.linalg.lstsq(S, K @ A - gamma, rcond=None)[0] if S.size else np.zeros(0)
             assert relative(K @ A - S @ rates, gamma, scale=np.abs(A).max()) < 1e-9
 
