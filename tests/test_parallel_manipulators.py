@@ -12,9 +12,8 @@ from tests.test_parallel_robots import random_states
 import catena as ct
 from catena.examples import ACTUATED, EXAMPLES
 from catena.formulations.linear import denoc
-from catena.model.tree import Tree
+from catena.graph import Trace
 from catena.platforms import platform_plan
-from catena.tracing import traced_kernel
 
 ROBOTS = [name for name in ACTUATED if name != "delta"]
 TOOLS = {"five-bar-robot": (1.1, 0.0, 0.0), "planar-3rrr": (0.0, -0.1, 0.0), "stewart-ups": (0.0, 0.0, 0.1)}
@@ -162,17 +161,51 @@ def test_operations_grow_by_the_same_count_with_every_leg(problem: str) -> None:
     assert steps[0] == steps[1] == steps[2] > 0
 
 
+def stewart(number: int, parts: int) -> ct.Model:
+    """A platform in space on legs that slide, in so many parts, between universal joints and balls; in general geometry."""
+    m, rng = ct.Model("stewart"), np.random.default_rng(0)
+    m.add("platform", ct.cylinder(0.03, 0.32, mass=20.0), ct.Free(), at=(0.0, 0.0, 0.6))
+    for i in range(number):
+        foot = 0.5 * np.array([np.cos(i + 0.1), np.sin(i + 0.1), 0.0]) + 0.02 * rng.normal(size=3)
+        end = 0.3 * np.array([np.cos(i + 0.6), np.sin(i + 0.6), 0.0]) + 0.02 * rng.normal(size=3)
+        reach = end + [0.0, 0.0, 0.6] - foot
+        z = reach / np.linalg.norm(reach)
+        x = np.cross([0.0, 0.0, 1.0], z) / np.linalg.norm(z[:2])
+        axes = np.stack([x, np.cross(z, x), z], axis=1)
+        m.add(f"leg{i}_0", ct.cylinder(0.3, 0.03, mass=3.0, com=(0.0, 0.0, 0.15)), ct.Universal("x", "y"), at=ct.Pose(foot, matrix=axes))
+        for k in range(parts):
+            m.add(f"leg{i}_{k + 1}", ct.cylinder(0.3, 0.015, mass=1.5, com=(0.0, 0.0, 0.3)), ct.Prismatic("z"), parent=f"leg{i}_{k}")
+        place = ct.Pose(end, matrix=axes)
+        m.close(f"ball{i}", ct.Spherical(), f"leg{i}_{parts}", "platform", at_a=(0.0, 0.0, float(np.linalg.norm(reach))), at_b=place)
+    return m
+
+
+@pytest.mark.parametrize(("problem", "leg", "part"), [("rates", 495, 12), ("inverse_dynamics", 771, 70)])
+def test_operations_of_a_stewart_platform_are_linear_in_legs_and_their_parts(problem: str, leg: int, part: int) -> None:
+    """Legs beyond the sixth have no motor, and parts beyond the first have one each."""
+    counts = []
+    for number in (6, 7, 8, 9):
+        m = stewart(number, 1)
+        counts.append(operations(m, [m.v_names.index(f"leg{i}_1") for i in range(6)], problem))
+    assert np.diff(counts).tolist() == [leg] * 3
+    counts = []
+    for parts in (2, 3, 4, 5):
+        m = stewart(6, parts)
+        counts.append(operations(m, [m.v_names.index(f"leg{i}_{k + 1}") for i in range(6) for k in range(parts)], problem))
+    assert np.diff(counts).tolist() == [6 * part] * 3
+
+
 def operations(m: ct.Model, given: list[int], problem: str) -> int:
-    """Return the number of operations of a problem with the given coordinates actuated."""
-    plan = platform_plan(m, m.assemble(), given)
-
-    def function(tree: Tree, q: np.ndarray, v: np.ndarray, x: np.ndarray) -> np.ndarray:
-        if problem == "rates":
-            return denoc.Platform(tree, q, plan).rates(x)
-        return denoc.inverse_dynamics(tree, q, v, x, np.zeros(m.nv), plan=plan).tau
-
-    number = sum(len(leg.actuated) for leg in plan.legs)
-    return sum(traced_kernel(m, problem, ("q", "v", "x"), ("y",), function, "", (), {"x": (number,)}).operations.values())
+    """Return the additions, multiplications and divisions of a problem with the given coordinates actuated."""
+    plan, trace = platform_plan(m, m.assemble(), given), Trace(problem)
+    q, v, x = (trace.input(name, (size,)) for name, size in (("q", m.nq), ("v", m.nv), ("x", len(given))))
+    tree = m.tree().marked(trace.mark)
+    if problem == "rates":
+        found = denoc.Platform(tree, q, plan).rates(x)
+    else:
+        found = denoc.inverse_dynamics(tree, q, v, x, np.zeros(m.nv), plan=plan).tau
+    counts = trace.graph(found=found).operations
+    return counts["add"] + counts["mul"] + counts["div"]
 
 
 # positions
