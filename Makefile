@@ -14,7 +14,7 @@ demo: $(VENV)/.ready
 test: $(VENV)/.ready-test
 	$(BIN)/ruff check .
 	$(BIN)/pyright --pythonpath $(BIN)/python
-	$(BIN)/python -m pytest -n 2
+	$(BIN)/python -m pytest -n 2 --dist loadfile
 
 bench: $(VENV)/.ready-test
 	$(BIN)/python benchmarks/dynamics.py

@@ -53,7 +53,7 @@ def test_rollout_equals_simulate_with_the_same_steps(integrator: str) -> None:
         assert np.abs(run.v - runs.v[i]).max() <= 1e-12 * np.abs(run.v).max()
 
 
-@pytest.mark.parametrize("name", EXAMPLES)
+@pytest.mark.parametrize("name", [name for name in EXAMPLES if name != "stewart-ucu"])  # as stewart-ups, and takes twice as long
 def test_rollout_equals_simulate_for_every_example(name: str) -> None:
     m = EXAMPLES[name]()
     q, v = states(m, 1)

@@ -17,8 +17,8 @@ from catena.tracing import traced_kernel
 MET = 1e-12
 
 #: Steps from a start at most; starts that are tried together; how often at least every solution must have been found before a search ends,
-#: and after how many starts it ends anyway.
-_STEPS, _TOGETHER, _OFTEN, _STARTS = 80, 256, 4, 16384
+#: and after how many starts it ends anyway, or where nothing was found at all.
+_STEPS, _TOGETHER, _OFTEN, _STARTS, _NOTHING = 80, 256, 4, 16384, 1024
 
 #: Solutions that differ by less than this are one.
 _SAME = 1e-6
@@ -113,7 +113,9 @@ class Positions:
         """
         rng = np.random.default_rng(0)
         parts: list[_Found] = []
-        for _ in range(_STARTS // _TOGETHER):
+        for n in range(_STARTS // _TOGETHER):
+            if not parts and n * _TOGETHER >= _NOTHING:
+                break
             q, left = self.settle(start(rng, _TOGETHER))
             q = q[left <= MET]
             if not len(q):
