@@ -64,7 +64,7 @@ def explanation(m: Model, plan: Plan) -> str:
     """Return a plan in words: what each leg is made of, and which of its coordinates are given."""
     tree, names = m.tree(), m.v_names
     lines = [f"platform '{tree.names[plan.platform]}' with {6 if plan.space is None else len(plan.space)} motions"]
-    for leg in plan.legs:
+    for leg in plan.legs[1 if plan.space is None else 0 :]:
         way = ", ".join(f"'{tree.names[k]}'" for k in leg.bodies) or "the ground"
         end = "carries the platform" if leg.closure is None else f"ends at '{tree.closures[leg.closure].name}'"
         given = f"; {', '.join(names[j] for j in leg.actuated)} given" if leg.actuated else ""
