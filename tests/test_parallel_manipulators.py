@@ -203,7 +203,7 @@ def operations(m: ct.Model, given: list[int], problem: str) -> int:
     if problem == "rates":
         found = denoc.Platform(tree, q, plan).rates(x)
     else:
-        found = denoc.inverse_dynamics(tree, q, v, x, np.zeros(m.nv), plan=plan).tau
+        found, _ = denoc.inverse_dynamics(tree, q, v, x, np.zeros(m.nv), plan=plan)
     counts = trace.graph(found=found).operations
     return counts["add"] + counts["mul"] + counts["div"]
 

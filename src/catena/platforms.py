@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from catena.assembly import mechanism_size
+from catena.assembly import coordinate_units, mechanism_size
 from catena.errors import ModelError
 from catena.formulations.constraints import arm, arm_motion, constraint_jacobian, ends, row_count, rows
 from catena.formulations.linear.denoc import Leg, Plan, Structure, coordinates, structure
@@ -38,7 +38,8 @@ def platform_plan(m: Model, q: Any, actuated: Collection[int] | None = None, afl
     carrying = coordinates(tree, found.legs[0][0])
     free = found.legs[0][0] == (found.platform,) and len(carrying) == len(basis) == 6 and not set(carrying) & set(actuated)
     space = None if afloat and free else basis
-    unit = _units(m)
+    unit = coordinate_units(m)
+    platform, _ = _leg(tree, q, found.legs[0][0])
     legs, first, chosen = [], [0], []
     for closure in tree.closures:
         first.append(first[-1] + row_count(closure))
@@ -49,7 +50,7 @@ def platform_plan(m: Model, q: Any, actuated: Collection[int] | None = None, afl
             legs.append(Leg(bodies, None, own, given))
             continue
         ends_at = tree.closures[closure]
-        (platform, _), (tip, columns) = _leg(tree, q, found.legs[0][0]), _leg(tree, q, bodies)
+        tip, columns = _leg(tree, q, bodies)
         _, r_a, r_b = rows(ends_at, ends(ends_at, *((platform, tip) if ends_at.a == found.platform else (tip, platform)), np.eye(3)))
         on_platform, on_tip = (r_a, r_b) if ends_at.a == found.platform else (r_b, r_a)
         both = np.concatenate([on_platform @ np.array(basis).reshape(-1, 6).T, on_tip @ columns], axis=1).astype(float)
@@ -115,7 +116,3 @@ def _leg(tree: Tree, q: np.ndarray, bodies: tuple[int, ...]) -> tuple[Any, np.nd
     """Return where the last body of a leg stands, and what unit rates of the leg's coordinates add to its twist, at the ground's origin."""
     place, along = arm(tree, q, bodies)
     return place, np.concatenate([np.zeros((6, 0)), *(S for _, S in along.values())], axis=1).astype(float)
-
-
-def _units(m: Model) -> np.ndarray:
-    return np.array([mechanism_size(m) if unit == "m/s" else 1.0 for unit in m.v_units])

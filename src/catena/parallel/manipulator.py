@@ -305,8 +305,8 @@ class ParallelManipulator:
 
         def make(plan: Plan) -> Kernel:
             def function(tree: Tree, q: Any, v: Any, acceleration: Any, force: Any, wrenches: Any) -> Any:
-                solved = denoc.inverse_dynamics(tree, q, v, acceleration[self._of_plan], force, wrenches, plan=plan)
-                return solved.tau[self._of_user], solved_flags(self.model, solved, tree, v)
+                tau, solved = denoc.inverse_dynamics(tree, q, v, acceleration[self._of_plan], force, wrenches, plan=plan)
+                return tau[self._of_user], solved_flags(self.model, solved, tree, v)
 
             inputs, outputs = ("q", "v", "acceleration"), ("tau", "flags")
             return dynamics_kernel(self.model, "inverse_dynamics", inputs, outputs, function, _METHOD, _SOURCE, self._shapes)

@@ -37,7 +37,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from catena.formulations.constraints import arm, arm_motion, ends, right, row_count, rows
+from catena.formulations.constraints import arm, arm_motion, branch, ends, right, row_count, rows
 from catena.formulations.inverse import newton_euler
 from catena.formulations.inverse.newton_euler import bias_force
 from catena.formulations.linear import cut_joints
@@ -98,9 +98,9 @@ def structure(tree):
 
 
 def _legs(tree, platform):
-    legs: list[Any] = [(_path(tree, platform), None)]
+    legs: list[Any] = [(tuple(branch(tree, platform, -1)), None)]
     for i, closure in enumerate(tree.closures):
-        legs.append((_path(tree, closure.b if closure.a == platform else closure.a), i))
+        legs.append((tuple(branch(tree, closure.b if closure.a == platform else closure.a, -1)), i))
     used = set()
     for bodies, _ in legs:
         for k in bodies:
@@ -113,14 +113,6 @@ def _legs(tree, platform):
     return Structure(platform, tuple(legs))
 
 
-def _path(tree, k):
-    found = []
-    while k >= 0:
-        found.append(k)
-        k = tree.parent[k]
-    return tuple(reversed(found))
-
-
 def lacking(tree):
     """Return what a tree lacks to be a platform on legs, or nothing."""
     found = structure(tree)
@@ -131,15 +123,6 @@ class Solved(NamedTuple):
     """Accelerations; values and rates of all constraints; pivots as in `coordinate_reduction`."""
 
     vdot: Any
-    values: Any
-    rates: Any
-    pivots: Any
-
-
-class Driving(NamedTuple):
-    """Joint forces of the actuated joints, in their order in the plan; values, rates and pivots as in `Solved`."""
-
-    tau: Any
     values: Any
     rates: Any
     pivots: Any
@@ -301,7 +284,11 @@ class Platform:
 
     def rates(self, theta):
         """Return the rates, or accelerations, of all joints for those of the actuated ones. (11b), (12b)."""
-        y, found = self.motion(theta), self.tree.vector()
+        return self.follow(self.motion(theta), theta)
+
+    def follow(self, y, theta):
+        """Return the rates, or accelerations, of all joints for those of the platform and of the actuated ones."""
+        found = self.tree.vector()
         for leg in self.legs:
             self.tree.mark()
             own = self.own(leg, theta)
@@ -324,14 +311,15 @@ class Platform:
 
 
 def inverse_dynamics(tree, q, v, acceleration, force, wrenches=None, *, plan):
-    """Return the joint forces that the actuated joints of the plan need for their accelerations, where `force` acts on all joints.
+    """Return the joint forces that the actuated joints of the plan need for their accelerations, where `force` acts on all joints; and the
+    solution of the kinematics.
 
     `wrenches` act on the bodies: one (moment, force) for each body in its frame, at its origin, or None; last the ground's.
     """
     platform = Platform(tree, q, plan, v)
     vdot = platform.rates(acceleration)
     tau = platform.forces(newton_euler.inverse_dynamics(tree, q, v, vdot, wrenches) - force)
-    return Driving(tau, platform.values, platform.opening, platform.pivots)
+    return tau, platform.solved(vdot)
 
 
 def generalised_inertia(platform, q):
@@ -348,15 +336,7 @@ def forward_dynamics(tree, q, v, tau, wrenches=None, *, plan):
     J, y0 = platform.jacobian()
     GIM, f = _inertia(platform, J, mass_matrix(tree, q), y0, tau - bias_force(tree, q, v, wrenches))
     thetadd = Factor(GIM).solve(f)
-    ydot = J @ thetadd + y0
-
-    # (11b), (12b): all joints
-    vdot = tree.vector()
-    for leg in platform.legs:
-        tree.mark()
-        own = platform.own(leg, thetadd)
-        vdot[leg.coordinates] = leg.rates(leg.K @ ydot + leg.given @ own + leg.known, own)
-    return platform.solved(vdot)
+    return platform.solved(platform.follow(J @ thetadd + y0, thetadd))
 
 
 def _inertia(platform, J, M, y0=None, force=None):
