@@ -976,6 +976,7 @@ def test_urdf_files_are_taken(tmp_path, monkeypatch):
         summary = json.loads(run("simulate", "arm.urdf", "--set", f"{name}=30deg", "--until", "1ms", "--json")[1])
         assert summary["q"]["upper"] == pytest.approx(np.pi / 6, abs=1e-4)
     assert json.loads(run("compare", "arm.urdf", "--floating-base", "--states", "3", "--json")[1])["freedom"] == 7
+    assert json.loads(run("export", "c", "arm.urdf", "--floating-base", "--json")[1])["inputs"]["v"] == [7]
 
 
 def test_mjcf_files_are_taken(tmp_path, monkeypatch):

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import typer
 
 import catena as ct
-from catena.cli.app import Debug, app
+from catena.cli.app import Debug, FloatingBase, Ignore, ModelName, app
 from catena.cli.info import find
 from catena.cli.printing import new_console, print_rows, print_title
 from catena.errors import ArgumentError, ExportError
@@ -47,7 +47,7 @@ _EXPORTS: dict[Target, tuple[Callable[..., Any], tuple[str, ...]]] = {
 @app.command()
 def export(
     target: Annotated[Target, typer.Argument(metavar="c|casadi|jax", help="C99, a CasADi function, or a Python module for JAX.")],
-    model: Annotated[str, typer.Argument(metavar="FILE|EXAMPLE", help="A model file (.toml) or a built-in example.")],
+    model: ModelName,
     what: Annotated[str, typer.Option(metavar="KERNEL", help="Which kernel; an unknown name lists the choices.")] = "forward-dynamics",
     method: Annotated[str, typer.Option(help="How it is computed, where there is a choice.")] = "auto",
     body: Annotated[str | None, typer.Option(help="The body of --what jacobian.")] = None,
@@ -58,6 +58,8 @@ def export(
     plans: Annotated[int | None, typer.Option(min=1, help="How many plans hold the loops, at most; without it all.")] = None,
     name: Annotated[str | None, typer.Option(help="The name of function and files; without it, model and kernel.")] = None,
     out: Annotated[Path, typer.Option(metavar="FOLDER", help="Where to write to; files of the same name are replaced.")] = Path("."),
+    floating_base: FloatingBase = False,
+    ignore: Ignore = None,
     json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
     debug: Debug = False,
 ) -> None:
@@ -68,11 +70,12 @@ def export(
     \b
     Examples:
       catena export c arm
+      catena export c robot.urdf --floating-base
       catena export c four-bar.toml --what inverse-dynamics --actuated crank --out firmware
       catena export casadi arm --what mass-matrix --method composite-body
       catena export jax humanoid --what energy --name humanoid_energy
     """
-    m, _ = find(model)
+    m, _ = find(model, floating_base, ignore)
     make = _maker(m, what, method, body, point, actuated)
     if not out.is_dir():
         raise ExportError(f"--out {out}: there is no such folder; make it first")
