@@ -14,18 +14,17 @@ from catena.assembly import loop_units, mechanism_size
 from catena.closed import coordinates, places, solved_flags
 from catena.constrained import ConstrainedKernel
 from catena.errors import ArgumentError, ModelError
-from catena.formulations.frames import poses
 from catena.formulations.linear import denoc
 from catena.formulations.linear.denoc import Plan, Platform
 from catena.mobility import usual
 from catena.model import Model, Pose, Tree
 from catena.native import Kernel
-from catena.parallel.positions import MET, Positions, Target
+from catena.parallel.positions import MET, Positions
 from catena.platforms import explanation, platform_plan
 from catena.reduced import Reduced
 from catena.references import REFERENCES
 from catena.spatial import cross
-from catena.tracing import dynamics_kernel, traced_kernel
+from catena.tracing import check_model, dynamics_kernel, traced_kernel
 
 _METHOD, _SOURCE = "denoc", (REFERENCES["SS01"],)
 
@@ -93,23 +92,22 @@ class ParallelManipulator:
     """
 
     def __init__(self, m: Model, actuated: Collection[str], tool: Any = (0.0, 0.0, 0.0)) -> None:
-        if not isinstance(m, Model):
-            raise ArgumentError(f"ParallelManipulator: {m!r} is no ct.Model")
+        check_model(m, "ParallelManipulator")
         if m.driven_names:
             raise ModelError(f"ParallelManipulator: '{m.driven_names[0]}' of model '{m.name}' is driven; leave it free, and actuate it")
-        found = denoc.structure(m.tree())
-        if isinstance(found, str):
-            raise ModelError(f"ParallelManipulator: model '{m.name}' is no platform on legs: {found}")
-        self.model, self._structure = m, found
+        lacking = denoc.lacking(m.tree())
+        if lacking:
+            raise ModelError(f"ParallelManipulator: model '{m.name}' is no platform on legs: {lacking}")
+        self.model = m
         self._reduced = Reduced(m, actuated)
         self.actuated = self._reduced.names
-        self._at = coordinates(m, self.actuated, "ParallelManipulator: actuated")
+        self._at = list(coordinates(m, self.actuated, "ParallelManipulator: actuated"))
         self.tool = np.asarray(tool, dtype=float)
         if self.tool.shape != (3,) or not np.isfinite(self.tool).all():
             raise ArgumentError(f"ParallelManipulator: tool is {tool!r}; give a point (x, y, z) of the platform, in its frame [m]")
         self._usual = usual(m)
         self._plan_usual = self._plan(*self._usual)
-        self._order = order = [j for leg in self._plan_usual.legs for j in leg.actuated]
+        order = [j for leg in self._plan_usual.legs for j in leg.actuated]
         #: where the motors of the plan are among those of the user, and back
         self._of_plan = [self._at.index(j) for j in order]
         self._of_user = [order.index(j) for j in self._at]
@@ -117,14 +115,14 @@ class ParallelManipulator:
     @property
     def platform(self) -> str:
         """Name of the body that the legs hold."""
-        return self.model.tree().names[self._structure.platform]
+        return self.model.tree().names[self._plan_usual.platform]
 
     @property
     def legs(self) -> tuple[tuple[str, ...], ...]:
         """Names of the bodies of each leg, from the base on; a leg that carries the platform comes first, and ends with it."""
         names = self.model.tree().names
-        legs = self._structure.legs[1:] if self._plan_usual.space is None else self._structure.legs
-        return tuple(tuple(names[k] for k in bodies) for bodies, _ in legs)
+        legs = self._plan_usual.legs[1 if self._plan_usual.space is None else 0 :]
+        return tuple(tuple(names[k] for k in leg.bodies) for leg in legs)
 
     @property
     def freedom(self) -> int:
@@ -174,7 +172,7 @@ class ParallelManipulator:
             q[:, at] = x
             return q
 
-        found = Positions(self.model, list(self._at)).all(start, lambda q: [self._pose_key(q)])
+        found = self._positions.all(start, lambda q: [self._pose_key(q)], held=self._at)
         if not found:
             values = ", ".join(f"{name} = {value:g}" for name, value in zip(self.actuated, x, strict=True))
             raise ModelError(f"forward_kinematics: model '{self.model.name}' cannot be assembled with {values}; give values within reach")
@@ -206,7 +204,7 @@ class ParallelManipulator:
                 raise ArgumentError(f"inverse_kinematics: pose has the shape {wanted.shape}; with branches, give one")
             # with the platform in place, legs are free of each other
             legs = [leg.actuated for leg in self._plan_usual.legs] if core == (4, 4) else [self._at]
-            found = self._positions(wanted).all(m.random, lambda q: [self._motor_key(q, motors) for motors in legs])
+            found = self._positions.all(m.random, lambda q: [self._motor_key(q, motors) for motors in legs], wanted)
             if not found:
                 raise ModelError(f"inverse_kinematics: '{self.platform}' cannot get to {wanted.tolist()}; give a pose within reach")
             return self._sorted(found[0] if core == (3,) else self._combined(found))
@@ -215,9 +213,9 @@ class ParallelManipulator:
             raise ArgumentError(f"inverse_kinematics: guess has the shape {given.shape}; give (..., {m.nq})")
         batch = np.broadcast_shapes(batch, given.shape[:-1])
         wanted = np.broadcast_to(wanted, (*batch, *core)).reshape(-1, *core)
-        q, left = self._positions(wanted).settle(np.broadcast_to(given, (*batch, m.nq)).reshape(-1, m.nq))
+        q, left = self._positions.settle(np.broadcast_to(given, (*batch, m.nq)).reshape(-1, m.nq), wanted)
         for i in np.flatnonzero(left > MET):
-            tried, apart = self._positions(wanted[i]).settle(m.random(0, 64)) if guess is None else (q[[i]], left[[i]])
+            tried, apart = self._positions.settle(m.random(0, 64), wanted[i]) if guess is None else (q[[i]], left[[i]])
             q[i] = tried[np.argmin(apart)]
             if apart.min() > MET:
                 raise ModelError(
@@ -226,27 +224,23 @@ class ParallelManipulator:
                 )
         return q.reshape(*batch, m.nq)
 
-    def _positions(self, wanted: np.ndarray) -> Positions:
-        return Positions(self.model, [], Target(self.model, self.platform, self.tool, wanted))
+    @cached_property
+    def _positions(self) -> Positions:
+        return Positions(self.model, self.platform, self.tool)
 
     def _pose_key(self, q: np.ndarray) -> np.ndarray:
         """Return what tells ways to assemble the robot apart: the pose of the platform."""
-        pose = self._pose(q)
+        pose = self._positions.pose(q)
         pose[..., :3, 3] /= mechanism_size(self.model)
         return pose[..., :3, :].reshape(len(q), -1)
-
-    @cached_property
-    def _pose(self) -> Kernel:
-        """The function q -> pose of the platform."""
-        return traced_kernel(self.model, "pose", ("q",), ("pose",), lambda tree, q: poses(tree, q, (self.platform,))[0])
 
     def _combined(self, postures: list[np.ndarray]) -> np.ndarray:
         """Return all positions that postures of the legs can be put together to."""
         combined = np.array(list(product(*(range(len(own)) for own in postures))))
         q = postures[0][combined[:, 0]].copy()
         tree = self.model.tree()
-        for number, ((bodies, _), own) in enumerate(zip(self._structure.legs, postures, strict=True)):
-            for k in bodies:
+        for number, (leg, own) in enumerate(zip(self._plan_usual.legs, postures, strict=True)):
+            for k in leg.bodies:
                 q[:, tree.q_slices[k]] = own[combined[:, number]][:, tree.q_slices[k]]
         return q
 
@@ -329,9 +323,9 @@ class ParallelManipulator:
         def make(plan: Plan) -> Kernel:
             def function(tree: Tree, q: Any, v: Any, tau: Any, force: Any, wrenches: Any) -> Any:
                 total = np.array(force, dtype=object)
-                total[list(self._at)] = total[list(self._at)] + tau
+                total[self._at] = total[self._at] + tau
                 solved = denoc.forward_dynamics(tree, q, v, total, wrenches, plan=plan)
-                return solved.vdot[list(self._at)], solved_flags(self.model, solved, tree, v)
+                return solved.vdot[self._at], solved_flags(self.model, solved, tree, v)
 
             inputs, outputs = ("q", "v", "tau"), ("acceleration", "flags")
             return dynamics_kernel(self.model, "forward_dynamics", inputs, outputs, function, _METHOD, _SOURCE, self._shapes)
@@ -354,7 +348,7 @@ class ParallelManipulator:
         gram = gram / (sizes[..., :, None] * sizes[..., None, :])
         type_1 = np.zeros(squares.shape)
         for leg in self._plan_usual.legs:
-            own = [self._of_plan[n] for n, j in enumerate(self._order) if j in leg.actuated]
+            own = [self._at.index(j) for j in leg.actuated]
             if own:
                 type_1[..., own] = np.linalg.eigvalsh(gram[..., own, :][..., own])[..., :1]
             if own and leg.closure is None and self.freedom < len(self._plan_usual.space or ()):
@@ -385,7 +379,7 @@ class ParallelManipulator:
             platform = Platform(tree, q, plan, units=loop_units(self.model))
             gram, squares = np.zeros((self.freedom, self.freedom)).astype(object), np.zeros(self.freedom).astype(object)
             for leg in platform.legs:
-                own = [self._of_plan[platform.place[j]] for j in leg.leg.actuated]
+                own = [self._at.index(j) for j in leg.leg.actuated]
                 if own:
                     gram[np.ix_(own, own)] = leg.given.T @ leg.Phi @ leg.given
                     squares[own] = [column @ column for column in leg.given.T]

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Collection
+from functools import cached_property
 
 import numpy as np
 
@@ -11,6 +11,7 @@ from catena.assembly import coordinate_units, loop_owners, mechanism_size
 from catena.formulations.constraints import apart, constraint_jacobian
 from catena.formulations.frames import jacobian, poses
 from catena.model import Model
+from catena.native import Kernel
 from catena.tracing import traced_kernel
 
 #: Where all conditions are met to this, relative to the mechanism's size or in radians, they are met.
@@ -24,27 +25,6 @@ _STEPS, _TOGETHER, _OFTEN, _STARTS, _NOTHING = 80, 256, 4, 16384, 1024
 _SAME = 1e-6
 
 
-class Target:
-    """Where a body is wanted: poses (..., 4, 4), or places (..., 3) of a point on it."""
-
-    def __init__(self, m: Model, body: str, point: np.ndarray, wanted: np.ndarray) -> None:
-        self.wanted, self.size = wanted, mechanism_size(m)
-        self._point = point
-        self._poses = traced_kernel(m, "pose", ("q",), ("pose",), lambda tree, q: poses(tree, q, (body,))[0])
-        self._jacobian = traced_kernel(m, "jacobian", ("q",), ("jacobian",), lambda tree, q: jacobian(tree, q, body, point))
-
-    def rows(self, q: np.ndarray, which: Any) -> tuple[np.ndarray, np.ndarray]:
-        """Return how far the body is from where it is wanted, and the Jacobian of that; `which` picks from several targets."""
-        wanted = self.wanted if self.wanted.shape in ((3,), (4, 4)) else self.wanted[which]
-        pose, J = self._poses(q), self._jacobian(q)
-        R, at = pose[..., :3, :3], pose[..., :3, 3] + pose[..., :3, :3] @ self._point
-        if wanted.shape[-1] == 3:
-            return (at - wanted) / self.size, J[..., 3:, :] / self.size
-        left = _turn(R @ np.swapaxes(wanted[..., :3, :3], -1, -2))
-        place = wanted[..., :3, 3] + wanted[..., :3, :3] @ self._point
-        return np.concatenate([left, (at - place) / self.size], axis=-1), J / np.repeat([1.0, self.size], 3)[:, None]
-
-
 def _turn(R: np.ndarray) -> np.ndarray:
     """Return vectors of turns along their axes, as long as twice the sine of half the angle, so that they do not vanish at half a turn."""
     axis = np.stack([R[..., 2, 1] - R[..., 1, 2], R[..., 0, 2] - R[..., 2, 0], R[..., 1, 0] - R[..., 0, 1]], axis=-1)
@@ -53,50 +33,76 @@ def _turn(R: np.ndarray) -> np.ndarray:
 
 
 class Positions:
-    """Solves for positions that close the loops of a model, with velocity coordinates that do not move, and a target."""
+    """Solves for positions that close the loops of a model, and put a body, or a point on it, where it is wanted.
 
-    def __init__(self, m: Model, held: list[int], target: Target | None = None) -> None:
-        self.model, self.target = m, target
-        self._free = np.array([j for j in range(m.nv) if j not in held])
-        self._units = np.array([unit for _, unit in loop_owners(m, mechanism_size(m))])
+    A target is poses (..., 4, 4) of the body, or places (..., 3) of the point; coordinates may be held, by their numbers.
+    """
+
+    def __init__(self, m: Model, body: str, point: np.ndarray) -> None:
+        self.model, self._body, self._point, self._size = m, body, point, mechanism_size(m)
+        self._units = np.array([unit for _, unit in loop_owners(m, self._size)])
         self._columns = coordinate_units(m)
 
-        def function(tree: Any, q: Any) -> Any:
-            return constraint_jacobian(tree, q, apart)
+    @cached_property
+    def pose(self) -> Kernel:
+        """The function q -> pose of the body."""
+        return traced_kernel(self.model, "pose", ("q",), ("pose",), lambda tree, q: poses(tree, q, (self._body,))[0])
 
-        self._loops = traced_kernel(m, "loops", ("q",), ("values", "jacobian"), function)
+    @cached_property
+    def _jacobian(self) -> Kernel:
+        """The function q -> Jacobian of the body and the point."""
+        return traced_kernel(
+            self.model, "jacobian", ("q",), ("jacobian",), lambda tree, q: jacobian(tree, q, self._body, self._point)
+        )  # fmt: skip
 
-    def apart(self, q: np.ndarray, which: Any = slice(None)) -> tuple[np.ndarray, np.ndarray]:
-        """Return what is left of all conditions at positions (n, nq), and the Jacobian on the coordinates that may move.
+    @cached_property
+    def _loops(self) -> Kernel:
+        """The function q -> what is between the ends of all loops, and its Jacobian."""
+        return traced_kernel(self.model, "loops", ("q",), ("values", "jacobian"), lambda tree, q: constraint_jacobian(tree, q, apart))
 
-        `which` of several targets they are for.
-        """
+    def _away(self, q: np.ndarray, wanted: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return how far the body is from where it is wanted, and the Jacobian of that."""
+        pose, J = self.pose(q), self._jacobian(q)
+        R, at = pose[..., :3, :3], pose[..., :3, 3] + pose[..., :3, :3] @ self._point
+        if wanted.shape[-1] == 3:
+            return (at - wanted) / self._size, J[..., 3:, :] / self._size
+        left = _turn(R @ np.swapaxes(wanted[..., :3, :3], -1, -2))
+        place = wanted[..., :3, 3] + wanted[..., :3, :3] @ self._point
+        return np.concatenate([left, (at - place) / self._size], axis=-1), J / np.repeat([1.0, self._size], 3)[:, None]
+
+    def _apart(self, q: np.ndarray, wanted: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
+        """Return what is left of all conditions at positions (n, nq), and its Jacobian, all without units."""
         values, J = self._loops(q)
         values, J = values / self._units, J / self._units[:, None]
-        if self.target is not None:
-            more, rows = self.target.rows(q, which)
+        if wanted is not None:
+            more, rows = self._away(q, wanted)
             values, J = np.concatenate([values, more], axis=-1), np.concatenate([J, rows], axis=-2)
-        return values, (J * self._columns)[..., self._free]
+        return values, J * self._columns
 
-    def settle(self, q: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return positions (n, nq) led from those given by damped steps of Gauss and Newton, and how far the conditions are met."""
-        q = q.copy()
-        values, J = self.apart(q)
+    def settle(self, q: np.ndarray, wanted: np.ndarray | None = None, held: Collection[int] = ()) -> tuple[np.ndarray, np.ndarray]:
+        """Return positions (n, nq) led from those given by damped steps of Gauss and Newton, and how far the conditions are met.
+
+        `wanted` is one target, or one for each.
+        """
+        q, free = q.copy(), [j for j in range(self.model.nv) if j not in held]
+        if wanted is not None:
+            wanted = np.broadcast_to(wanted, (len(q), *wanted.shape[-1 if wanted.shape[-1] == 3 else -2 :]))
+        values, J = self._apart(q, wanted)
         size = np.linalg.norm(values, axis=1)
         damping = np.ones(len(q))
         for _ in range(_STEPS):
             going = np.flatnonzero((np.abs(values).max(axis=1, initial=0.0) > 0.1 * MET) & (damping < 1e6))
             if not len(going):
                 break
-            U, s, V = np.linalg.svd(J[going], full_matrices=False)
+            U, s, V = np.linalg.svd(J[going][..., free], full_matrices=False)
             least = np.maximum(damping[going] * size[going] ** 2, 1e-30 * s[:, 0] ** 2)[:, None]
             along = np.einsum("nij,ni->nj", U, values[going]) * s / (s * s + least)
             step = np.zeros((len(going), self.model.nv))
-            step[:, self._free] = -np.einsum("nji,nj->ni", V, along)
+            step[:, free] = -np.einsum("nji,nj->ni", V, along)
             longest = np.abs(step).max(axis=1, initial=0.0)
             step *= (np.minimum(1.0, 1.0 / np.maximum(longest, 1e-300)))[:, None] * self._columns
             there = self.model.integrate(q[going], step)
-            new, J_new = self.apart(there, going)
+            new, J_new = self._apart(there, None if wanted is None else wanted[going])
             now = np.linalg.norm(new, axis=1)
             better = now < size[going]
             kept = going[better]
@@ -105,7 +111,11 @@ class Positions:
         return q, np.abs(values).max(axis=1, initial=0.0)
 
     def all(
-        self, start: Callable[[np.random.Generator, int], np.ndarray], keys: Callable[[np.ndarray], list[np.ndarray]]
+        self,
+        start: Callable[[np.random.Generator, int], np.ndarray],
+        keys: Callable[[np.ndarray], list[np.ndarray]],
+        wanted: np.ndarray | None = None,
+        held: Collection[int] = (),
     ) -> list[np.ndarray]:
         """Return all positions that starts lead to, for each part of the mechanism: those with the same key of a part are one for it.
 
@@ -116,7 +126,7 @@ class Positions:
         for n in range(_STARTS // _TOGETHER):
             if not parts and n * _TOGETHER >= _NOTHING:
                 break
-            q, left = self.settle(start(rng, _TOGETHER))
+            q, left = self.settle(start(rng, _TOGETHER), wanted, held)
             q = q[left <= MET]
             if not len(q):
                 continue
