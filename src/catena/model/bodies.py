@@ -17,8 +17,9 @@ from catena.spatial import rigid_inertia
 class Geometry:
     """A shape to look at; it has no influence on the motion. `center` and `axis` are in the body frame, sizes in metres.
 
-    Boxes and meshes are turned by `rpy`, roll, pitch and yaw [rad] about the axes of the body. A mesh has the scale of its three axes as
-    its size, and in `file` what a model file says of where it is; it is not looked for.
+    Boxes, ellipsoids and meshes are turned by `rpy`, roll, pitch and yaw [rad] about the axes of the body. A mesh has the scale of its
+    three axes as its size, and in `file` what a model file says of where it is; it is looked for when it is shown. `colour` is red, green
+    and blue from 0 to 1.
     """
 
     kind: str
@@ -27,6 +28,7 @@ class Geometry:
     axis: tuple[float, float, float] = (0.0, 0.0, 1.0)
     rpy: tuple[float, float, float] = (0.0, 0.0, 0.0)
     file: str = ""
+    colour: tuple[float, float, float] | None = None
 
 
 @dataclass(frozen=True, eq=False)

@@ -65,13 +65,19 @@ def load(path: str | os.PathLike[str], *, floating_base: bool = False, ignore: s
     if file.suffix.lower() == ".toml":
         if floating_base or left_out:
             raise ModelFileError(f"{file}: floating_base and ignore are for URDF and MJCF; leave them out, as TOML says everything itself")
-        return decoded(content, str(file))
+        return _with_folder(decoded(content, str(file)), file)
     root = xml_reader.parsed(content, str(file))
     if root.tag == "robot":
-        return urdf_reader.model(root, floating_base, left_out)
+        return _with_folder(urdf_reader.model(root, floating_base, left_out), file)
     if floating_base:
         raise ModelFileError(f"{file}:{root.line}: floating_base is for URDF; give the root body a <freejoint/> in the file")
-    return mjcf_reader.model(root, left_out)
+    return _with_folder(mjcf_reader.model(root, left_out), file)
+
+
+def _with_folder(model: Model, file: Path) -> Model:
+    """Return a model that knows in which folder its meshes are looked for."""
+    model._folder = str(file.absolute().parent)
+    return model
 
 
 def _names(ignore: Any) -> tuple[str, ...]:

@@ -7,6 +7,7 @@ equalities hold. So a hinge or slider with a `ref` has q = qpos - ref, and a fre
 from __future__ import annotations
 
 from collections.abc import Collection
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -166,20 +167,27 @@ class Reader(Source):
         return [*(rotation(home[3:]).T @ (pose[:3] - home[:3])).tolist(), *np.asarray(turn, dtype=float).tolist()]
 
     def _looks(self, body: int) -> tuple[Geometry, ...]:
-        """Return the shapes of a body to look at: all that are not for collisions alone, but those without a place."""
+        """Return the shapes of a body to look at: those that MuJoCo shows, of the groups 0 to 2, but planes and height fields."""
         c, kinds, looks = self.compiled, self.geom_kinds, []
         geoms = range(c.body_geomadr[body], c.body_geomadr[body] + c.body_geomnum[body]) if c.body_geomnum[body] else ()
         for i in geoms:
+            if c.geom_group[i] > 2 or c.geom_rgba[i][3] == 0.0:
+                continue
             x, y, z = c.geom_size[i].tolist()
             center, R = tuple(c.geom_pos[i].tolist()), rotation(c.geom_quat[i])
+            painted = c.mat_rgba[c.geom_matid[i]] if c.geom_matid[i] >= 0 else c.geom_rgba[i]
+            colour = tuple(float(f"{part:.6g}") for part in painted[:3])  # of single precision
             if c.geom_type[i] == kinds.sphere:
-                looks.append(Geometry("sphere", (x,), center))
-            elif c.geom_type[i] == kinds.cylinder:
-                looks.append(Geometry("cylinder", (2.0 * y, x), center, tuple(R[:, 2].tolist())))
+                looks.append(Geometry("sphere", (x,), center, colour=colour))
+            elif c.geom_type[i] in (kinds.cylinder, kinds.capsule):
+                kind = "cylinder" if c.geom_type[i] == kinds.cylinder else "capsule"
+                looks.append(Geometry(kind, (2.0 * y, x), center, tuple(R[:, 2].tolist()), colour=colour))
+            elif c.geom_type[i] == kinds.ellipsoid:
+                looks.append(Geometry("ellipsoid", (x, y, z), center, rpy=rpy(R), colour=colour))
             elif c.geom_type[i] == kinds.box:
-                looks.append(Geometry("box", (2.0 * x, 2.0 * y, 2.0 * z), center, rpy=rpy(R)))
+                looks.append(Geometry("box", (2.0 * x, 2.0 * y, 2.0 * z), center, rpy=rpy(R), colour=colour))
             elif c.geom_type[i] == kinds.mesh:
-                looks.append(self._mesh(i, Pose(c.geom_pos[i], quat=c.geom_quat[i])))
+                looks.append(replace(self._mesh(i, Pose(c.geom_pos[i], quat=c.geom_quat[i])), colour=colour))
         return tuple(looks)
 
     def _mesh(self, geom: int, at: Pose) -> Geometry:

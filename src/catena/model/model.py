@@ -53,6 +53,7 @@ class Model:
         self._notes: list[str] = []
         self._keyframes: dict[str, np.ndarray] = {}
         self._joint_names: dict[str, str] = {}
+        self._folder: str | None = None
         self._hung: Hung | None = None
         self._places: dict[str, tuple[Joint, int, int]] | None = None
         self._tree: Tree | None = None

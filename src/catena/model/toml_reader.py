@@ -116,6 +116,7 @@ class _GeometryRecord(_Record):
     axis: Axis = ""
     rpy: Vector = msgspec.field(default_factory=list)
     file: str = ""
+    colour: Vector = msgspec.field(default_factory=list)
 
 
 #: Types of the parameters of joints and shapes that are not one number.
@@ -129,7 +130,7 @@ SHAPES: dict[str, Callable[..., Body]] = {f.__name__: f for f in (rod, box, cyli
 SIZES = {"rod": ("length",), "box": ("x", "y", "z"), "cylinder": ("length", "radius"), "sphere": ("radius",)}
 
 #: The sizes of everything that can be looked at.
-LOOKS = {**SIZES, "mesh": ("x", "y", "z")}
+LOOKS = {**SIZES, "capsule": ("length", "radius"), "ellipsoid": ("x", "y", "z"), "mesh": ("x", "y", "z")}
 
 
 def _record(function: Callable[..., Any]) -> type[msgspec.Struct]:
@@ -406,7 +407,10 @@ class Source:
             center, rpy = (values.array(f"geometry {key}", table.get(key, (0.0, 0.0, 0.0)), (3,)).tolist() for key in ("center", "rpy"))
             axis = values.direction("geometry axis", table.get("axis", "z"))
             sizes = tuple(values.number("geometry size", extent, above=None if kind == "mesh" else 0.0) for extent in size)
-            return Geometry(kind, sizes, tuple(center), axis, tuple(rpy), table.get("file", ""))
+            colour = values.array("geometry colour", table["colour"], (3,)).tolist() if "colour" in table else None
+            if colour is not None and not all(0.0 <= part <= 1.0 for part in colour):
+                raise ModelError(f"geometry colour {colour} is not between 0 and 1; give red, green and blue")
+            return Geometry(kind, sizes, tuple(center), axis, tuple(rpy), table.get("file", ""), None if colour is None else tuple(colour))
 
         return self.build(place, table, make)
 

@@ -152,7 +152,8 @@ def _geometry_table(look: Geometry) -> Table:
     if look.kind not in LOOKS or len(look.size) != len(LOOKS[look.kind]):
         raise ModelError(f"geometry '{look.kind}' of size {look.size} cannot be saved; use one of {', '.join(LOOKS)}")
     table: Table = {"type": look.kind, "size": look.size, "center": look.center, "axis": _axis(look.axis)}
-    return table | ({"rpy": look.rpy} if any(look.rpy) else {}) | ({"file": look.file} if look.file else {})
+    more = {"rpy": look.rpy if any(look.rpy) else (), "file": look.file, "colour": look.colour}
+    return table | {key: value for key, value in more.items() if value}
 
 
 def _joint_table(joint: Joint) -> Table:

@@ -7,6 +7,8 @@ the file. No other file is opened than the one beside it that names loops: of me
 from __future__ import annotations
 
 from collections.abc import Collection
+from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -227,7 +229,7 @@ class Reader:
         return lower if lower > -NO_LIMIT else None, upper if upper < NO_LIMIT else None
 
     def _body(self, link: Element) -> Body:
-        looks = tuple(look for shape in self._shapes(link) if (look := _geometry(shape)) is not None)
+        looks = tuple(replace(look, colour=self._colour(shape)) for shape in self._shapes(link) if (look := _geometry(shape)) is not None)
         inertial = link.only("inertial")
         if inertial is None:
             return Body(0.0, geometry=looks)
@@ -251,6 +253,18 @@ class Reader:
             if shapes := [child for child in link if child.tag == tag]:
                 return shapes
         return []
+
+    def _colour(self, shape: Element) -> tuple[float, float, float] | None:
+        """Return the colour of a shape: that of its material, or of the material of this name elsewhere in the file."""
+        material = next((child for child in shape if child.tag == "material"), None)
+        if material is None:
+            return None
+        return _painted(material) or self._materials.get(material.attributes.get("name", ""))
+
+    @cached_property
+    def _materials(self) -> dict[str, tuple[float, float, float]]:
+        named = [element for element in self.root.all() if element.tag == "material" and element.attributes.get("name")]
+        return {element.attributes["name"]: colour for element in named if (colour := _painted(element)) is not None}
 
     def _mimic(self, model: Model, name: str, joint: Element) -> None:
         mimic = joint.only("mimic")
@@ -322,6 +336,15 @@ def _geometry(shape: Element) -> Geometry | None:
     if own.tag == "mesh":
         return Geometry("mesh", own.numbers("scale", 3, (1.0, 1.0, 1.0)), center, rpy=rpy, file=own.word("filename"))
     return None
+
+
+def _painted(material: Element) -> tuple[float, float, float] | None:
+    """Return the colour that a <material> gives itself."""
+    colour = material.only("color")
+    if colour is None:
+        return None
+    red, green, blue, _ = (min(max(part, 0.0), 1.0) for part in colour.numbers("rgba", 4))
+    return red, green, blue
 
 
 def _size(shape: Element, key: str) -> float:

@@ -128,17 +128,20 @@ def _link(name: str, body: Body) -> list[str]:
 
 def _visual(look: Geometry) -> list[str]:
     at = Pose(look.center, rpy=look.rpy)
+    if look.kind == "ellipsoid":
+        raise ModelError(f"an ellipsoid of size {look.size} is no shape of URDF; leave it out of the geometry, or save as .toml")
     if look.kind == "sphere":
         shape = f'<sphere radius="{look.size[0]!r}"/>'
-    elif look.kind in ("cylinder", "rod"):
-        length, radius = look.size if look.kind == "cylinder" else (look.size[0], _THICK * look.size[0])
+    elif look.kind in ("cylinder", "rod", "capsule"):
+        length, radius = (look.size[0], _THICK * look.size[0]) if look.kind == "rod" else look.size
         at = Pose(look.center, matrix=_upright(np.array(look.axis)))
         shape = f'<cylinder length="{length!r}" radius="{radius!r}"/>'
     elif look.kind == "mesh":
         shape = f'<mesh filename={_quoted(look.file)} scale="{_numbers(look.size)}"/>'
     else:
         shape = f'<box size="{_numbers(look.size)}"/>'
-    return ["<visual>", *(f"  {line}" for line in _origin(at)), f"  <geometry>{shape}</geometry>", "</visual>"]
+    colour = [] if look.colour is None else [f'  <material name=""><color rgba="{_numbers((*look.colour, 1.0))}"/></material>']
+    return ["<visual>", *(f"  {line}" for line in _origin(at)), f"  <geometry>{shape}</geometry>", *colour, "</visual>"]
 
 
 def _upright(axis: np.ndarray) -> np.ndarray:

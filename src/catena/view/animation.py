@@ -1,0 +1,139 @@
+"""Pictures and films of models and runs, as files."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Iterator
+from html import escape
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from catena.atomic import as_path, replacing
+from catena.errors import ArgumentError, MissingPackageError, TrajectoryFileError
+from catena.model import Model
+from catena.simulation.trajectory import Trajectory
+from catena.view import film
+from catena.view.film import Arrow
+from catena.view.scene import FORCE, MASS, Scene
+from catena.view.stage import SHOWN, Stage, new_server, stop
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+#: Pictures beyond which a film is refused.
+MOST = 20_000
+
+_FILMS = ("html", "gif", "mp4")
+_AXES = ((214, 60, 60), (60, 160, 80), (60, 90, 200))
+
+
+def frames(run: Trajectory, fps: float, speed: float) -> Trajectory:
+    """Return a run at the times of the pictures of a film: `fps` of them for every `speed` seconds of the run, and its end."""
+    start, end = float(run.t[0]), float(run.t[-1])
+    count = int(np.floor((end - start) * fps / speed * (1.0 + 1e-12))) + 1
+    if count > MOST:
+        least = (end - start) * fps / MOST
+        raise ArgumentError(f"a film of {end - start:g} s at speed {speed:g} has {count:,} pictures; give speed={least:.2g} or more")
+    times = np.minimum(start + np.arange(count) * (speed / fps), end)
+    return run.at(times if end - times[-1] < 1e-9 * max(abs(end), 1.0) else [*times, end])
+
+
+def animate(
+    run: Trajectory, path: str | os.PathLike[str], *, fps: float = 25.0, speed: float = 1.0, size: tuple[int, int] = (640, 480),
+    show: Collection[str] = (),
+) -> None:  # fmt: skip
+    """Write a film of a run: .html, .gif or .mp4."""
+    file = as_path(path, TrajectoryFileError)
+    ending = file.suffix.lower().lstrip(".")
+    if ending not in _FILMS:
+        raise TrajectoryFileError(f"{file}: a film is written as .html, .gif or .mp4, not as '.{ending}'; change the ending")
+    _check(fps, speed, size, show)
+    if ending == "mp4" and any(extent % 2 for extent in size):
+        raise ArgumentError(f"animate: an .mp4 film has even sizes; {size[0]} x {size[1]} is odd, give size=({size[0] & ~1}, {size[1] & ~1})")
+    if ending == "mp4":
+        film.ffmpeg(file)  # before the pictures are drawn
+    chosen = frames(run, fps, speed)
+    if ending == "html":
+        page = _page(chosen, fps, tuple(show))
+        with replacing(file, TrajectoryFileError) as stream:
+            stream.write(page.encode())
+    else:
+        film.save_film(file, ending, _pictures(chosen, size, show), size, fps)
+
+
+def draw(model: Model, path: str | os.PathLike[str], q: Any = None, t: float = 0.0, size: tuple[int, int] = (640, 480)) -> None:
+    """Write a picture of a model at q: .png."""
+    file = as_path(path, TrajectoryFileError)
+    if file.suffix.lower() != ".png":
+        raise TrajectoryFileError(f"{file}: a picture of a model is written as .png, not as '{file.suffix}'; change the ending")
+    _check(1.0, 1.0, size, ())
+    scene = Scene(model)
+    timed = {"t": t} if model.driven_names else {}
+    at = (model.assemble(**timed) if model.has_loops else scene.neutral) if q is None else model._array("q", q, model.nq)
+    places = scene.places(t, at)
+    box = scene.box(places)
+    with replacing(file, TrajectoryFileError) as stream:
+        film.picture(scene, places, film.camera(box), film.floor(box), size).save(stream, "PNG")
+
+
+def _check(fps: float, speed: float, size: tuple[int, int], show: Collection[str]) -> None:
+    for name, value in (("fps", fps), ("speed", speed)):
+        if not (isinstance(value, (int, float)) and np.isfinite(value) and value > 0.0):
+            raise ArgumentError(f"animate: {name} {value!r} is not above 0; give a number such as {25 if name == 'fps' else 1}")
+    if not (len(size) == 2 and all(isinstance(extent, int) and 16 <= extent <= 4096 for extent in size)):
+        raise ArgumentError(f"size {size!r} is not that of a picture; give (width, height) in pixels, each from 16 to 4096")
+    for name in show:
+        if name not in SHOWN:
+            raise ArgumentError(f"animate: {name!r} cannot be shown; choose from {', '.join(SHOWN)}")
+
+
+def _pictures(run: Trajectory, size: tuple[int, int], show: Collection[str]) -> Iterator[Image]:
+    try:
+        import PIL.Image  # noqa: F401
+    except ImportError:
+        raise MissingPackageError('films need Pillow, which is not installed; pip install "catena[plot]"') from None
+    scene = Scene(run.model)
+    places = scene.places(run.t, run.q)
+    box = scene.box(places)
+    view, floor = film.camera(box), film.floor(box)
+    forces, scale = _forces(scene, run) if "forces" in show else ([()] * len(run), 0.0)
+    for k in range(len(run)):
+        overlay = [Arrow(point, point + scale * force, FORCE) for point, force in forces[k]]
+        if "centres" in show:
+            overlay += [Arrow(point, point, MASS) for point in scene.centres(places[k])]
+        if "frames" in show:
+            ends = 0.2 * scene.size
+            overlay += [Arrow(p[:3, 3], p[:3, 3] + ends * p[:3, i], _AXES[i], pointed=False) for p in places[k, :-1] for i in range(3)]
+        yield film.picture(scene, places[k], view, floor, size, f"{run.model.name}   {run.t[k]:.2f} s", overlay)
+
+
+def _forces(scene: Scene, run: Trajectory) -> tuple[Any, float]:
+    """Return the forces of the joints over a run, and what stands for a newton [m], so that the longest arrow is half the scene's size."""
+    found = scene.forces(run.t, run.q, run.v, _joint_forces(run))
+    largest = float(np.nanmax(np.linalg.norm(found[:, :, 1], axis=-1), initial=0.0))
+    return found, 0.5 * scene.size / largest if largest else 0.0
+
+
+def _joint_forces(run: Trajectory) -> np.ndarray:
+    return np.zeros(run.v.shape) if run.tau is None else run.tau
+
+
+def _page(run: Trajectory, fps: float, show: Collection[str]) -> str:
+    """Return a page that plays a run, with all that it needs in it."""
+    scene, tau = Scene(run.model), _joint_forces(run)
+    server = new_server(port=0)
+    try:
+        stage = Stage(server, scene, scene.box(scene.places(run.t, run.q)), show)
+        if "forces" in show:
+            _, stage.scale = _forces(scene, run)
+        stage.show(float(run.t[0]), run.q[0], run.v[0], tau[0])
+        recording = server.get_scene_serializer()
+        for k in range(1, len(run)):
+            recording.insert_sleep(1.0 / fps)
+            stage.show(float(run.t[k]), run.q[k], run.v[k], tau[k])
+        recording.insert_sleep(1.0 / fps)
+        page = recording.as_html()
+    finally:
+        stop(server)
+    return page.replace("<title>Viser</title>", f"<title>{escape(run.model.name)}</title>", 1)

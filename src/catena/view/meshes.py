@@ -1,0 +1,94 @@
+"""Meshes from files, which are looked for near the model file and in the packages around it, and nowhere else."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote
+
+import numpy as np
+
+from catena.errors import CatenaError, MissingPackageError
+from catena.view.shapes import Mesh
+
+#: Size [bytes] beyond which a mesh is not shown.
+LIMIT = 256 << 20
+
+
+class MeshError(CatenaError):
+    """A mesh cannot be shown; the message says why."""
+
+
+def load(name: str, folder: str | None) -> tuple[Mesh, tuple[int, int, int] | None]:
+    """Return the mesh that a model file in a folder calls by this name, and its colour where the mesh has one."""
+    file = find(name, folder)
+    if file.stat().st_size > LIMIT:
+        raise MeshError(f"{file} holds more than {LIMIT >> 20} MiB; give a smaller mesh")
+    try:
+        import trimesh
+    except ImportError:
+        raise MissingPackageError('meshes need trimesh, which is not installed; pip install "catena[view]"') from None
+    try:
+        loaded: Any = trimesh.load(str(file), force="mesh", process=False)
+        vertices, faces = np.array(loaded.vertices, dtype=float), np.array(loaded.faces, dtype=int)
+    except ImportError as error:
+        raise MeshError(f"{file} is read by a package that is not installed ({error}); install it, or give an .stl or .obj file") from None
+    except Exception as error:  # whatever a reader of one of many formats makes of a broken file
+        raise MeshError(f"{file} cannot be read ({type(error).__name__}: {error}); check the file") from error
+    if vertices.shape[1:] != (3,) or faces.shape[1:] != (3,) or not len(faces) or not np.isfinite(vertices).all():
+        raise MeshError(f"{file} holds no triangles; check the file")
+    return Mesh(vertices, faces), _colour(loaded)
+
+
+def _colour(loaded: Any) -> tuple[int, int, int] | None:
+    """Return the one colour of a mesh, that of its material or of most of its faces."""
+    visual = getattr(loaded, "visual", None)
+    if visual is None or not getattr(visual, "defined", False):
+        return None
+    colour = visual.material.main_color if hasattr(visual, "material") else visual.main_color
+    red, green, blue = (int(part) for part in colour[:3])
+    return red, green, blue
+
+
+def find(name: str, folder: str | None) -> Path:
+    """Return the file of a mesh, `package://name/…` in the package of this name, other paths from the folder of the model file.
+
+    Packages are the folders above the model file, those beside them, and those in the folders of ROS_PACKAGE_PATH. A file outside of the
+    model's package, or of the folder above it where it is in none, is not opened.
+    """
+    if folder is None:
+        raise MeshError(f"mesh '{name}': the model is from no file, so that there is no folder to look in")
+    here = Path(folder)
+    path = unquote(name.removeprefix("file://")) if name.startswith("file://") else name
+    scheme, separator, rest = path.partition("://")
+    if separator and scheme not in ("package", "model"):
+        raise MeshError(f"mesh '{name}': {scheme}:// is not followed; give a path, or package://")
+    package, _, inside = rest.partition("/")
+    roots = _named(here, package) if separator else _near(here)
+    places = [(root, root / inside if separator else here / path) for root in roots]
+    for root, file in places:
+        found = Path(os.path.realpath(file))
+        if found.is_file() and found.is_relative_to(os.path.realpath(root)):
+            return found
+    if any(file.is_file() for _, file in places):
+        raise MeshError(f"mesh '{name}' is outside of the package of the model file, and not opened; move it there")
+    raise MeshError(f"mesh '{name}' was not found near {here}; put it there, or name the folder of its package in ROS_PACKAGE_PATH")
+
+
+def _near(here: Path) -> list[Path]:
+    """Return the folders in which the meshes of a model file may be: its own, its package or the folder above, and ROS_PACKAGE_PATH."""
+    package = next((up for up in (here, *here.parents) if (up / "package.xml").is_file()), here.parent if here.parent.name else here)
+    return [here, package, *_path()]
+
+
+def _named(here: Path, package: str) -> list[Path]:
+    """Return the folders that may be a package: those of its name above the model file, beside the ones above, or in ROS_PACKAGE_PATH."""
+    ups = [up for up in (here, *here.parents) if up.name]
+    return [up for up in ups if up.name == package] + [up / package for up in ups] + [
+        root if root.name == package else root / package for root in _path()
+    ]
+
+
+def _path() -> tuple[Path, ...]:
+    return tuple(Path(entry) for entry in os.environ.get("ROS_PACKAGE_PATH", "").split(os.pathsep) if entry)

@@ -1,0 +1,227 @@
+"""What there is to see of a model: parts on its bodies, and where they, its springs and its forces are in a state.
+
+The pictures of `film` and the live view of `viewer` show the same scene.
+"""
+
+from __future__ import annotations
+
+import warnings
+from functools import cached_property
+from itertools import chain
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from catena.errors import CatenaError
+from catena.kernels import joint_wrenches, poses
+from catena.model import Geometry, Model, Pose
+from catena.model.driven import released
+from catena.model.loops import Distance
+from catena.view import meshes, shapes
+from catena.view.shapes import Mesh
+
+#: Colours of bodies that have none, in turn: easy to tell apart for all eyes, and light enough to show their shading.
+COLOURS = ((74, 144, 196), (224, 135, 70), (96, 170, 130), (200, 130, 170), (120, 190, 220), (226, 180, 80), (150, 150, 165))
+METAL = (92, 96, 104)
+FORCE = (200, 40, 60)
+SPRING = (110, 110, 120)
+MASS = (30, 30, 30)
+
+
+class ViewWarning(UserWarning):
+    """Something of a model cannot be shown; the rest is."""
+
+
+class Part(NamedTuple):
+    """Triangles in the frame of a body, which is known by its place in `Model.body_names`."""
+
+    body: int
+    name: str
+    mesh: Mesh
+    colour: tuple[int, int, int]
+
+
+class Box(NamedTuple):
+    """The space that something takes: its lowest and its highest corner."""
+
+    low: np.ndarray
+    high: np.ndarray
+
+    @property
+    def centre(self) -> np.ndarray:
+        return 0.5 * (self.low + self.high)
+
+    @property
+    def radius(self) -> float:
+        return max(0.5 * float(np.linalg.norm(self.high - self.low)), 1e-6)
+
+
+class Scene:
+    """The parts of a model, and where they are."""
+
+    def __init__(self, model: Model) -> None:
+        self.model = model
+        self.neutral = model.neutral()
+        self._number = {name: k for k, name in enumerate(model.body_names)} | {"ground": -1}
+        #: A length that suits the model: half the diagonal of its joints and centres of mass, where they are at first.
+        self.size = self._size()
+        self.parts = tuple(self._parts())
+
+    # --- where things are
+
+    def places(self, t: Any, q: Any) -> np.ndarray:
+        """Return where the bodies are, and last the ground: (..., bodies + 1, 4, 4)."""
+        found = self._poses(*((t,) if self.model.driven_names else ()), q)
+        ground = np.broadcast_to(np.eye(4), (*found.shape[:-3], 1, 4, 4))
+        return np.concatenate([found, ground], axis=-3)
+
+    def centres(self, places: np.ndarray) -> np.ndarray:
+        """Return the centres of mass of the bodies that have mass: (..., bodies, 3)."""
+        chosen = [k for k, link in enumerate(self.model.links) if link.body.mass]
+        return _points(places[..., chosen, :, :], np.array([self.model.links[k].body.com for k in chosen]).reshape(-1, 3))
+
+    def lines(self, places: np.ndarray) -> np.ndarray:
+        """Return the ends of springs and of rods of loops that are kept at a distance: (..., lines, 2, 3)."""
+        ends = [(s.a, s.at_a, s.b, s.at_b) for s in self.model.springs]
+        ends += [(c.a, c.at_a.p, c.b, c.at_b.p) for c in self.model.loops if isinstance(c.joint, Distance)]
+        if not ends:
+            return np.zeros((*places.shape[:-3], 0, 2, 3))
+        first, second = (
+            _points(places[..., [self._number[end[k]] for end in ends], :, :], np.array([end[k + 1] for end in ends], dtype=float))
+            for k in (0, 2)
+        )
+        return np.stack([first, second], axis=-2)
+
+    def forces(self, t: Any, q: Any, v: Any, tau: Any) -> np.ndarray:
+        """Return the forces [N] that the joints exert on their bodies, as points and vectors in the world: (..., joints, 2, 3)."""
+        kernel = self._wrenches
+        time = (t,) if kernel.inputs[0].name == "t" else ()
+        force = kernel(*time, q, v, tau)[..., 3:]
+        on = self.places(t, q)[..., self.loaded_bodies, :, :]
+        turned = np.array([*(np.eye(3) for _ in self.model.links), *(loop.at_b.R for loop in self.model.loops)])
+        world = np.einsum("...kij,kjl,...kl->...ki", on[..., :3, :3], turned, force)
+        return np.stack([_points(on, self.loaded_points), world], axis=-2)
+
+    @property
+    def loaded_names(self) -> list[str]:
+        """Names of the joints that exert forces: those of the bodies, then those of the loops."""
+        return [*self.model.body_names, *(loop.name for loop in self.model.loops)]
+
+    @property
+    def loaded_bodies(self) -> list[int]:
+        """The bodies on which these forces act."""
+        return [*range(len(self.model.links)), *(self._number[loop.b] for loop in self.model.loops)]
+
+    @property
+    def loaded_points(self) -> np.ndarray:
+        """The points on which they act, in the frames of the bodies: (joints, 3)."""
+        return np.array([*(link.outer.p for link in self.model.links), *(loop.at_b.p for loop in self.model.loops)])
+
+    def box(self, places: np.ndarray) -> Box:
+        """Return the space that the parts take in all of the places."""
+        flat = places.reshape(-1, *places.shape[-3:])
+        corners = [
+            _points(flat[:, part.body], np.stack(np.meshgrid(*np.stack([low, high], axis=1)), axis=-1).reshape(-1, 1, 3)).reshape(-1, 3)
+            for part in self.parts
+            for low, high in [(part.mesh.vertices.min(axis=0), part.mesh.vertices.max(axis=0))]
+        ]
+        points = np.concatenate([*corners, self.lines(flat).reshape(-1, 3), np.zeros((0 if corners else 1, 3))])
+        points = points[np.isfinite(points).all(axis=1)]
+        return Box(points.min(axis=0), points.max(axis=0))
+
+    @cached_property
+    def _poses(self) -> Any:
+        return poses(self.model)
+
+    @cached_property
+    def _wrenches(self) -> Any:
+        return joint_wrenches(self.model)
+
+    # --- what there is
+
+    def _size(self) -> float:
+        places = self.places(0.0, self.neutral)
+        points = [places[self._number[link.parent]] @ (*link.at.p, 1.0) for link in self.model.links]
+        points += [places[k] @ (*link.body.com, 1.0) for k, link in enumerate(self.model.links)]
+        return max(0.5 * float(np.linalg.norm(np.ptp(np.array(points), axis=0))), *self._lengths(), 1e-3)
+
+    def _lengths(self) -> list[float]:
+        """Return half the sizes of all shapes but meshes, whose sizes are not known yet."""
+        looks = chain.from_iterable(link.body.geometry for link in self.model.links)
+        return [0.5 * max(look.size) for look in looks if look.kind != "mesh"] or [0.0]
+
+    def _parts(self) -> list[Part]:
+        parts, unseen = [], []
+        for k, link in enumerate(self.model.links):
+            own = COLOURS[k % len(COLOURS)]
+            shown = 0
+            for i, look in enumerate(link.body.geometry):
+                try:
+                    mesh, colour = self._look(look)
+                except CatenaError as error:
+                    unseen.append(str(error))
+                    continue
+                if look.colour is not None:
+                    colour = tuple(round(255 * part) for part in look.colour)
+                parts.append(Part(k, f"{look.kind} {i + 1}", mesh, colour or own))
+                shown += 1
+            if not shown and (mesh := self._skeleton(k)) is not None:
+                parts.append(Part(k, "body", mesh, own))
+            if not any(look.kind == "mesh" for look in link.body.geometry) and (mesh := self._joint(released(link.joint), link.outer)) is not None:
+                parts.append(Part(k, "joint", mesh, METAL))
+        for loop in self.model.loops:
+            if (mesh := self._joint(loop.joint, loop.at_b)) is not None and self._number[loop.b] >= 0:
+                parts.append(Part(self._number[loop.b], f"joint {loop.name}", mesh, METAL))
+        if unseen:
+            more = f", and {len(unseen) - 1} more" if len(unseen) > 1 else ""
+            warnings.warn(f"model '{self.model.name}' is shown without some meshes: {unseen[0]}{more}", ViewWarning, stacklevel=2)
+        return parts
+
+    def _look(self, look: Geometry) -> tuple[Mesh, tuple[int, ...] | None]:
+        """Return the triangles of a shape in the frame of its body, and the colour that a mesh brings with it."""
+        centre, turn = np.array(look.center), Pose(rpy=look.rpy).R
+        if look.kind == "mesh":
+            mesh, colour = meshes.load(look.file, self.model._folder)
+            return mesh.scaled(look.size).moved(turn, centre), colour
+        if look.kind == "box":
+            return shapes.box(*look.size).moved(turn, centre), None
+        if look.kind == "ellipsoid":
+            return shapes.sphere(1.0).scaled(look.size).moved(turn, centre), None
+        along = shapes.upright(np.array(look.axis))
+        if look.kind == "rod":
+            (length,) = look.size
+            return shapes.cylinder(length, min(0.025 * length, 0.02 * self.size)).moved(along, centre), None
+        return {"cylinder": shapes.cylinder, "capsule": shapes.capsule, "sphere": shapes.sphere}[look.kind](*look.size).moved(along, centre), None
+
+    def _skeleton(self, k: int) -> Mesh | None:
+        """Return what stands for a body without shapes: rods from its joint to those it carries and to its centre of mass, which is a ball."""
+        link, name = self.model.links[k], self.model.body_names[k]
+        own = link.outer.p
+        ends = [other.at.p for other in self.model.links if other.parent == name]
+        ends += [at.p for loop in self.model.loops for body, at in ((loop.a, loop.at_a), (loop.b, loop.at_b)) if body == name]
+        ends += [np.array(link.body.com)] if link.body.mass else []
+        thick = 0.012 * self.size
+        rods = [shapes.between(own, end, thick) for end in ends if np.linalg.norm(end - own) > thick]
+        heaviest = max(other.body.mass for other in self.model.links)
+        balls = [shapes.sphere(0.06 * self.size * (link.body.mass / heaviest) ** (1 / 3)).moved(np.eye(3), np.array(link.body.com))]
+        found = rods + (balls if link.body.mass else [])
+        return shapes.joined(found) if found else None
+
+    def _joint(self, joint: Any, at: Pose) -> Mesh | None:
+        """Return what stands for a joint: pins along the axes about which it turns, a block that slides, a ball."""
+        unit = 0.03 * self.size
+        if joint.kind in ("revolute", "helical", "cylindrical", "universal"):
+            axes = [getattr(joint, key) for key in ("axis", "axis1", "axis2") if hasattr(joint, key)]
+            mesh = shapes.joined([shapes.cylinder(3.0 * unit, unit).moved(shapes.upright(np.array(axis)), np.zeros(3)) for axis in axes])
+        elif joint.kind == "prismatic":
+            mesh = shapes.box(2.0 * unit, 2.0 * unit, 3.0 * unit).moved(shapes.upright(np.array(joint.axis)), np.zeros(3))
+        elif joint.kind == "spherical":
+            mesh = shapes.sphere(1.3 * unit)
+        else:
+            return None
+        return mesh.moved(at.R, at.p)
+
+
+def _points(places: np.ndarray, points: np.ndarray) -> np.ndarray:
+    """Return points of frames in the world."""
+    return np.einsum("...ij,...j->...i", places[..., :3, :3], points) + places[..., :3, 3]

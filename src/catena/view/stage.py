@@ -1,0 +1,126 @@
+"""A scene in viser: its nodes, and how they follow a state."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+from collections.abc import Collection
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from scipy.spatial.transform import Rotation
+
+from catena.errors import MissingPackageError
+from catena.view import film
+from catena.view.scene import FORCE, MASS, SPRING, Box, Scene
+from catena.view.shapes import Mesh, arrow, sphere, upright
+
+if TYPE_CHECKING:
+    import viser
+
+#: What can be shown besides the bodies.
+SHOWN = ("frames", "centres", "forces")
+
+
+def new_server(host: str = "127.0.0.1", port: int = 8080, title: str | None = None) -> viser.ViserServer:
+    """Return a server of a page that shows a scene."""
+    try:
+        import viser
+    except ImportError:
+        raise MissingPackageError('3D views need viser, which is not installed; pip install "catena[view]"') from None
+    with contextlib.redirect_stdout(io.StringIO()):  # what it has to say is said here
+        server = viser.ViserServer(host=host, port=port, label=title, verbose=False)
+    server.scene.set_up_direction("+z")
+    return server
+
+
+def stop(server: viser.ViserServer) -> None:
+    """Stop a server, in silence."""
+    with contextlib.redirect_stdout(io.StringIO()):
+        server.stop()
+
+
+class Stage:
+    """The nodes of a scene, on a server; `box` is the space that it takes, and the camera sees it whole.
+
+    Frames, centres of mass and forces are nodes of their bodies, and move with them. `scale` is what stands for a newton [m].
+    """
+
+    def __init__(self, server: viser.ViserServer, scene: Scene, box: Box, shown: Collection[str] = ()) -> None:
+        self.server, self.scene, self.scale = server, scene, 0.0
+        self._set_camera(box)
+        names = [f"/bodies/{_node(name)}" for name in scene.model.body_names]
+        self.bodies = [server.scene.add_frame(name, show_axes=False) for name in names]
+        for part in scene.parts:
+            self._add_mesh(f"{names[part.body]}/{_node(part.name)}", part.mesh, part.colour, flat=len(part.mesh.faces) < 5000)
+        lines = scene.lines(scene.places(0.0, scene.neutral))
+        self.lines = server.scene.add_line_segments("/springs", lines, SPRING, line_width=4.0) if len(lines) else None
+        #: The nodes of what is shown besides the bodies, by its name.
+        self.extras: dict[str, list[Any]] = {"frames": self._add_axes(names), "centres": self._add_centres(names), "forces": self._add_forces()}
+        for name in SHOWN:
+            self.set_visible(name, name in shown)
+
+    def set_visible(self, name: str, visible: bool) -> None:
+        """Show or hide the frames, the centres of mass or the forces."""
+        for node in self.extras[name]:
+            node.visible = visible
+
+    def show(self, t: float, q: np.ndarray, v: np.ndarray, tau: np.ndarray) -> None:
+        """Show a state; forces only where they are visible."""
+        places = self.scene.places(t, q)
+        turns = _quaternions(places[:, :3, :3])
+        with self.server.atomic():
+            for k, node in enumerate(self.bodies):
+                node.position, node.wxyz = places[k, :3, 3], turns[k]
+            if self.lines is not None:
+                self.lines.points = self.scene.lines(places).astype(np.float32)
+            if any(node.visible for node in self.extras["forces"]):
+                self._show_forces(self.scene.forces(t, q, v, tau)[:, 1], places)
+
+    def _show_forces(self, forces: np.ndarray, places: np.ndarray) -> None:
+        """Turn and stretch the arrows; the longest so far is half the scene's size, unless a scale was given."""
+        sizes = np.nan_to_num(np.linalg.norm(forces, axis=1))
+        if sizes.max(initial=0.0) * self.scale > self.scene.size or not self.scale:
+            self.scale = 0.5 * self.scene.size / sizes.max(initial=0.0) if sizes.any() else 0.0
+        for node, body, force, size in zip(self.extras["forces"], self.scene.loaded_bodies, forces, sizes, strict=True):
+            if size > 0.0:
+                node.wxyz = _quaternions(upright(places[body, :3, :3].T @ force)[None])[0]
+            node.scale = max(float(self.scale * size), 1e-9)
+
+    def _set_camera(self, box: Box) -> None:
+        view, first = film.camera(box), self.server.initial_camera
+        first.position, first.look_at, first.fov = view.eye, view.target, film.VIEW
+        first.near, first.far = 1e-3 * box.radius, 1e3 * box.radius
+        step, wide = film.rounded(box.radius / 2.0), 12.0 * box.radius
+        at = (*box.centre[:2], film.floor(box))
+        look = {"cell_color": film.GRID, "section_color": film.GRID, "fade_distance": 15.0 * box.radius}
+        self.server.scene.add_grid("/floor", wide, wide, cell_size=step, section_size=5.0 * step, position=at, **look)
+
+    def _add_axes(self, names: list[str]) -> list[Any]:
+        unit = 0.15 * self.scene.size
+        return [self.server.scene.add_frame(f"{name}/frame", axes_length=unit, axes_radius=0.05 * unit) for name in names]
+
+    def _add_centres(self, names: list[str]) -> list[Any]:
+        ball, links = sphere(0.02 * self.scene.size), zip(names, self.scene.model.links, strict=True)
+        return [self._add_mesh(f"{name}/centre of mass", ball, MASS, at=link.body.com) for name, link in links if link.body.mass]
+
+    def _add_forces(self) -> list[Any]:
+        names = [f"{_node(name)}, force" for name in self.scene.loaded_names]
+        on = [self.bodies[body].name if body >= 0 else "" for body in self.scene.loaded_bodies]
+        at = self.scene.loaded_points
+        return [self._add_mesh(f"{own}/{name}", arrow(), FORCE, at=point) for own, name, point in zip(on, names, at, strict=True)]
+
+    def _add_mesh(self, name: str, mesh: Mesh, colour: tuple[int, int, int], flat: bool = False, at: Any = (0.0, 0.0, 0.0)) -> Any:
+        return self.server.scene.add_mesh_simple(
+            name, mesh.vertices.astype(np.float32), mesh.faces.astype(np.uint32), color=colour, flat_shading=flat, side="double", position=at
+        )
+
+
+def _quaternions(turns: np.ndarray) -> np.ndarray:
+    """Return rotations as quaternions (w, x, y, z)."""
+    return np.roll(Rotation.from_matrix(turns).as_quat(), 1, axis=1)
+
+
+def _node(name: str) -> str:
+    """Return a name as a node may bear it."""
+    return name.replace("/", "∕")  # a slash that separates nothing

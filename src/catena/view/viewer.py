@@ -1,0 +1,261 @@
+"""The live view: a page in the browser with the mechanism, its joints to move, and its run to play."""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+import webbrowser
+from typing import Any
+
+import numpy as np
+
+from catena.errors import ArgumentError, CatenaError
+from catena.model import Model
+from catena.simulation.simulate import simulate
+from catena.simulation.trajectory import Trajectory
+from catena.view.animation import frames
+from catena.view.posing import Posing
+from catena.view.scene import Scene
+from catena.view.stage import SHOWN, Stage, new_server, stop
+
+#: Pictures per second, and the speeds that can be chosen.
+RATE = 30.0
+SPEEDS = ("0.1×", "0.25×", "0.5×", "1×", "2×", "4×")
+
+#: Seconds that "let go" simulates.
+SPAN = 5.0
+
+
+class Viewer:
+    """A page that shows a mechanism; `url` is where. It is served until `stop` is called or the program ends.
+
+    The joints can be moved by sliders: the loops stay closed, and dependent coordinates follow. A run can be played, and the mechanism be
+    let go from where it is.
+    """
+
+    def __init__(self, model: Model, q: Any = None, run: Trajectory | None = None, port: int = 8080, host: str = "127.0.0.1") -> None:
+        self._lock = threading.RLock()
+        self.scene = Scene(model)
+        self.posing = Posing(model, q if run is None else run.q[0], 0.0 if run is None else float(run.t[0]), self.scene.size)
+        self._run: Trajectory | None = None
+        self._t = self.posing.t
+        self._playing = threading.Event()
+        self._ended = threading.Event()
+        film = None if run is None else frames(run, RATE, 1.0)
+        sampled = self.posing.q if film is None else film.q
+        box = self.scene.box(self.scene.places(self._t if film is None else film.t, sampled))
+        self.server = new_server(host, port, f"catena: {model.name}")
+        self.stage = Stage(self.server, self.scene, box)
+        self._add_controls(model)
+        if film is not None:
+            self._take(film)
+        self._show()
+        threading.Thread(target=self._play, daemon=True).start()
+
+    @property
+    def url(self) -> str:
+        """Where the page is."""
+        return f"http://{self.server.get_host()}:{self.server.get_port()}"
+
+    @property
+    def q(self) -> np.ndarray:
+        """The position that is shown."""
+        return self.posing.q.copy()
+
+    @property
+    def t(self) -> float:
+        """The time that is shown [s]."""
+        return self._t
+
+    def wait(self) -> None:
+        """Wait until the page is closed for good, by Ctrl-C."""
+        try:
+            while not self._ended.wait(0.5):
+                pass
+        except KeyboardInterrupt:
+            self.stop()
+
+    def stop(self) -> None:
+        """End the page."""
+        self._ended.set()
+        self._playing.set()
+        stop(self.server)
+
+    # --- the controls
+
+    def _add_controls(self, model: Model) -> None:
+        gui = self.server.gui
+        gui.configure_theme(show_logo=False, show_share_button=False, control_width="large")
+        freedom = model.mobility(self.posing.q, **self.posing._time()).freedom if model.has_loops else model.nv
+        gui.add_markdown(f"**{model.name}**: {freedom} {'degree' if freedom == 1 else 'degrees'} of freedom")
+        self.message = gui.add_markdown("")
+        with gui.add_folder("Run", visible=False) as self.folder:
+            self.play = gui.add_button("Play")
+            self.clock = gui.add_slider("time [s]", 0.0, 1.0, 1e-3, 0.0)
+            self.speed = gui.add_dropdown("speed", SPEEDS, "1×")
+            self.repeat = gui.add_checkbox("repeat", True)
+        self.play.on_click(lambda _: self._pause() if self._playing.is_set() else self._start())
+        self.clock.on_update(self._seek)
+        self.sliders: dict[str, Any] = {}
+        for title, independent in (("Joints", True), ("Joints that follow", False)):
+            chosen = [handle for handle in self.posing.handles if handle.independent is independent]
+            if chosen:
+                with gui.add_folder(title, expand_by_default=independent):
+                    for handle in chosen:
+                        self._add_slider(handle)
+        self.let_go = gui.add_button(f"Let go for {SPAN:g} s", hint="Simulate from this position, at rest")
+        self.let_go.on_click(lambda _: self._simulate())
+        self.reset = gui.add_button("Reset")
+        start = (self.posing.q.copy(), self.posing.t)
+        self.reset.on_click(lambda _: self._place(*start))
+        with gui.add_folder("Show"):
+            for name in SHOWN:
+                box = gui.add_checkbox({"centres": "centres of mass", "forces": "forces of the joints"}.get(name, name), False)
+                box.on_update(self._shower(name, box))
+
+    def _add_slider(self, handle: Any) -> None:
+        label = f"{handle.name} [{handle.unit}]" if handle.unit else handle.name
+        step = (handle.upper - handle.lower) / 500.0
+        slider = self.server.gui.add_slider(label, handle.lower, handle.upper, step, self._within(handle.name, handle))
+        slider.on_update(self._mover(handle.name, slider))
+        self.sliders[handle.name] = (handle, slider)
+
+    def _within(self, name: str, handle: Any) -> float:
+        return float(np.clip(self.posing.value(name), handle.lower, handle.upper))
+
+    def _mover(self, name: str, slider: Any) -> Any:
+        def moved(event: Any) -> None:
+            if event.client is None:
+                return  # set from here, not by the user
+            with self._lock:
+                self._playing.clear()
+                whole = self.posing.move(name, float(slider.value))
+                self.message.content = "" if whole else f"*{name}* cannot go there: the loops would open"
+                self._run_state = None
+                self._show(leave=name if whole else None)
+
+        return moved
+
+    def _shower(self, name: str, box: Any) -> Any:
+        def switched(_: Any) -> None:
+            with self._lock:
+                self.stage.set_visible(name, box.value)
+                self._show()
+
+        return switched
+
+    # --- what is shown
+
+    _run_state: tuple[np.ndarray, np.ndarray] | None = None  # velocity and joint forces, where a run is shown
+
+    def _show(self, leave: str | None = None) -> None:
+        """Show the position; the sliders follow, but the one that is left to the user's hand."""
+        still = np.zeros(self.scene.model.nv)
+        v, tau = self._run_state or (still, still)
+        try:
+            self.stage.show(self._t, self.posing.q, v, tau)
+        except CatenaError as error:  # forces of a singular position, for instance; the rest is shown
+            self.message.content = f"not all is shown: {error}"
+        if not self._playing.is_set():
+            for name, (handle, slider) in self.sliders.items():
+                if name != leave:
+                    slider.value = self._within(name, handle)
+
+    def _place(self, q: np.ndarray, t: float) -> None:
+        with self._lock:
+            self._playing.clear()
+            self._run_state, self._t = None, t
+            self.posing.place(q, t)
+            self.message.content = ""
+            self._show()
+
+    def _simulate(self) -> None:
+        with self._lock:
+            self._pause()
+            self.message.content = "simulating …"
+            try:
+                run = simulate(self.scene.model, self.posing.q, until=SPAN)
+            except CatenaError as error:
+                run = getattr(error, "trajectory", None)
+                self.message.content = str(error)
+                if not isinstance(run, Trajectory) or len(run) < 2:
+                    return
+            else:
+                self.message.content = ""
+            self._take(frames(run, RATE, 1.0))
+            self._start()
+
+    # --- the run
+
+    def _take(self, run: Trajectory) -> None:
+        """Take a run to be played."""
+        self._run = run
+        self.clock.min, self.clock.max = float(run.t[0]), max(float(run.t[-1]), float(run.t[0]) + 1e-6)
+        self.folder.visible = True
+        self._turn(float(run.t[0]))
+
+    def _turn(self, t: float) -> None:
+        """Show the run at a time."""
+        run = self._run
+        if run is None:
+            return
+        self._t = float(np.clip(t, run.t[0], run.t[-1]))
+        k = int(np.abs(run.t - self._t).argmin())
+        self._run_state = (run.v[k], np.zeros(run.v.shape[1]) if run.tau is None else run.tau[k])
+        self.posing.place(run.q[k], self._t)
+        self._show()
+
+    def _seek(self, event: Any) -> None:
+        if event.client is not None:
+            with self._lock:
+                self._pause()
+                self._turn(float(self.clock.value))
+
+    def _start(self) -> None:
+        if self._run is not None and self._t >= self._run.t[-1]:
+            self._t = float(self._run.t[0])
+        self._playing.set()
+        self.play.label = "Pause"
+
+    def _pause(self) -> None:
+        self._playing.clear()
+        self.play.label = "Play"
+
+    def _play(self) -> None:
+        """Play the run while it is wanted, in a thread of its own."""
+        last = time.monotonic()
+        while not self._ended.is_set():
+            if not self._playing.wait(0.2):
+                last = time.monotonic()
+                continue
+            now = time.monotonic()
+            with self._lock:
+                run = self._run
+                if run is None or self._ended.is_set():
+                    self._playing.clear()
+                    continue
+                t = self._t + (now - last) * float(self.speed.value.rstrip("×"))
+                if t >= run.t[-1]:
+                    if self.repeat.value:
+                        t = float(run.t[0])
+                    else:
+                        self._pause()
+                self._turn(t)
+                self.clock.value = float(np.clip(self._t, self.clock.min, self.clock.max))
+            last = now
+            time.sleep(max(0.0, 1.0 / RATE - (time.monotonic() - now)))
+
+
+def view(shown: Model | Trajectory, q: Any = None, port: int = 8080, browser: bool = True, wait: bool | None = None) -> Viewer:
+    """Return a page in the browser that shows a model or a run; outside of interactive sessions, wait until it is ended by Ctrl-C."""
+    model, run = (shown.model, shown) if isinstance(shown, Trajectory) else (shown, None)
+    if not isinstance(port, int) or not 0 <= port < 65536:
+        raise ArgumentError(f"view: port {port!r} is no port; give a number from 0 to 65535")
+    viewer = Viewer(model, q, run, port)
+    print(f"{model.name} is shown at {viewer.url} (Ctrl-C ends it)", flush=True)
+    if browser:
+        webbrowser.open(viewer.url)
+    if wait if wait is not None else not hasattr(sys, "ps1"):
+        viewer.wait()
+    return viewer
