@@ -5,7 +5,7 @@ Both work on the model's own coordinates, with the rank of the constraints: redu
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from contextlib import suppress
 from typing import Any, NamedTuple
 
@@ -250,6 +250,17 @@ def moved_along(m: Model, q: np.ndarray, step: np.ndarray) -> np.ndarray:
         q, values = _settle(loops, loops.integrate(q, own), np.ones(len(own), dtype=bool))
         if not _closed(values):
             q, _ = _search(loops, q, np.ones(len(own), dtype=bool))
+    return q
+
+
+def followed(m: Model, q: np.ndarray, held: Collection[str]) -> np.ndarray:
+    """Return a configuration that closes the loops, reached from one nearby by moving all but the velocity coordinates that are held."""
+    for loops in _groups(m):
+        free = np.array([m.v_names[column] not in held for column in loops.group.columns])
+        q, values = _settle(loops, q, free)
+        if not _closed(values):
+            found = loops.gap(values)
+            raise ModelError(f"model '{m.name}': loop '{found.worst}' does not close where {', '.join(held)} stay; move them back")
     return q
 
 

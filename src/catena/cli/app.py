@@ -83,6 +83,7 @@ def main(
       catena info robot.urdf      the same of a URDF file; robot.xml of an MJCF file
       catena simulate pendulum    let a mechanism move for 10 s
       catena simulate arm.toml --until 5 --set wrist=30deg --plot arm.png --save arm.nc
+      catena view four-bar        see it in the browser, move its joints
       catena compare arm          what all methods give and cost, side by side
       catena export c arm         its forward dynamics as C
       catena cite articulated-body where a method comes from, as BibTeX

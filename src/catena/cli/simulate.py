@@ -44,6 +44,7 @@ def simulate(
     record: Annotated[str | None, typer.Option(metavar="N|TIME", help="Keep every Nth step, or a sample every so often (10ms).")] = None,
     plot: Annotated[Path | None, typer.Option(help="Draw positions, velocities and energies: .png, .svg or .pdf.")] = None,
     save: Annotated[Path | None, typer.Option(help="Save the run for ct.Trajectory.load: .npz, or .nc (NetCDF).")] = None,
+    animate: Annotated[Path | None, typer.Option(help="Make a film: .html (a page that opens offline), .gif or .mp4.")] = None,
     csv: Annotated[Path | None, typer.Option(help="Write a table, one row per sample: .csv.")] = None,
     floating_base: FloatingBase = False,
     ignore: Ignore = None,
@@ -70,13 +71,13 @@ def simulate(
       catena simulate top --set top.rpy=20deg,0,0 --set-velocity top=0,0,1500rpm --until 2
       catena simulate four-bar --set crank=60deg --set-velocity crank=30rpm
       catena simulate arm.toml --until 5 --record 10ms --save run.nc --csv run.csv
-      catena simulate robot.urdf --random 0 --until 2 --plot robot.png
+      catena simulate robot.urdf --random 0 --until 2 --plot robot.png --animate robot.html
     """
     m, _ = find(model, floating_base, ignore)
     end = settings.quantity("--until", until, "s")
-    guess = _keyframe(m, keyframe) if keyframe is not None else None if random is None else m.random(random)
-    q0, v0 = _start(m, settings.by_body(m, set_ or []), settings.by_body(m, set_velocity or []), guess)
-    outputs = {"plot": plot, "save": save, "csv": csv}
+    guess = keyframe_of(m, keyframe) if keyframe is not None else None if random is None else m.random(random)
+    q0, v0 = start(m, settings.by_body(m, set_ or []), settings.by_body(m, set_velocity or []), guess)
+    outputs = {"plot": plot, "animate": animate, "save": save, "csv": csv}
     check_outputs(outputs)
     trouble: SimulationError | None = None
     try:
@@ -90,6 +91,8 @@ def simulate(
         trouble, run = error, error.trajectory
     if plot is not None:
         run.plot(plot)
+    if animate is not None:
+        run.animate(animate)
     if save is not None:
         run.save(save)
     if csv is not None:
@@ -105,7 +108,7 @@ def simulate(
         raise typer.Exit(130)
 
 
-def _start(m: Model, positions: list[str], velocities: list[str], guess: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
+def start(m: Model, positions: list[str], velocities: list[str], guess: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
     """Return the state to begin with; where there are loops, one that closes them and has the coordinates that are set."""
     q, v = settings.position(m, positions, guess), settings.velocity(m, velocities)
     if not m.has_loops:
@@ -121,7 +124,7 @@ def _start(m: Model, positions: list[str], velocities: list[str], guess: np.ndar
     return q, m.project_velocity(q, fixed=rates)
 
 
-def _keyframe(m: Model, name: str) -> np.ndarray:
+def keyframe_of(m: Model, name: str) -> np.ndarray:
     if name not in m.keyframes:
         there = f"choose from {', '.join(m.keyframes)}" if m.keyframes else "it has none, so leave --keyframe out"
         raise ArgumentError(f"--keyframe {name}: model '{m.name}' has no keyframe of this name; {there}")
@@ -134,7 +137,7 @@ def _name(setting: str) -> str:
 
 def check_outputs(outputs: dict[str, Path | None]) -> None:
     """Refuse, before a run that may take long, what could not be written after it."""
-    endings = {"plot": (".png", ".svg", ".pdf"), "save": (".npz", ".nc"), "csv": (".csv",)}
+    endings = {"plot": (".png", ".svg", ".pdf"), "animate": (".html", ".gif", ".mp4"), "save": (".npz", ".nc"), "csv": (".csv",)}
     for name, path in outputs.items():
         if path is None:
             continue
@@ -142,9 +145,9 @@ def check_outputs(outputs: dict[str, Path | None]) -> None:
             raise ArgumentError(f"--{name} {path}: the file must end in {' or '.join(endings[name])}; change the ending")
         if not path.parent.is_dir():
             raise ArgumentError(f"--{name} {path}: there is no folder '{path.parent}'; make it first")
-        package = {"plot": "matplotlib", "save": "xarray" if path.suffix.lower() == ".nc" else ""}.get(name)
+        package = {".nc": "xarray", ".html": "viser", ".gif": "PIL", ".mp4": "PIL"}.get(path.suffix.lower(), "matplotlib" if name == "plot" else "")
         if package and importlib.util.find_spec(package) is None:
-            extra = {"matplotlib": "plot", "xarray": "data"}[package]
+            extra = {"matplotlib": "plot", "PIL": "plot", "viser": "view", "xarray": "data"}[package]
             raise MissingPackageError(f'--{name} {path}: this needs {package}, which is not installed; pip install "catena[{extra}]"')
 
 

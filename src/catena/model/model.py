@@ -24,6 +24,7 @@ from catena.model.tree import Tree, check_determined, check_following
 
 if TYPE_CHECKING:
     from catena.mobility import Mobility
+    from catena.view.viewer import Viewer
 
 
 class Model:
@@ -681,6 +682,29 @@ class Model:
         from catena.model.files import save  # here, because files are made of models
 
         save(self, path)
+
+    def draw(self, path: str | os.PathLike[str], q: Any = None, t: float = 0.0, size: tuple[int, int] = (640, 480)) -> None:
+        """Write a picture (.png) of the model at q, where its loops are closed if not given; needs Pillow, `pip install "catena[plot]"`.
+
+        >>> import pathlib, tempfile
+        >>> m = ct.Model("pendulum")
+        >>> m.add("arm", ct.rod(1.0, mass=2.0), ct.Revolute("y"))
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     m.draw(pathlib.Path(folder, "pendulum.png"), q=[0.5])
+        """
+        from catena.view.animation import draw  # here, because the view is made of models and needs an optional package
+
+        draw(self, path, q, t, size)
+
+    def view(self, q: Any = None, *, port: int = 8080, browser: bool = True, wait: bool | None = None) -> Viewer:
+        """Show the model in the browser, with its joints to move; loops stay closed. Needs viser: `pip install "catena[view]"`.
+
+        The page is served on this machine alone, at a free `port` from the given one on, and opened unless `browser` is False. Scripts
+        wait until Ctrl-C ends it, interactive sessions go on; `wait` says so, too.
+        """
+        from catena.view.viewer import view  # here, because the view is made of models and needs an optional package
+
+        return view(self, q, port=port, browser=browser, wait=wait)
 
     def tree(self, weld: bool = True) -> Tree:
         """Return the tree of the model, in canonical frames, checked; built once until the model changes.

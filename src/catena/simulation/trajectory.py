@@ -7,7 +7,7 @@ import difflib
 import io
 import os
 import reprlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -25,6 +25,8 @@ from catena.simulation.interpolation import interpolate
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from xarray import Dataset
+
+    from catena.view.viewer import Viewer
 
 
 class Occurrence(NamedTuple):
@@ -271,6 +273,39 @@ class Trajectory:
         from catena.view.plots import plot  # here, because the view is made of trajectories and needs an optional package
 
         return plot(self, path, what)
+
+    def animate(
+        self, path: str | os.PathLike[str], *, fps: float = 25.0, speed: float = 1.0, size: tuple[int, int] = (640, 480),
+        show: Collection[str] = (),
+    ) -> None:  # fmt: skip
+        """Write a film of the run: a page (.html) that any browser opens without a network, .gif, or .mp4 by ffmpeg.
+
+        `fps` pictures are made for every `speed` seconds of the run; `size` [pixels] is that of the pictures, and `show` names what is
+        drawn besides the bodies: "frames", "centres" of mass, "forces" of the joints. In a page the view can be turned and the run played.
+        Pages need viser, `pip install "catena[view]"`; other films Pillow, `pip install "catena[plot]"`.
+
+        >>> import pathlib, tempfile
+        >>> m = ct.Model("pendulum")
+        >>> m.add("arm", ct.rod(1.0, mass=2.0), ct.Revolute("y"))
+        >>> run = ct.simulate(m, [0.0], until=0.2)
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     run.animate(pathlib.Path(folder, "pendulum.gif"), size=(160, 120))
+        ...     print(*(file.name for file in pathlib.Path(folder).iterdir()))
+        pendulum.gif
+        """
+        from catena.view.animation import animate  # here, because the view is made of trajectories and needs optional packages
+
+        animate(self, path, fps=fps, speed=speed, size=size, show=show)
+
+    def view(self, *, port: int = 8080, browser: bool = True, wait: bool | None = None) -> Viewer:
+        """Show the run in the browser: to be played, and turned; its joints can be moved. Needs viser: `pip install "catena[view]"`.
+
+        The page is served on this machine alone, at a free `port` from the given one on, and opened unless `browser` is False. Scripts
+        wait until Ctrl-C ends it, interactive sessions go on; `wait` says so, too.
+        """
+        from catena.view.viewer import view  # here, because the view is made of trajectories and needs an optional package
+
+        return view(self, port=port, browser=browser, wait=wait)
 
     def to_xarray(self) -> Dataset:
         """Return the run as an xarray Dataset, with coordinates by name and units. Needs xarray: `pip install "catena[data]"`.

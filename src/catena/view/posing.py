@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from catena.assembly import followed
 from catena.errors import CatenaError
 from catena.model import Model
 from catena.model.pose import rpy
@@ -45,9 +46,13 @@ class Posing:
     def __init__(self, model: Model, q: Any = None, t: float = 0.0, reach: float = 1.0) -> None:
         self.model, self.t = model, t
         if q is None:
-            q = model.assemble(t=t) if model.has_loops else model.neutral()
+            q = model.assemble(**self._time()) if model.has_loops else model.neutral()
         self.q = np.array(q, dtype=float)
-        self.independent = self._independent()
+        #: The coordinates that are plain numbers.
+        self.plain = tuple(name for link, at, _ in model._slices() if link.joint.nq == link.joint.nv for name in model.q_names[at])
+        #: The independent velocity coordinates, which the others follow.
+        self._held = set(model.mobility(self.q, **self._time()).independent if model.has_loops else model.v_names)
+        self._pace = 0.1 * min(reach, 1.0)
         self.handles = tuple(self._handles(reach))
 
     def value(self, name: str) -> float:
@@ -63,13 +68,21 @@ class Posing:
         The other independent coordinates stay, if this is one of them, and the dependent ones follow.
         """
         start = self.value(name)
-        for k in range(TRIES):
-            try:
-                self.q = self._moved(name, start + (x - start) * 0.5**k)
-                return k == 0
-            except CatenaError:  # the loops cannot be closed there
-                continue
-        return False
+        pieces = 1 if name in self.plain else int(np.ceil(abs(x - start) / self._pace)) or 1
+        for piece in range(1, pieces + 1):
+            last = self.value(name)
+            wanted = start + (x - start) * piece / pieces
+            for k in range(TRIES):
+                try:
+                    self.q = self._moved(name, last + (wanted - last) * 0.5**k)
+                    break
+                except CatenaError:  # the loops cannot be closed there
+                    continue
+            else:
+                return False
+            if k:
+                return False
+        return True
 
     def place(self, q: Any, t: float) -> None:
         """Take another position."""
@@ -77,19 +90,23 @@ class Posing:
 
     def _moved(self, name: str, x: float) -> np.ndarray:
         """Return the position with a coordinate at a value and all loops closed."""
-        names = self.model.q_names
-        q = self.q.copy()
-        kept = {other: float(q[names.index(other)]) for other in self.independent}
-        if name in names:
-            q[names.index(name)] = x
-            held = kept | {name: x} if name in kept else {name: x}
-        else:
-            body, _, turn = name.rpartition(".")
-            angles = self._turned(body)
-            angles[_TURNS.index(turn)] = x
-            q[self._quaternion(body)] = _from_rpy(angles)
-            held = kept
-        return self.model.assemble(q if name not in names else self.q, held, **self._time()) if self.model.has_loops else q
+        if name not in self.plain or not self.model.has_loops:
+            q = self.q.copy()
+            self._put(q, name, x)
+            timed = self.model.at(self.t) if self.model.driven_names else self.model
+            return followed(timed, q, self._held) if self.model.has_loops else q
+        kept = {other: self.value(other) for other in self.plain if other in self._held}
+        return self.model.assemble(self.q, kept | {name: x} if name in kept else {name: x}, **self._time())
+
+    def _put(self, q: np.ndarray, name: str, x: float) -> None:
+        """Write a coordinate to q."""
+        if name in self.model.q_names:
+            q[self.model.q_names.index(name)] = x
+            return
+        body, _, turn = name.rpartition(".")
+        angles = self._turned(body)
+        angles[_TURNS.index(turn)] = x
+        q[self._quaternion(body)] = _from_rpy(angles)
 
     def _time(self) -> dict[str, float]:
         return {"t": self.t} if self.model.driven_names else {}
@@ -102,28 +119,22 @@ class Posing:
         at = next(at for link, at, _ in self.model._slices() if link.name == body)
         return slice(at.stop - 4, at.stop)
 
-    def _independent(self) -> tuple[str, ...]:
-        """Return the independent coordinates that are plain numbers."""
-        plain = [name for link, at, _ in self.model._slices() if link.joint.nq == link.joint.nv for name in self.model.q_names[at]]
-        if not self.model.has_loops:
-            return tuple(plain)
-        found = self.model.mobility(self.q, **self._time())
-        return tuple(name for name in plain if name in found.independent)
-
     def _handles(self, reach: float) -> list[Handle]:
         found = []
-        for link, at, _ in self.model._slices():
+        for link, at, at_v in self.model._slices():
             turns = link.joint.nq != link.joint.nv
-            lower, upper = link.joint.lower, link.joint.upper
-            for i, name in enumerate(self.model.q_names[at][: -4 if turns else None]):
+            names, rates = self.model.q_names[at], self.model.v_names[at_v]
+            if turns and set(rates[:3]) <= self._held:
+                found += [Handle(f"{link.name}.{turn}", "rad", -np.pi, np.pi, True) for turn in _TURNS]
+            if turns and not set(rates[3:]) <= self._held:
+                continue
+            for i, name in enumerate(names[:-4] if turns else names):
                 unit = self.model.q_units[at.start + i]
                 far = np.pi if unit == "rad" else 2.0 * reach
-                low, high = (-np.inf, np.inf) if turns else (lower[i], upper[i])
+                low, high = (-np.inf, np.inf) if turns else (link.joint.lower[i], link.joint.upper[i])
                 ends = low if np.isfinite(low) else -far, high if np.isfinite(high) else far
                 value = self.value(name)
-                found.append(Handle(name, unit, min(ends[0], value), max(ends[1], value), turns or name in self.independent))
-            if turns:
-                found += [Handle(f"{link.name}.{turn}", "rad", -np.pi, np.pi, True) for turn in _TURNS]
+                found.append(Handle(name, unit, min(ends[0], value), max(ends[1], value), turns or rates[i] in self._held))
         return found
 
 

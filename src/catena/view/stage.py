@@ -46,9 +46,9 @@ class Stage:
     Frames, centres of mass and forces are nodes of their bodies, and move with them. `scale` is what stands for a newton [m].
     """
 
-    def __init__(self, server: viser.ViserServer, scene: Scene, box: Box, shown: Collection[str] = ()) -> None:
+    def __init__(self, server: viser.ViserServer, scene: Scene, box: Box, shown: Collection[str] = (), away: float = 1.0) -> None:
         self.server, self.scene, self.scale = server, scene, 0.0
-        self._set_camera(box)
+        self._set_camera(box, away)
         names = [f"/bodies/{_node(name)}" for name in scene.model.body_names]
         self.bodies = [server.scene.add_frame(name, show_axes=False) for name in names]
         for part in scene.parts:
@@ -87,9 +87,9 @@ class Stage:
                 node.wxyz = _quaternions(upright(places[body, :3, :3].T @ force)[None])[0]
             node.scale = max(float(self.scale * size), 1e-9)
 
-    def _set_camera(self, box: Box) -> None:
+    def _set_camera(self, box: Box, away: float) -> None:
         view, first = film.camera(box), self.server.initial_camera
-        first.position, first.look_at, first.fov = view.eye, view.target, film.VIEW
+        first.position, first.look_at, first.fov = view.target + away * (view.eye - view.target), view.target, film.VIEW
         first.near, first.far = 1e-3 * box.radius, 1e3 * box.radius
         step, wide = film.rounded(box.radius / 2.0), 12.0 * box.radius
         at = (*box.centre[:2], film.floor(box))

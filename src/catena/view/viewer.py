@@ -15,7 +15,7 @@ from catena.model import Model
 from catena.simulation.simulate import simulate
 from catena.simulation.trajectory import Trajectory
 from catena.view.animation import frames
-from catena.view.posing import Posing
+from catena.view.posing import Handle, Posing
 from catena.view.scene import Scene
 from catena.view.stage import SHOWN, Stage, new_server, stop
 
@@ -46,7 +46,7 @@ class Viewer:
         sampled = self.posing.q if film is None else film.q
         box = self.scene.box(self.scene.places(self._t if film is None else film.t, sampled))
         self.server = new_server(host, port, f"catena: {model.name}")
-        self.stage = Stage(self.server, self.scene, box)
+        self.stage = Stage(self.server, self.scene, box, away=1.6)  # what is shown may move, and the controls hide a part
         self._add_controls(model)
         if film is not None:
             self._take(film)
@@ -79,8 +79,8 @@ class Viewer:
     def stop(self) -> None:
         """End the page."""
         self._ended.set()
-        self._playing.set()
-        stop(self.server)
+        with self._lock:  # nothing is shown any more
+            stop(self.server)
 
     # --- the controls
 
@@ -93,7 +93,7 @@ class Viewer:
         with gui.add_folder("Run", visible=False) as self.folder:
             self.play = gui.add_button("Play")
             self.clock = gui.add_slider("time [s]", 0.0, 1.0, 1e-3, 0.0)
-            self.speed = gui.add_dropdown("speed", SPEEDS, "1×")
+            self.speed = gui.add_dropdown("speed", SPEEDS, initial_value="1×")
             self.repeat = gui.add_checkbox("repeat", True)
         self.play.on_click(lambda _: self._pause() if self._playing.is_set() else self._start())
         self.clock.on_update(self._seek)
@@ -114,15 +114,15 @@ class Viewer:
                 box = gui.add_checkbox({"centres": "centres of mass", "forces": "forces of the joints"}.get(name, name), False)
                 box.on_update(self._shower(name, box))
 
-    def _add_slider(self, handle: Any) -> None:
+    def _add_slider(self, handle: Handle) -> None:
         label = f"{handle.name} [{handle.unit}]" if handle.unit else handle.name
         step = (handle.upper - handle.lower) / 500.0
-        slider = self.server.gui.add_slider(label, handle.lower, handle.upper, step, self._within(handle.name, handle))
+        slider = self.server.gui.add_slider(label, handle.lower, handle.upper, step, self._within(handle))
         slider.on_update(self._mover(handle.name, slider))
         self.sliders[handle.name] = (handle, slider)
 
-    def _within(self, name: str, handle: Any) -> float:
-        return float(np.clip(self.posing.value(name), handle.lower, handle.upper))
+    def _within(self, handle: Handle) -> float:
+        return float(np.clip(self.posing.value(handle.name), handle.lower, handle.upper))
 
     def _mover(self, name: str, slider: Any) -> Any:
         def moved(event: Any) -> None:
@@ -160,7 +160,7 @@ class Viewer:
         if not self._playing.is_set():
             for name, (handle, slider) in self.sliders.items():
                 if name != leave:
-                    slider.value = self._within(name, handle)
+                    slider.value = self._within(handle)
 
     def _place(self, q: np.ndarray, t: float) -> None:
         with self._lock:
