@@ -56,7 +56,8 @@ ALLOWED: dict[str, set[str]] = {
     "parallel": {"model", "formulations", "native", "assembly", "mobility", "tracing", "constrained", "closed", "platforms", "reduced"}
     | {"spatial", "errors", "references", "numpy"},
     "control": {"model", "formulations", "graph", "assembly", "tracing", "closed", "reduced", "simulation", "errors", "numpy"},
-    "view": {"model", "simulation", "comparison", "errors", "atomic", "numpy", "matplotlib"},
+    "view": {"model", "assembly", "kernels", "simulation", "comparison", "spatial", "errors", "atomic", "numpy", "scipy", "matplotlib"}
+    | {"PIL", "viser", "trimesh"},
     # the package itself: what `import catena` offers
     "catena": {"errors", "model", "graph", "control", "parallel", "reduced", "registry", "kernels", "native", "export", "simulation"}
     | {"spatial_operators"},

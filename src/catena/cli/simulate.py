@@ -145,7 +145,8 @@ def check_outputs(outputs: dict[str, Path | None]) -> None:
             raise ArgumentError(f"--{name} {path}: the file must end in {' or '.join(endings[name])}; change the ending")
         if not path.parent.is_dir():
             raise ArgumentError(f"--{name} {path}: there is no folder '{path.parent}'; make it first")
-        package = {".nc": "xarray", ".html": "viser", ".gif": "PIL", ".mp4": "PIL"}.get(path.suffix.lower(), "matplotlib" if name == "plot" else "")
+        packages = {".nc": "xarray", ".html": "viser", ".gif": "PIL", ".mp4": "PIL"}
+        package = "matplotlib" if name == "plot" else packages.get(path.suffix.lower())
         if package and importlib.util.find_spec(package) is None:
             extra = {"matplotlib": "plot", "PIL": "plot", "viser": "view", "xarray": "data"}[package]
             raise MissingPackageError(f'--{name} {path}: this needs {package}, which is not installed; pip install "catena[{extra}]"')

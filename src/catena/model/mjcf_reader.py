@@ -176,7 +176,8 @@ class Reader(Source):
             x, y, z = c.geom_size[i].tolist()
             center, R = tuple(c.geom_pos[i].tolist()), rotation(c.geom_quat[i])
             painted = c.mat_rgba[c.geom_matid[i]] if c.geom_matid[i] >= 0 else c.geom_rgba[i]
-            colour = tuple(float(f"{part:.6g}") for part in painted[:3])  # of single precision
+            red, green, blue = (float(f"{part:.6g}") for part in painted[:3])  # of single precision
+            colour = (red, green, blue)
             if c.geom_type[i] == kinds.sphere:
                 looks.append(Geometry("sphere", (x,), center, colour=colour))
             elif c.geom_type[i] in (kinds.cylinder, kinds.capsule):

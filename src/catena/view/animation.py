@@ -50,7 +50,7 @@ def animate(
         raise TrajectoryFileError(f"{file}: a film is written as .html, .gif or .mp4, not as '.{ending}'; change the ending")
     _check(fps, speed, size, show)
     if ending == "mp4" and any(extent % 2 for extent in size):
-        raise ArgumentError(f"animate: an .mp4 film has even sizes; {size[0]} x {size[1]} is odd, give size=({size[0] & ~1}, {size[1] & ~1})")
+        raise ArgumentError(f"animate: an .mp4 film has even sizes; {size[0]} x {size[1]} is odd, give even ones")
     if ending == "mp4":
         film.ffmpeg(file)  # before the pictures are drawn
     chosen = frames(run, fps, speed)
@@ -69,8 +69,10 @@ def draw(model: Model, path: str | os.PathLike[str], q: Any = None, t: float = 0
         raise TrajectoryFileError(f"{file}: a picture of a model is written as .png, not as '{file.suffix}'; change the ending")
     _check(1.0, 1.0, size, ())
     scene = Scene(model)
-    timed = {"t": t} if model.driven_names else {}
-    at = (model.assemble(**timed) if model.has_loops else scene.neutral) if q is None else model._array("q", q, model.nq)
+    if q is None:
+        at = model.assemble(t=t if model.driven_names else None) if model.has_loops else scene.neutral
+    else:
+        at = model._array("q", q, model.nq)
     places = scene.places(t, at)
     box = scene.box(places)
     with replacing(file, TrajectoryFileError) as stream:

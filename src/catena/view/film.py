@@ -18,13 +18,10 @@ import numpy as np
 from catena.atomic import replacing
 from catena.errors import MissingPackageError, TrajectoryFileError
 from catena.view.scene import SPRING, Box, Scene
-from catena.view.shapes import between, coarser
+from catena.view.shapes import between
 
 if TYPE_CHECKING:
     from PIL.Image import Image
-
-#: Triangles of one part of a scene beyond which it is drawn with fewer.
-MOST = 6000
 
 #: Pixels are drawn so many times as fine, and averaged.
 FINE = 2
@@ -100,7 +97,7 @@ def picture(
         draw.polygon(polygon, fill=colour)
     for arrow in overlay:
         _draw_arrow(draw, view, fine, arrow)
-    image = image.resize(size, Image.Resampling.BOX)
+    image = image.reduce(FINE)
     if text:
         ImageDraw.Draw(image).text((10, 8), text, fill=INK, font_size=14)
     return image
@@ -114,7 +111,7 @@ def _polygons(scene: Scene, places: np.ndarray, view: Camera, size: tuple[int, i
             rod = between(a, b, 0.008 * scene.size)
             corners.append(rod.vertices[rod.faces])
             colours.append(np.broadcast_to(np.array(SPRING, dtype=float), (len(rod.faces), 3)))
-    for part in _coarse(scene):
+    for part in scene.light_parts:
         place = places[part.body]
         world = part.mesh.vertices @ place[:3, :3].T + place[:3, 3]
         corners.append(world[part.mesh.faces])
@@ -134,15 +131,6 @@ def _polygons(scene: Scene, places: np.ndarray, view: Camera, size: tuple[int, i
     shades = np.clip(shades * shine[:, None], 0.0, 255.0).astype(int)
     for k in np.flatnonzero(seen)[np.argsort(-np.linalg.norm(middles[seen] - view.eye, axis=1), kind="stable")]:
         yield pixels[k].ravel().tolist(), tuple(shades[k].tolist())
-
-
-def _coarse(scene: Scene) -> list[Any]:
-    """Return the parts of a scene, those of very many triangles with fewer; made once."""
-    found = getattr(scene, "_coarse_parts", None)
-    if found is None:
-        found = [part._replace(mesh=coarser(part.mesh, MOST)) for part in scene.parts]
-        scene._coarse_parts = found  # type: ignore[attr-defined]
-    return found
 
 
 def _grid(view: Camera, ground: float) -> list[tuple[np.ndarray, np.ndarray]]:
@@ -185,11 +173,13 @@ def _draw_arrow(draw: Any, view: Camera, size: tuple[int, int], arrow: Arrow) ->
 def save_film(path: Path, ending: str, frames: Iterable[Image], size: tuple[int, int], fps: float) -> None:
     """Write pictures as a film."""
     if ending == "gif":
-        images = iter(frames)
+        from PIL import Image
+
+        images, plain = iter(frames), Image.Dither.NONE
         first = next(images)
-        palette = first.quantize(128, method=2, dither=0)
+        palette = first.quantize(128, method=Image.Quantize.FASTOCTREE, dither=plain)
         with replacing(path, TrajectoryFileError) as stream:
-            rest = (image.quantize(palette=palette, dither=0) for image in images)
+            rest = (image.quantize(palette=palette, dither=plain) for image in images)
             palette.save(stream, "GIF", save_all=True, append_images=rest, duration=round(1000.0 / fps), loop=0, optimize=False)
     else:
         with replacing(path, TrajectoryFileError) as stream:
@@ -200,8 +190,9 @@ def _encoded(frames: Iterable[Image], size: tuple[int, int], fps: float, path: P
     """Return pictures as an MP4 film, made by ffmpeg."""
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder, "film.mp4")
-        command = [ffmpeg(path), "-loglevel", "error", "-f", "rawvideo", "-pix_fmt", "rgb24", "-s", f"{size[0]}x{size[1]}", "-r", f"{fps:g}"]
-        command += ["-i", "-", "-an", "-c:v", "libx264", "-pix_fmt", "yuv420p", "-movflags", "+faststart", "-y", str(file)]
+        raw = ["-f", "rawvideo", "-pix_fmt", "rgb24", "-s", f"{size[0]}x{size[1]}", "-r", f"{fps:g}", "-i", "-"]
+        film = ["-an", "-c:v", "libx264", "-pix_fmt", "yuv420p", "-movflags", "+faststart", "-y", str(file)]
+        command = [ffmpeg(path), "-loglevel", "error", *raw, *film]
         with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as process:
             assert process.stdin is not None
             try:
@@ -221,5 +212,5 @@ def ffmpeg(path: Path) -> str:
     if found is None and importlib.util.find_spec("imageio_ffmpeg") is not None:
         found = importlib.import_module("imageio_ffmpeg").get_ffmpeg_exe()
     if found is None:
-        raise MissingPackageError(f"{path}: an .mp4 file is made by ffmpeg, which is not installed; install it, or write a .gif or .html file")
+        raise MissingPackageError(f"{path}: ffmpeg, which makes .mp4 files, is not installed; install it, or write a .gif or .html file")
     return found

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import unquote
 
 import numpy as np
@@ -16,12 +16,19 @@ from catena.view.shapes import Mesh
 LIMIT = 256 << 20
 
 
+class Painted(NamedTuple):
+    """Triangles of one colour, if they have one."""
+
+    mesh: Mesh
+    colour: tuple[int, int, int] | None
+
+
 class MeshError(CatenaError):
     """A mesh cannot be shown; the message says why."""
 
 
-def load(name: str, folder: str | None) -> tuple[Mesh, tuple[int, int, int] | None]:
-    """Return the mesh that a model file in a folder calls by this name, and its colour where the mesh has one."""
+def load(name: str, folder: str | None) -> list[Painted]:
+    """Return the mesh that a model file in a folder calls by this name, by its colours."""
     file = find(name, folder)
     if file.stat().st_size > LIMIT:
         raise MeshError(f"{file} holds more than {LIMIT >> 20} MiB; give a smaller mesh")
@@ -30,25 +37,24 @@ def load(name: str, folder: str | None) -> tuple[Mesh, tuple[int, int, int] | No
     except ImportError:
         raise MissingPackageError('meshes need trimesh, which is not installed; pip install "catena[view]"') from None
     try:
-        loaded: Any = trimesh.load(str(file), force="mesh", process=False)
-        vertices, faces = np.array(loaded.vertices, dtype=float), np.array(loaded.faces, dtype=int)
+        loaded: Any = trimesh.load(str(file), force="scene", process=False)
+        found = [_painted(part) for part in loaded.dump() if hasattr(part, "faces") and len(part.faces)]
     except ImportError as error:
         raise MeshError(f"{file} is read by a package that is not installed ({error}); install it, or give an .stl or .obj file") from None
     except Exception as error:  # whatever a reader of one of many formats makes of a broken file
         raise MeshError(f"{file} cannot be read ({type(error).__name__}: {error}); check the file") from error
-    if vertices.shape[1:] != (3,) or faces.shape[1:] != (3,) or not len(faces) or not np.isfinite(vertices).all():
+    if not found or not all(np.isfinite(mesh.vertices).all() for mesh, _ in found):
         raise MeshError(f"{file} holds no triangles; check the file")
-    return Mesh(vertices, faces), _colour(loaded)
+    return found
 
 
-def _colour(loaded: Any) -> tuple[int, int, int] | None:
-    """Return the one colour of a mesh, that of its material or of most of its faces."""
-    visual = getattr(loaded, "visual", None)
-    if visual is None or not getattr(visual, "defined", False):
-        return None
-    colour = visual.material.main_color if hasattr(visual, "material") else visual.main_color
-    red, green, blue = (int(part) for part in colour[:3])
-    return red, green, blue
+def _painted(part: Any) -> Painted:
+    """Return a part of a mesh with its one colour, that of its material or of most of its faces."""
+    mesh, visual, colour = Mesh(np.array(part.vertices, dtype=float), np.array(part.faces, dtype=int)), part.visual, None
+    if visual.defined:
+        red, green, blue = (int(channel) for channel in (visual.material if hasattr(visual, "material") else visual).main_color[:3])
+        colour = (red, green, blue)
+    return Painted(mesh, colour)
 
 
 def find(name: str, folder: str | None) -> Path:

@@ -46,12 +46,12 @@ class Posing:
     def __init__(self, model: Model, q: Any = None, t: float = 0.0, reach: float = 1.0) -> None:
         self.model, self.t = model, t
         if q is None:
-            q = model.assemble(**self._time()) if model.has_loops else model.neutral()
+            q = model.assemble(t=self._when) if model.has_loops else model.neutral()
         self.q = np.array(q, dtype=float)
         #: The coordinates that are plain numbers.
         self.plain = tuple(name for link, at, _ in model._slices() if link.joint.nq == link.joint.nv for name in model.q_names[at])
         #: The independent velocity coordinates, which the others follow.
-        self._held = set(model.mobility(self.q, **self._time()).independent if model.has_loops else model.v_names)
+        self._held = set(model.mobility(self.q, t=self._when).independent if model.has_loops else model.v_names)
         self._pace = 0.1 * min(reach, 1.0)
         self.handles = tuple(self._handles(reach))
 
@@ -96,7 +96,7 @@ class Posing:
             timed = self.model.at(self.t) if self.model.driven_names else self.model
             return followed(timed, q, self._held) if self.model.has_loops else q
         kept = {other: self.value(other) for other in self.plain if other in self._held}
-        return self.model.assemble(self.q, kept | {name: x} if name in kept else {name: x}, **self._time())
+        return self.model.assemble(self.q, kept | {name: x} if name in kept else {name: x}, t=self._when)
 
     def _put(self, q: np.ndarray, name: str, x: float) -> None:
         """Write a coordinate to q."""
@@ -108,8 +108,10 @@ class Posing:
         angles[_TURNS.index(turn)] = x
         q[self._quaternion(body)] = _from_rpy(angles)
 
-    def _time(self) -> dict[str, float]:
-        return {"t": self.t} if self.model.driven_names else {}
+    @property
+    def _when(self) -> float | None:
+        """The time at which driven joints stand, where there are any."""
+        return self.t if self.model.driven_names else None
 
     def _turned(self, body: str) -> list[float]:
         return list(rpy(rotation(self.q[self._quaternion(body)])))

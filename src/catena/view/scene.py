@@ -18,10 +18,14 @@ from catena.model import Geometry, Model, Pose
 from catena.model.driven import released
 from catena.model.loops import Distance
 from catena.view import meshes, shapes
+from catena.view.meshes import Painted
 from catena.view.shapes import Mesh
 
 #: Colours of bodies that have none, in turn: easy to tell apart for all eyes, and light enough to show their shading.
 COLOURS = ((74, 144, 196), (224, 135, 70), (96, 170, 130), (200, 130, 170), (120, 190, 220), (226, 180, 80), (150, 150, 165))
+#: Triangles of one part beyond which it is drawn with fewer in pictures and films.
+MOST = 6000
+
 METAL = (92, 96, 104)
 FORCE = (200, 40, 60)
 SPRING = (110, 110, 120)
@@ -139,6 +143,11 @@ class Scene:
 
     # --- what there is
 
+    @cached_property
+    def light_parts(self) -> list[Part]:
+        """The parts, those of very many triangles with fewer."""
+        return [part._replace(mesh=shapes.coarser(part.mesh, MOST)) for part in self.parts]
+
     def _size(self) -> float:
         places = self.places(0.0, self.neutral)
         points = [places[self._number[link.parent]] @ (*link.at.p, 1.0) for link in self.model.links]
@@ -157,17 +166,20 @@ class Scene:
             shown = 0
             for i, look in enumerate(link.body.geometry):
                 try:
-                    mesh, colour = self._look(look)
+                    found = self._look(look)
                 except CatenaError as error:
                     unseen.append(str(error))
                     continue
                 if look.colour is not None:
-                    colour = tuple(round(255 * part) for part in look.colour)
-                parts.append(Part(k, f"{look.kind} {i + 1}", mesh, colour or own))
+                    red, green, blue = (round(255 * part) for part in look.colour)
+                    found = [Painted(shapes.joined([mesh for mesh, _ in found]), (red, green, blue))]
+                for j, (mesh, colour) in enumerate(found):
+                    parts.append(Part(k, f"{look.kind} {i + 1}.{j + 1}", mesh, colour or own))
                 shown += 1
             if not shown and (mesh := self._skeleton(k)) is not None:
                 parts.append(Part(k, "body", mesh, own))
-            if not any(look.kind == "mesh" for look in link.body.geometry) and (mesh := self._joint(released(link.joint), link.outer)) is not None:
+            hidden = any(look.kind == "mesh" for look in link.body.geometry)
+            if not hidden and (mesh := self._joint(released(link.joint), link.outer)) is not None:
                 parts.append(Part(k, "joint", mesh, METAL))
         for loop in self.model.loops:
             if (mesh := self._joint(loop.joint, loop.at_b)) is not None and self._number[loop.b] >= 0:
@@ -177,24 +189,24 @@ class Scene:
             warnings.warn(f"model '{self.model.name}' is shown without some meshes: {unseen[0]}{more}", ViewWarning, stacklevel=2)
         return parts
 
-    def _look(self, look: Geometry) -> tuple[Mesh, tuple[int, ...] | None]:
-        """Return the triangles of a shape in the frame of its body, and the colour that a mesh brings with it."""
+    def _look(self, look: Geometry) -> list[Painted]:
+        """Return the triangles of a shape in the frame of its body, with the colours that a mesh brings with it."""
         centre, turn = np.array(look.center), Pose(rpy=look.rpy).R
         if look.kind == "mesh":
-            mesh, colour = meshes.load(look.file, self.model._folder)
-            return mesh.scaled(look.size).moved(turn, centre), colour
+            return [Painted(m.scaled(look.size).moved(turn, centre), colour) for m, colour in meshes.load(look.file, self.model._folder)]
         if look.kind == "box":
-            return shapes.box(*look.size).moved(turn, centre), None
+            return [Painted(shapes.box(*look.size).moved(turn, centre), None)]
         if look.kind == "ellipsoid":
-            return shapes.sphere(1.0).scaled(look.size).moved(turn, centre), None
+            return [Painted(shapes.sphere(1.0).scaled(look.size).moved(turn, centre), None)]
         along = shapes.upright(np.array(look.axis))
         if look.kind == "rod":
             (length,) = look.size
-            return shapes.cylinder(length, min(0.025 * length, 0.02 * self.size)).moved(along, centre), None
-        return {"cylinder": shapes.cylinder, "capsule": shapes.capsule, "sphere": shapes.sphere}[look.kind](*look.size).moved(along, centre), None
+            return [Painted(shapes.cylinder(length, min(0.025 * length, 0.02 * self.size)).moved(along, centre), None)]
+        make = {"cylinder": shapes.cylinder, "capsule": shapes.capsule, "sphere": shapes.sphere}[look.kind]
+        return [Painted(make(*look.size).moved(along, centre), None)]
 
     def _skeleton(self, k: int) -> Mesh | None:
-        """Return what stands for a body without shapes: rods from its joint to those it carries and to its centre of mass, which is a ball."""
+        """Return what stands for a body without shapes: rods from its joint to others and to its centre of mass, which is a ball."""
         link, name = self.model.links[k], self.model.body_names[k]
         own = link.outer.p
         ends = [other.at.p for other in self.model.links if other.parent == name]

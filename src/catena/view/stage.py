@@ -54,9 +54,11 @@ class Stage:
         for part in scene.parts:
             self._add_mesh(f"{names[part.body]}/{_node(part.name)}", part.mesh, part.colour, flat=len(part.mesh.faces) < 5000)
         lines = scene.lines(scene.places(0.0, scene.neutral))
-        self.lines = server.scene.add_line_segments("/springs", lines, SPRING, line_width=4.0) if len(lines) else None
+        self.lines = server.scene.add_line_segments("/springs", lines, SPRING, thickness=0.015 * scene.size) if len(lines) else None
         #: The nodes of what is shown besides the bodies, by its name.
-        self.extras: dict[str, list[Any]] = {"frames": self._add_axes(names), "centres": self._add_centres(names), "forces": self._add_forces()}
+        self.extras: dict[str, list[Any]] = {
+            "frames": self._add_axes(names), "centres": self._add_centres(names), "forces": self._add_forces()
+        }  # fmt: skip
         for name in SHOWN:
             self.set_visible(name, name in shown)
 
@@ -111,9 +113,8 @@ class Stage:
         return [self._add_mesh(f"{own}/{name}", arrow(), FORCE, at=point) for own, name, point in zip(on, names, at, strict=True)]
 
     def _add_mesh(self, name: str, mesh: Mesh, colour: tuple[int, int, int], flat: bool = False, at: Any = (0.0, 0.0, 0.0)) -> Any:
-        return self.server.scene.add_mesh_simple(
-            name, mesh.vertices.astype(np.float32), mesh.faces.astype(np.uint32), color=colour, flat_shading=flat, side="double", position=at
-        )
+        points, faces = mesh.vertices.astype(np.float32), mesh.faces.astype(np.uint32)
+        return self.server.scene.add_mesh_simple(name, points, faces, color=colour, flat_shading=flat, side="double", position=at)
 
 
 def _quaternions(turns: np.ndarray) -> np.ndarray:

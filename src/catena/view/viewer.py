@@ -87,7 +87,7 @@ class Viewer:
     def _add_controls(self, model: Model) -> None:
         gui = self.server.gui
         gui.configure_theme(show_logo=False, show_share_button=False, control_width="large")
-        freedom = model.mobility(self.posing.q, **self.posing._time()).freedom if model.has_loops else model.nv
+        freedom = model.mobility(self.posing.q, t=self.posing._when).freedom if model.has_loops else model.nv
         gui.add_markdown(f"**{model.name}**: {freedom} {'degree' if freedom == 1 else 'degrees'} of freedom")
         self.message = gui.add_markdown("")
         with gui.add_folder("Run", visible=False) as self.folder:
