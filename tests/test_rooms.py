@@ -21,8 +21,8 @@ ALLOWED: dict[str, set[str]] = {
     "dual": {"numpy"},
     "references": set(),
     # graph: whether a user's function can be traced
-    # assembly, mobility: `Model.assemble` and others call them, inside the method
-    "model": {"spatial", "dual", "graph", "errors", "atomic", "assembly", "mobility", "numpy", "msgspec", "tomli"}
+    # assembly, mobility, view: `Model.assemble`, `Model.draw` and others call them, inside the method
+    "model": {"spatial", "dual", "graph", "errors", "atomic", "assembly", "mobility", "view", "numpy", "msgspec", "tomli"}
     | {"yaml", "mujoco"},  # where files of other formats are read
     "formulations": {"spatial", "dual", "numpy"},
     "graph": {"numpy", "errors"},
@@ -68,6 +68,7 @@ LAST = {"cli", "__main__"}
 
 #: Packages of others that belong to one room.
 PRIVATE = {"llvmlite": "native", "platformdirs": "native", "msgspec": "model", "yaml": "model", "mujoco": "model", "typer": "cli"}
+PRIVATE |= {"viser": "view", "trimesh": "view", "PIL": "view"}
 
 
 def modules() -> list[Path]:

@@ -7,13 +7,16 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from catena.assembly import followed
-from catena.errors import CatenaError
+from catena.errors import ModelError
 from catena.model import Model
 from catena.model.pose import rpy
 from catena.spatial import quaternion_exp, quaternion_product, rotation
 
-#: Parts of the way that are tried when a coordinate cannot go the whole way, each half as long as the last.
+#: Parts of a step that are tried where the loops do not let the whole one, each half as long as the last.
 TRIES = 6
+
+#: A coordinate that moves further than this [rad, m] in one step is on another branch.
+JUMP = 1.0
 
 _TURNS = ("roll", "pitch", "yaw")
 
@@ -48,12 +51,11 @@ class Posing:
         if q is None:
             q = model.assemble(t=self._when) if model.has_loops else model.neutral()
         self.q = np.array(q, dtype=float)
-        #: The coordinates that are plain numbers.
-        self.plain = tuple(name for link, at, _ in model._slices() if link.joint.nq == link.joint.nv for name in model.q_names[at])
         #: The independent velocity coordinates, which the others follow.
         self._held = set(model.mobility(self.q, t=self._when).independent if model.has_loops else model.v_names)
         self._pace = 0.1 * min(reach, 1.0)
         self.handles = tuple(self._handles(reach))
+        self._named = {handle.name: handle for handle in self.handles}
 
     def value(self, name: str) -> float:
         """Return what a coordinate is at."""
@@ -65,22 +67,18 @@ class Posing:
     def move(self, name: str, x: float) -> bool:
         """Move a coordinate to a value, or as far as the loops let it; return whether it went the whole way.
 
-        The other independent coordinates stay, if this is one of them, and the dependent ones follow.
+        The other independent coordinates stay, if this is one of them, and the dependent ones follow, in steps that keep their branch.
         """
         start = self.value(name)
-        pieces = 1 if name in self.plain else int(np.ceil(abs(x - start) / self._pace)) or 1
-        for piece in range(1, pieces + 1):
-            last = self.value(name)
-            wanted = start + (x - start) * piece / pieces
-            for k in range(TRIES):
-                try:
-                    self.q = self._moved(name, last + (wanted - last) * 0.5**k)
+        count = int(np.ceil(abs(x - start) / self._pace)) if self.model.has_loops else 1
+        for k in range(1, count + 1):
+            last, then = self.value(name), start + (x - start) * k / count
+            for share in 0.5 ** np.arange(TRIES):
+                moved = self._moved(name, last + share * (then - last))
+                if moved is not None:
+                    self.q = moved
                     break
-                except CatenaError:  # the loops cannot be closed there
-                    continue
-            else:
-                return False
-            if k:
+            if moved is None or share < 1.0:
                 return False
         return True
 
@@ -88,15 +86,18 @@ class Posing:
         """Take another position."""
         self.q, self.t = np.array(q, dtype=float), t
 
-    def _moved(self, name: str, x: float) -> np.ndarray:
-        """Return the position with a coordinate at a value and all loops closed."""
-        if name not in self.plain or not self.model.has_loops:
-            q = self.q.copy()
-            self._put(q, name, x)
-            timed = self.model.at(self.t) if self.model.driven_names else self.model
-            return followed(timed, q, self._held) if self.model.has_loops else q
-        kept = {other: self.value(other) for other in self.plain if other in self._held}
-        return self.model.assemble(self.q, kept | {name: x} if name in kept else {name: x}, t=self._when)
+    def _moved(self, name: str, x: float) -> np.ndarray | None:
+        """Return the position with a coordinate at a value and all loops closed, if that is near."""
+        q = self.q.copy()
+        self._put(q, name, x)
+        if not self.model.has_loops:
+            return q
+        still = self.model.at(self.t) if self.model.driven_names else self.model
+        try:
+            q = followed(still, q, self._held if self._named[name].independent else {name})
+        except ModelError:
+            return None
+        return q if np.abs(self.model.difference(self.q, q)).max() <= JUMP else None
 
     def _put(self, q: np.ndarray, name: str, x: float) -> None:
         """Write a coordinate to q."""

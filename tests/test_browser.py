@@ -1,0 +1,171 @@
+"""Pages in a real browser, headless Chromium: they load without errors, show the mechanism, and follow the hand.
+
+They need chromium and chromedriver. Without them they are skipped, unless CATENA_BROWSER is set, as the project's checks do.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import shutil
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+
+import catena as ct
+from catena.examples import EXAMPLES
+from catena.view.viewer import Viewer
+
+pytestmark = pytest.mark.skipif(
+    not os.environ.get("CATENA_BROWSER") and not (shutil.which("chromium") and shutil.which("chromedriver")),
+    reason="chromium and chromedriver are not installed",
+)
+
+#: Seconds within which something must happen; software rendering on a busy machine is slow.
+PATIENCE = 60.0
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """Chromium without a network: every host name but this machine's is unknown."""
+    from selenium import webdriver
+    from selenium.webdriver.chrome.service import Service
+
+    options = webdriver.ChromeOptions()
+    options.binary_location = str(shutil.which("chromium"))
+    flags = ["headless", "no-sandbox", "disable-quic", "no-first-run", "disable-background-networking", "disable-component-update"]
+    flags += ["disable-sync", "use-angle=swiftshader", "enable-unsafe-swiftshader", "window-size=700,480"]
+    flags += [f"user-data-dir={tmp_path_factory.mktemp('browser')}", "host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1"]
+    for flag in flags:
+        options.add_argument(f"--{flag}")
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+    driver = webdriver.Chrome(options=options, service=Service(str(shutil.which("chromedriver"))))
+    yield driver
+    driver.quit()
+
+
+@pytest.fixture
+def viewer(browser: Any) -> Iterator[Callable[..., Viewer]]:
+    started: list[Viewer] = []
+
+    def start(*given: Any, **named: Any) -> Viewer:
+        started.append(Viewer(*given, **named, port=0))
+        return started[-1]
+
+    yield start
+    browser.get("about:blank")  # so that no page misses its server
+    browser.get_log("browser")
+    for one in started:
+        one.stop()
+
+
+def until(true: Callable[[], Any], what: str) -> Any:
+    """Return what a function returns once it is true."""
+    end = time.monotonic() + PATIENCE
+    while not (found := true()):
+        assert time.monotonic() < end, f"waited in vain for {what}"
+        time.sleep(0.1)
+    return found
+
+
+def canvas(browser: Any) -> np.ndarray:
+    """The picture on the canvas, (height, width, 3)."""
+    from selenium.webdriver.common.by import By
+
+    found = until(lambda: browser.find_elements(By.TAG_NAME, "canvas"), "a canvas")
+    with Image.open(io.BytesIO(found[0].screenshot_as_png)) as image:
+        return np.asarray(image.convert("RGB"), dtype=int)
+
+
+def coloured(picture: np.ndarray) -> int:
+    """Pixels of bodies: strong colours, which neither the floor nor the controls' text has, in the left half, where no controls are."""
+    left = picture[:, : picture.shape[1] // 2]
+    return int(np.count_nonzero(np.ptp(left, axis=2) > 60))
+
+
+def problems(browser: Any) -> list[str]:
+    return [entry["message"] for entry in browser.get_log("browser") if entry["level"] == "SEVERE"]
+
+
+def slider(browser: Any, label: str) -> Any:
+    """The handle of the slider with a label."""
+    from selenium.webdriver.common.by import By
+
+    path = f"//label[contains(., '{label}')]/following::*[@role='slider'][1]"
+    return until(lambda: [e for e in browser.find_elements(By.XPATH, path) if e.is_displayed()], f"the slider {label}")[0]
+
+
+def test_a_film_plays_offline(browser: Any, tmp_path: Path) -> None:
+    m = EXAMPLES["four-bar"]()
+    ct.simulate(m, m.assemble(crank=1.0), until=2.0).animate(tmp_path / "film.html", show=("forces",))
+    browser.get((tmp_path / "film.html").as_uri())
+    until(lambda: coloured(canvas(browser)) > 100, "the mechanism")
+    first = canvas(browser)
+    until(lambda: np.abs(canvas(browser) - first).max() > 60, "motion")
+    assert browser.title == "four-bar"
+    assert problems(browser) == []
+
+
+def test_dragging_a_slider_moves_the_mechanism_and_keeps_its_loops_closed(browser: Any, viewer: Callable[..., Viewer]) -> None:
+    from selenium.webdriver.common.action_chains import ActionChains
+
+    m = EXAMPLES["four-bar"]()
+    page = viewer(m, m.assemble(crank=1.0))
+    browser.get(page.url)
+    until(lambda: coloured(canvas(browser)) > 100, "the mechanism")
+    before, q = canvas(browser), page.q
+    ActionChains(browser).click_and_hold(slider(browser, "crank")).move_by_offset(25, 0).release().perform()
+    until(lambda: page.q[0] > q[0] + 0.2, "the crank")
+    until(lambda: np.abs(canvas(browser) - before).max() > 60, "another picture")
+    assert np.abs(page.q[1:] - q[1:]).max() > 0.02, "the other joints follow"
+    assert ct.loop_error(m)(page.q).max() < 1e-10
+    assert problems(browser) == []
+
+
+def test_a_run_is_played_and_paused_and_the_mechanism_let_go(browser: Any, viewer: Callable[..., Viewer]) -> None:
+    from selenium.webdriver.common.by import By
+
+    m = EXAMPLES["double-pendulum"]()
+    page = viewer(m, run=ct.simulate(m, m.neutral(), until=3.0))
+    browser.get(page.url)
+
+    def click(text: str) -> None:
+        path = f"//button[contains(., '{text}')]"
+        button = until(lambda: browser.find_elements(By.XPATH, path), f"the button {text}")[0]
+        browser.execute_script("arguments[0].click()", button)  # it may be outside of the small window
+
+    click("Play")
+    until(lambda: page.t > 0.2, "the run")
+    np.testing.assert_allclose(page.q, page._run.q[np.abs(page._run.t - page.t).argmin()], atol=0.5)
+    click("Pause")
+    time.sleep(0.3)
+    stopped = page.t
+    time.sleep(0.5)
+    assert page.t == stopped
+    click("Reset")
+    until(lambda: np.array_equal(page.q, m.neutral()), "the start")
+    click("Let go")
+    until(lambda: page.t > 0.1 and np.abs(page.q).max() > 0.01, "the fall")
+    assert problems(browser) == []
+
+
+def test_what_is_asked_for_is_shown(browser: Any, viewer: Callable[..., Viewer]) -> None:
+    from selenium.webdriver.common.by import By
+
+    page = viewer(EXAMPLES["arm"](), np.full(7, 0.3))
+    browser.get(page.url)
+    for name in ("frames", "centres of mass", "forces of the joints"):
+        path, nodes = f"//label[contains(., '{name}')]/following::input[@type='checkbox'][1]", page.stage.extras[name.split()[0]]
+        box = until(lambda path=path: browser.find_elements(By.XPATH, path), name)[0]
+        assert not any(node.visible for node in nodes)
+        browser.execute_script("arguments[0].click()", box)
+        until(lambda nodes=nodes: all(node.visible for node in nodes), name)
+    until(lambda: page.stage.scale > 0.0, "arrows")
+    red = np.array([1, -1, -1])
+    until(lambda: np.count_nonzero((canvas(browser) @ red > 0) & (canvas(browser)[..., 0] > 100)) > 20, "red arrows")
+    assert problems(browser) == []
