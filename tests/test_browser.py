@@ -147,7 +147,7 @@ def test_a_run_is_played_and_paused_and_the_mechanism_let_go(browser: Any, viewe
     stopped = page.t
     time.sleep(0.5)
     assert page.t == stopped
-    click("Reset")
+    click("Back to the start")
     until(lambda: np.array_equal(page.q, m.neutral()), "the start")
     click("Let go")
     until(lambda: page.t > 0.1 and np.abs(page.q).max() > 0.01, "the fall")

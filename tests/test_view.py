@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import struct
 import warnings
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
 import pytest
 from PIL import Image, ImageSequence
+from typer.testing import CliRunner
 
 import catena as ct
 from catena.cli import app
@@ -19,7 +21,6 @@ from catena.view import film, meshes, shapes
 from catena.view.animation import frames
 from catena.view.posing import Posing
 from catena.view.scene import COLOURS, Scene, ViewWarning
-from typer.testing import CliRunner
 
 BALL = 4.0 / 3.0 * np.pi
 
@@ -183,7 +184,7 @@ def test_meshes_in_the_package_path_are_found(tmp_path: Path, monkeypatch: pytes
     (tmp_path / "elsewhere" / "my_robot").mkdir(parents=True)
     stl(tmp_path / "elsewhere" / "my_robot" / "arm.stl", shapes.sphere(1.0))
     (tmp_path / "here").mkdir()
-    with pytest.raises(meshes.MeshError, match="was not found near .*ROS_PACKAGE_PATH"):
+    with pytest.raises(meshes.MeshError, match=r"was not found near .*ROS_PACKAGE_PATH"):
         meshes.find("package://my_robot/arm.stl", str(tmp_path / "here"))
     monkeypatch.setenv("ROS_PACKAGE_PATH", str(tmp_path / "elsewhere"))
     assert meshes.find("package://my_robot/arm.stl", str(tmp_path / "here")).name == "arm.stl"
@@ -217,7 +218,7 @@ def test_colours_and_shapes_are_kept_in_files(tmp_path: Path) -> None:
     m.add("arm", ct.Body(1.0, inertia=np.eye(3), geometry=looks), ct.Revolute("y"))
     m.save(tmp_path / "m.toml")
     assert ct.load(tmp_path / "m.toml").links[0].body.geometry == looks
-    with pytest.raises(ct.ModelFileError, match="ellipsoid .* is no shape of URDF"):
+    with pytest.raises(ct.ModelFileError, match=r"ellipsoid .* is no shape of URDF"):
         m.save(tmp_path / "m.urdf")
     (tmp_path / "bad.toml").write_text((tmp_path / "m.toml").read_text().replace("0.6]", "1.6]"))
     with pytest.raises(ct.ModelFileError, match=r"colour \[0\.2, 0\.4, 1\.6\] is not between 0 and 1"):
@@ -266,7 +267,7 @@ def test_films_have_the_pictures_of_their_run(tmp_path: Path) -> None:
         assert film_file.info["duration"] == 50
         pictures = [np.asarray(picture.convert("RGB")).astype(int) for picture in ImageSequence.Iterator(film_file)]
     assert len(pictures) == 21
-    assert all(np.abs(one - two).max() > 50 for one, two in zip(pictures, pictures[1:], strict=False)), "it moves"
+    assert all(np.abs(one - two).max() > 50 for one, two in pairwise(pictures)), "it moves"
     run.animate(tmp_path / "slow.gif", size=(160, 120), fps=20, speed=2.0)
     assert count(tmp_path / "slow.gif") == 11
 

@@ -39,6 +39,7 @@ class Viewer:
         self.scene = Scene(model)
         self.posing = Posing(model, q if run is None else run.q[0], 0.0 if run is None else float(run.t[0]), self.scene.size)
         self._run: Trajectory | None = None
+        self._run_state: tuple[np.ndarray, np.ndarray] | None = None  # velocity and joint forces, where a run is shown
         self._t = self.posing.t
         self._playing = threading.Event()
         self._ended = threading.Event()
@@ -106,7 +107,7 @@ class Viewer:
                         self._add_slider(handle)
         self.let_go = gui.add_button(f"Let go for {SPAN:g} s", hint="Simulate from this position, at rest")
         self.let_go.on_click(lambda _: self._simulate())
-        self.reset = gui.add_button("Reset")
+        self.reset = gui.add_button("Back to the start")
         start = (self.posing.q.copy(), self.posing.t)
         self.reset.on_click(lambda _: self._place(*start))
         with gui.add_folder("Show"):
@@ -129,7 +130,7 @@ class Viewer:
             if event.client is None:
                 return  # set from here, not by the user
             with self._lock:
-                self._playing.clear()
+                self._pause()
                 whole = self.posing.move(name, float(slider.value))
                 self.message.content = "" if whole else f"*{name}* cannot go there: the loops would open"
                 self._run_state = None
@@ -147,8 +148,6 @@ class Viewer:
 
     # --- what is shown
 
-    _run_state: tuple[np.ndarray, np.ndarray] | None = None  # velocity and joint forces, where a run is shown
-
     def _show(self, leave: str | None = None) -> None:
         """Show the position; the sliders follow, but the one that is left to the user's hand."""
         still = np.zeros(self.scene.model.nv)
@@ -164,7 +163,7 @@ class Viewer:
 
     def _place(self, q: np.ndarray, t: float) -> None:
         with self._lock:
-            self._playing.clear()
+            self._pause()
             self._run_state, self._t = None, t
             self.posing.place(q, t)
             self.message.content = ""
@@ -174,8 +173,10 @@ class Viewer:
         with self._lock:
             self._pause()
             self.message.content = "simulating …"
+            m, q, t = self.scene.model, self.posing.q, self._t
             try:
-                run = simulate(self.scene.model, self.posing.q, until=SPAN)
+                v = m.project_velocity(q, t=self.posing._when) if m.has_loops else None
+                run = simulate(m, q, v, start=t, until=t + SPAN, show_progress=False)
             except CatenaError as error:
                 run = getattr(error, "trajectory", None)
                 self.message.content = str(error)
