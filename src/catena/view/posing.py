@@ -71,16 +71,17 @@ class Posing:
         """
         start = self.value(name)
         count = int(np.ceil(abs(x - start) / self._pace)) if self.model.has_loops else 1
-        for k in range(1, count + 1):
-            last, then = self.value(name), start + (x - start) * k / count
-            for share in 0.5 ** np.arange(TRIES):
-                moved = self._moved(name, last + share * (then - last))
-                if moved is not None:
-                    self.q = moved
-                    break
-            if moved is None or share < 1.0:
-                return False
-        return True
+        return all(self._step(name, start + (x - start) * k / count) for k in range(1, count + 1))
+
+    def _step(self, name: str, x: float) -> bool:
+        """Move a coordinate a little, or as far as the loops let it; return whether it went the whole way."""
+        last = self.value(name)
+        for share in 0.5 ** np.arange(TRIES):
+            moved = self._moved(name, last + share * (x - last))
+            if moved is not None:
+                self.q = moved
+                return bool(share == 1.0)
+        return False
 
     def place(self, q: Any, t: float) -> None:
         """Take another position."""
