@@ -14,13 +14,13 @@ from typer.testing import CliRunner
 
 import catena as ct
 from catena.cli import app
-from catena.errors import ArgumentError, MissingPackageError, TrajectoryFileError
+from catena.errors import ArgumentError, MeshError, MissingPackageError, TrajectoryFileError, ViewWarning
 from catena.examples import EXAMPLES
 from catena.model import Geometry
 from catena.view import film, meshes, shapes
 from catena.view.animation import frames
 from catena.view.posing import Posing
-from catena.view.scene import COLOURS, Scene, ViewWarning
+from catena.view.scene import COLOURS, Scene
 
 BALL = 4.0 / 3.0 * np.pi
 
@@ -184,7 +184,7 @@ def test_meshes_in_the_package_path_are_found(tmp_path: Path, monkeypatch: pytes
     (tmp_path / "elsewhere" / "my_robot").mkdir(parents=True)
     stl(tmp_path / "elsewhere" / "my_robot" / "arm.stl", shapes.sphere(1.0))
     (tmp_path / "here").mkdir()
-    with pytest.raises(meshes.MeshError, match=r"was not found near .*ROS_PACKAGE_PATH"):
+    with pytest.raises(MeshError, match=r"was not found near .*ROS_PACKAGE_PATH"):
         meshes.find("package://my_robot/arm.stl", str(tmp_path / "here"))
     monkeypatch.setenv("ROS_PACKAGE_PATH", str(tmp_path / "elsewhere"))
     assert meshes.find("package://my_robot/arm.stl", str(tmp_path / "here")).name == "arm.stl"
@@ -196,9 +196,9 @@ def test_meshes_outside_of_the_package_are_not_opened(tmp_path: Path) -> None:
     here = str(tmp_path / "a" / "b" / "c")
     (tmp_path / "a" / "b" / "c" / "link.stl").symlink_to(tmp_path / "secret.stl")
     for name in ("../../../secret.stl", f"{tmp_path}/secret.stl", "link.stl", "package://c/../../../secret.stl"):
-        with pytest.raises(meshes.MeshError, match="outside of the package"):
+        with pytest.raises(MeshError, match="outside of the package"):
             meshes.find(name, here)
-    with pytest.raises(meshes.MeshError, match="http:// is not followed"):
+    with pytest.raises(MeshError, match="http:// is not followed"):
         meshes.find("http://somewhere/arm.stl", here)
 
 

@@ -19,6 +19,7 @@ from catena.errors import (
     SingularWarning,
     TraceError,
     TrajectoryFileError,
+    ViewWarning,
 )
 from catena.export import CSource, export_c, export_casadi, export_jax
 from catena.graph import atan2, maximum, minimum, where
@@ -80,8 +81,8 @@ __all__ = [
     "Event", "ExportError", "Fixed", "Free", "Geometry", "Harmonic", "Helical", "InertiaWarning", "Kernel", "MethodError",
     "MissingPackageError", "Model", "ModelError", "ModelFileError", "Occurrence", "Operators", "ParallelManipulator", "Path", "Planar",
     "Pose", "Prismatic", "Reduced", "Revolute", "Rollout", "SimulationError", "SingularWarning", "Spherical", "TraceError", "Trajectory",
-    "TrajectoryFileError", "Universal", "atan2", "bias_force", "box", "computed_torque", "cycloidal", "cylinder", "driving_forces",
-    "energy", "ensemble", "export_c", "export_casadi", "export_jax", "forward_dynamics", "hamiltonian_dynamics", "inverse_dynamics",
+    "TrajectoryFileError", "Universal", "ViewWarning", "atan2", "bias_force", "box", "computed_torque", "cycloidal", "cylinder",
+    "driving_forces", "energy", "ensemble", "export_c", "export_casadi", "export_jax", "forward_dynamics", "hamiltonian_dynamics", "inverse_dynamics",
     "jacobian", "joint_wrenches", "load", "loop_error", "mass_matrix", "maximum", "methods", "minimum", "momenta", "operators",
     "point_mass", "polynomial", "poses", "python", "reduced", "rod", "rollout", "simulate", "sphere", "trapezoidal", "velocities", "where",
 ]  # fmt: skip

@@ -24,6 +24,10 @@ class ExportError(CatenaError, ValueError):
     """A kernel that cannot be exported, or a file of it that cannot be written."""
 
 
+class MeshError(CatenaError, ValueError):
+    """A mesh that cannot be shown: not found, not to be opened, or broken."""
+
+
 class MissingPackageError(CatenaError, ImportError):
     """An optional package that is not installed; the message says how to get it."""
 
@@ -52,6 +56,10 @@ class SimulationError(CatenaError, RuntimeError):
 
 class InertiaWarning(UserWarning):
     """An inertia that no real body can have, accepted as it stands."""
+
+
+class ViewWarning(UserWarning):
+    """Something of a model that cannot be shown; the rest is."""
 
 
 class SingularWarning(UserWarning):

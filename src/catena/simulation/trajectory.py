@@ -276,7 +276,7 @@ class Trajectory:
 
     def animate(
         self, path: str | os.PathLike[str], *, fps: float = 25.0, speed: float = 1.0, size: tuple[int, int] = (640, 480),
-        show: Collection[str] = (),
+        show: str | Collection[str] = (),
     ) -> None:  # fmt: skip
         """Write a film of the run: a page (.html) that any browser opens without a network, .gif, or .mp4 by ffmpeg.
 

@@ -1,1 +1,1 @@
-"""Looking at runs: plots."""
+"""Looking at models and runs: plots, pictures, films, and the live view."""

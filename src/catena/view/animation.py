@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from catena.atomic import as_path, replacing
-from catena.errors import ArgumentError, MissingPackageError, TrajectoryFileError
+from catena.errors import ArgumentError, TrajectoryFileError
 from catena.model import Model
 from catena.simulation.trajectory import Trajectory
 from catena.view import film
@@ -41,13 +41,14 @@ def frames(run: Trajectory, fps: float, speed: float) -> Trajectory:
 
 def animate(
     run: Trajectory, path: str | os.PathLike[str], *, fps: float = 25.0, speed: float = 1.0, size: tuple[int, int] = (640, 480),
-    show: Collection[str] = (),
+    show: str | Collection[str] = (),
 ) -> None:  # fmt: skip
     """Write a film of a run: .html, .gif or .mp4."""
     file = as_path(path, TrajectoryFileError)
     ending = file.suffix.lower().lstrip(".")
     if ending not in _FILMS:
         raise TrajectoryFileError(f"{file}: a film is written as .html, .gif or .mp4, not as '.{ending}'; change the ending")
+    show = (show,) if isinstance(show, str) else tuple(show)
     _check(fps, speed, size, show)
     if ending == "mp4" and any(extent % 2 for extent in size):
         raise ArgumentError(f"animate: an .mp4 film has even sizes; {size[0]} x {size[1]} is odd, give even ones")
@@ -55,7 +56,7 @@ def animate(
         film.ffmpeg(file)  # before the pictures are drawn
     chosen = frames(run, fps, speed)
     if ending == "html":
-        page = _page(chosen, fps, tuple(show))
+        page = _page(chosen, fps, show)
         with replacing(file, TrajectoryFileError) as stream:
             stream.write(page.encode())
     else:
@@ -91,10 +92,6 @@ def _check(fps: float, speed: float, size: tuple[int, int], show: Collection[str
 
 
 def _pictures(run: Trajectory, size: tuple[int, int], show: Collection[str]) -> Iterator[Image]:
-    try:
-        import PIL.Image  # noqa: F401
-    except ImportError:
-        raise MissingPackageError('films need Pillow, which is not installed; pip install "catena[plot]"') from None
     scene = Scene(run.model)
     places = scene.places(run.t, run.q)
     box = scene.box(places)

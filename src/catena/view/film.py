@@ -85,8 +85,10 @@ def picture(
     scene: Scene, places: np.ndarray, view: Camera, ground: float, size: tuple[int, int], text: str = "", overlay: Collection[Arrow] = ()
 ) -> Image:
     """Return a picture of the bodies in their places, with lines, arrows and dots drawn over it."""
-    from PIL import Image, ImageDraw
-
+    try:
+        from PIL import Image, ImageDraw
+    except ImportError:
+        raise MissingPackageError('pictures need Pillow, which is not installed; pip install "catena[plot]"') from None
     fine = (FINE * size[0], FINE * size[1])
     image = Image.new("RGB", fine, BACKGROUND)
     draw = ImageDraw.Draw(image)

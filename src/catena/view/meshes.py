@@ -9,7 +9,7 @@ from urllib.parse import unquote
 
 import numpy as np
 
-from catena.errors import CatenaError, MissingPackageError
+from catena.errors import MeshError, MissingPackageError
 from catena.view.shapes import Mesh
 
 #: Size [bytes] beyond which a mesh is not shown.
@@ -21,10 +21,6 @@ class Painted(NamedTuple):
 
     mesh: Mesh
     colour: tuple[int, int, int] | None
-
-
-class MeshError(CatenaError):
-    """A mesh cannot be shown; the message says why."""
 
 
 def load(name: str, folder: str | None) -> list[Painted]:

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from catena.errors import CatenaError
+from catena.errors import MeshError, MissingPackageError, ViewWarning
 from catena.kernels import joint_wrenches, poses
 from catena.model import Geometry, Model, Pose
 from catena.model.driven import released
@@ -30,10 +30,6 @@ METAL = (92, 96, 104)
 FORCE = (200, 40, 60)
 SPRING = (110, 110, 120)
 MASS = (30, 30, 30)
-
-
-class ViewWarning(UserWarning):
-    """Something of a model cannot be shown; the rest is."""
 
 
 class Part(NamedTuple):
@@ -167,7 +163,7 @@ class Scene:
             for i, look in enumerate(link.body.geometry):
                 try:
                     found = self._look(look)
-                except CatenaError as error:
+                except (MeshError, MissingPackageError) as error:
                     unseen.append(str(error))
                     continue
                 if look.colour is not None:
