@@ -82,7 +82,8 @@ __all__ = [
     "MissingPackageError", "Model", "ModelError", "ModelFileError", "Occurrence", "Operators", "ParallelManipulator", "Path", "Planar",
     "Pose", "Prismatic", "Reduced", "Revolute", "Rollout", "SimulationError", "SingularWarning", "Spherical", "TraceError", "Trajectory",
     "TrajectoryFileError", "Universal", "ViewWarning", "atan2", "bias_force", "box", "computed_torque", "cycloidal", "cylinder",
-    "driving_forces", "energy", "ensemble", "export_c", "export_casadi", "export_jax", "forward_dynamics", "hamiltonian_dynamics", "inverse_dynamics",
-    "jacobian", "joint_wrenches", "load", "loop_error", "mass_matrix", "maximum", "methods", "minimum", "momenta", "operators",
-    "point_mass", "polynomial", "poses", "python", "reduced", "rod", "rollout", "simulate", "sphere", "trapezoidal", "velocities", "where",
+    "driving_forces", "energy", "ensemble", "export_c", "export_casadi", "export_jax", "forward_dynamics", "hamiltonian_dynamics",
+    "inverse_dynamics", "jacobian", "joint_wrenches", "load", "loop_error", "mass_matrix", "maximum", "methods", "minimum", "momenta",
+    "operators", "point_mass", "polynomial", "poses", "python", "reduced", "rod", "rollout", "simulate", "sphere", "trapezoidal",
+    "velocities", "where",
 ]  # fmt: skip
