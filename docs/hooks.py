@@ -1,4 +1,4 @@
-"""What the site has besides the pages of this folder: files of the repository as pages, links to them, and the help of the command."""
+"""What the site has besides the pages of this folder: code of the repository as pages, links to it, and the help of the command."""
 
 from __future__ import annotations
 
@@ -26,15 +26,14 @@ _NAME = re.compile(r"(?<!\[)`ct\.(\w+)[^`]*`(?!\])")
 
 
 def on_files(files: Files, config: Any) -> Files:
-    """Add the pages at the root, and one for every file outside of this folder that a page links to or names."""
+    """Add the pages at the root, and one for every file of code that a page links to or names."""
     for name in AT_ROOT:
         files.append(File.generated(config, name, abs_src_path=str(ROOT / name)))
     for page in list(files.documentation_pages()):
         for path in [_linked(page.src_uri, found[1]) for found in _LINK.finditer(page.content_string)] + [
             path for found in _PATH.finditer(page.content_string) if (path := _named(found[1]))
         ]:
-            outside = path.is_file() and not path.is_relative_to(DOCS) and path.name not in AT_ROOT
-            if outside and files.get_file_from_path(_uri(path)) is None:
+            if path.suffix == ".py" and path.is_file() and files.get_file_from_path(_uri(path)) is None:
                 files.append(File.generated(config, _uri(path), content=_source(path), inclusion=InclusionLevel.NOT_IN_NAV))
     return files
 
@@ -82,10 +81,9 @@ def _named(path: str) -> Path | None:
 
 def _uri(path: Path) -> str:
     """Return where a file of the repository is on the site."""
-    if path.is_relative_to(DOCS):
-        return path.relative_to(DOCS).as_posix()
-    inside = path.relative_to(ROOT).as_posix()
-    return inside if inside in AT_ROOT else f"{inside}.md"
+    if path.suffix == ".py":
+        return f"{path.relative_to(ROOT).as_posix()}.md"
+    return path.relative_to(DOCS if path.is_relative_to(DOCS) else ROOT).as_posix()
 
 
 def _source(path: Path) -> str:
