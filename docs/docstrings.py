@@ -1,4 +1,4 @@
-"""Docstrings for the reference: examples become blocks of code, names of catena links."""
+"""What the reference shows: public names as they are in Python; docstrings with examples as blocks of code and names as links."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ import griffe
 import catena
 
 _EXAMPLE = re.compile(r"^( *)>>> .*?(?=\n *\n|\Z)", re.M | re.S)
-_NAME = re.compile(r"`ct\.(\w+)([^`]*)`")
+_NAME = re.compile(r"`ct\.(\w+)[^`]*`")
+_CODE = re.compile(r"(```.*?```|`[^`]*`|^ {4}[^\n]*$)", re.M | re.S)
 
 
 class Docstrings(griffe.Extension):
@@ -20,7 +21,19 @@ class Docstrings(griffe.Extension):
         if obj.docstring:
             obj.docstring.value = _markdown(obj.docstring.value)
 
+    def on_package(self, *, pkg: griffe.Module, loader: griffe.GriffeLoader, **kwargs: Any) -> None:
+        """Let public names stand for what they are in Python, where a module bears the same name."""
+        objects = {name: getattr(catena, name) for name in catena.__all__}
+        targets = {name: loader.modules_collection[f"{x.__module__}.{x.__qualname__}"] for name, x in objects.items()}
+        for name, target in targets.items():
+            pkg.set_member(name, griffe.Alias(name, target, parent=pkg))
+
 
 def _markdown(text: str) -> str:
-    text = _NAME.sub(lambda found: f"[{found[0]}][catena.{found[1]}]" if found[1] in catena.__all__ else found[0], text)
-    return _EXAMPLE.sub(lambda found: f"```pycon\n{found[0]}\n```", text)
+    parts = _CODE.split(_EXAMPLE.sub(lambda found: f"```pycon\n{found[0]}\n```", text))
+    for i, part in enumerate(parts):
+        if i % 2 == 0:  # prose: stars are transposes and products, and brackets are brackets
+            parts[i] = part.replace("*", "\\*").replace("<", "&lt;")
+        elif (name := _NAME.fullmatch(part)) and name[1] in catena.__all__:
+            parts[i] = f"[{part}][catena.{name[1]}]"
+    return "".join(parts)

@@ -52,8 +52,11 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Files) -> str
 
     def path(found: re.Match) -> str:
         path = _named(found[1])
-        in_table = found.string.startswith("|")  # where there is room for the name of a file only
-        return found[0] if path is None else f"[`{path.name if in_table else found[1]}`]({towards(path)})"
+        if path is None:
+            return found[0]
+        if found.string.startswith("|"):  # a table has room for the name of a file only, and that in pieces
+            return f"[<code>{path.name.replace('_', '_<wbr>')}</code>]({towards(path)})"
+        return f"[{found[0]}]({towards(path)})"
 
     def name(found: re.Match) -> str:  # the first time on a page
         if found[1] in seen or found[1] not in catena.__all__:
