@@ -27,7 +27,7 @@ bench: $(VENV)/.ready-test
 	$(BIN)/python benchmarks/ladder.py
 
 docs: $(VENV)/.ready-docs
-	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 	@echo "the documentation is in site/index.html"
 
 gallery: $(VENV)/.ready

@@ -1,4 +1,4 @@
-"""Draws the pictures of the gallery into docs/pictures: runs the examples that draw. `make gallery` calls it."""
+"""Draws the pictures of the gallery into docs/pictures: the built-in mechanisms, and what the examples draw. `make gallery` calls it."""
 
 from __future__ import annotations
 
@@ -7,11 +7,15 @@ import subprocess
 import sys
 from pathlib import Path
 
+from catena.examples import EXAMPLES
+
 DOCS = Path(__file__).parent
 PICTURES = DOCS / "pictures"
 
 
 def main() -> None:
+    for name, make in EXAMPLES.items():
+        make().draw(PICTURES / "models" / f"{name}.png", size=(480, 360))
     for script in sorted((DOCS.parent / "examples").glob("*.py")):
         if re.search(r"sys\.argv\[1\]", script.read_text(encoding="utf-8")):  # it takes the path of a picture
             print(script.name, flush=True)

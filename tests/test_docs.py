@@ -25,13 +25,14 @@ PAGES = {path.relative_to(DOCS).as_posix(): path.read_text(encoding="utf-8") for
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """The pages of the site, by their places; it is built in another folder, and says nothing while it is."""
+    """The pages of the site, by their places; it is built in another folder."""
     folder = tmp_path_factory.mktemp("site")
-    build = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "-f", str(ROOT / "mkdocs.yml"), "-d", str(folder / "site")]
+    build = [sys.executable, "-m", "mkdocs", "build", "--strict", "-f", str(ROOT / "mkdocs.yml"), "-d", str(folder / "site")]
     done = subprocess.run(
         build, cwd=folder, env={**os.environ, "NO_MKDOCS_2_WARNING": "1"}, capture_output=True, text=True, timeout=300, check=False
     )
-    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    assert done.returncode == 0, done.stderr
+    assert not re.findall(r"WARNING|ERROR|Warning|Error", done.stdout + done.stderr), done.stderr
     assert not list(folder.rglob("*.py"))
     return {path.relative_to(folder / "site").as_posix(): _text(path) for path in folder.rglob("*") if path.is_file()}
 
@@ -92,7 +93,8 @@ def test_examples_of_docstrings_are_code(site: dict[str, str]) -> None:
 
 def test_every_picture_is_shown_and_small() -> None:
     shown = {name for text in PAGES.values() for name in re.findall(r"\]\((?:\.\./)?pictures/([^)]+)\)", text)}
-    kept = {path.name: path.stat().st_size for path in (DOCS / "pictures").iterdir()}
+    folder = DOCS / "pictures"
+    kept = {path.relative_to(folder).as_posix(): path.stat().st_size for path in folder.rglob("*") if path.is_file()}
     assert shown == set(kept)
     assert sum(kept.values()) < 2_000_000
 
@@ -103,7 +105,7 @@ def test_gallery_shows_every_example(site: dict[str, str]) -> None:
         page = site[f"examples/{script.name}.html"]
         assert (f"pictures/{script.stem}.png" in page) == (DOCS / "pictures" / f"{script.stem}.png").exists()
     for name in EXAMPLES:
-        assert f"`{name}`" in PAGES["gallery.md"], name
+        assert f"](pictures/models/{name}.png)<br>`{name}`: " in PAGES["gallery.md"], name
 
 
 def test_every_command_has_its_section(site: dict[str, str]) -> None:
