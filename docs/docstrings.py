@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import re
 from typing import Any
 
@@ -20,6 +21,13 @@ class Docstrings(griffe.Extension):
     def on_object(self, *, obj: griffe.Object, **kwargs: Any) -> None:
         if obj.docstring:
             obj.docstring.value = _markdown(obj.docstring.value)
+
+    def on_function(self, *, func: griffe.Function, **kwargs: Any) -> None:
+        """Show the value of a default that has a private name."""
+        for parameter in func.parameters:
+            if str(parameter.default).startswith("_"):
+                module = importlib.import_module(func.module.path)
+                parameter.default = repr(getattr(module, str(parameter.default)))
 
     def on_package(self, *, pkg: griffe.Module, loader: griffe.GriffeLoader, **kwargs: Any) -> None:
         """Let public names stand for what they are in Python, where a module bears the same name."""
