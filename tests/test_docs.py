@@ -28,9 +28,8 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """The pages of the site, by their places; it is built in another folder."""
     folder = tmp_path_factory.mktemp("site")
     build = [sys.executable, "-m", "mkdocs", "build", "--strict", "-f", str(ROOT / "mkdocs.yml"), "-d", str(folder / "site")]
-    done = subprocess.run(
-        build, cwd=folder, env={**os.environ, "NO_MKDOCS_2_WARNING": "1"}, capture_output=True, text=True, timeout=300, check=False
-    )
+    settings = {**os.environ, "NO_MKDOCS_2_WARNING": "1", "PYTHONPATH": str(ROOT / "src")}  # of this tree, wherever another is installed
+    done = subprocess.run(build, cwd=folder, env=settings, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stderr
     assert not re.findall(r"WARNING|ERROR|Warning|Error", done.stdout + done.stderr), done.stderr
     assert not list(folder.rglob("*.py"))
