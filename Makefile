@@ -1,12 +1,14 @@
 # make demo    set up .venv and run the demonstration, which writes catena-demo.png
 # make test    set up .venv and run all checks and tests
 # make bench   set up .venv and measure against the peers (minutes)
+# make docs    set up .venv and build the documentation into site/
+# make gallery set up .venv and draw the pictures of docs/gallery.md again
 
 PYTHON ?= python3
 VENV   ?= .venv
 BIN     = $(VENV)/bin
 
-.PHONY: demo test bench clean
+.PHONY: demo test bench docs gallery clean
 
 demo: $(VENV)/.ready
 	$(BIN)/catena demo
@@ -24,6 +26,13 @@ bench: $(VENV)/.ready-test
 	$(BIN)/python benchmarks/loops.py
 	$(BIN)/python benchmarks/ladder.py
 
+docs: $(VENV)/.ready-docs
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+	@echo "the documentation is in site/index.html"
+
+gallery: $(VENV)/.ready
+	$(BIN)/python docs/gallery.py
+
 $(VENV)/bin/python:
 	@$(PYTHON) -c 'import sys; v = sys.version_info; sys.exit(v < (3, 10) and f"catena needs Python 3.10 or newer, {sys.executable} is {v[0]}.{v[1]}; call make PYTHON=python3.12")'
 	$(PYTHON) -m venv $(VENV)
@@ -32,10 +41,14 @@ $(VENV)/.ready: $(VENV)/bin/python pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[plot]'
 	@touch $@
 
+$(VENV)/.ready-docs: $(VENV)/.ready
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[plot,docs]'
+	@touch $@
+
 $(VENV)/.ready-test: $(VENV)/.ready
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[test]'
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[test,peers]'  # on top: old pips take minutes for both at once
 	@touch $@
 
 clean:
-	rm -rf $(VENV) build dist
+	rm -rf $(VENV) build dist site

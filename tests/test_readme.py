@@ -17,9 +17,8 @@ from catena.simulation.steps import INTEGRATORS
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
-_RUN = ("simulation", "unified", "loops", "parallel-robots", "driven", "coordinate-reduction", "canonical-momenta", "export")
-RUN = ["README.md", *(f"docs/{name}.md" for name in _RUN)]
-PAGES = [*RUN, "CONTRIBUTING.md", "CHANGELOG.md", "docs/files.md", "docs/trajectories.md"]
+PAGES = ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", *(path.relative_to(ROOT).as_posix() for path in sorted(ROOT.glob("docs/**/*.md")))]
+RUN = [page for page in PAGES if "```python" in (ROOT / page).read_text(encoding="utf-8")]
 
 
 def blocks(page, language):
@@ -32,7 +31,9 @@ def test_code_prints_what_stands_below_it(page, tmp_path, monkeypatch):
     text = (ROOT / page).read_text(encoding="utf-8")
     pairs = re.findall(r"^```python\n(.*?)^```\n\n```text\n(.*?)^```$", text, re.M | re.S)
     assert len(pairs) == len(blocks(text, "python")) >= 3
-    namespace = {}
+    for robot in blocks(text, "xml"):
+        Path("robot.urdf").write_text(robot, encoding="utf-8")
+    namespace = {"__name__": "__main__"}
     for code, expected in pairs:
         printed = io.StringIO()
         with contextlib.redirect_stdout(printed):
@@ -55,9 +56,10 @@ def test_make_targets_exist():
 def test_commands_run(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     EXAMPLES["arm"]().save("arm.toml")
-    commands = re.findall(r"`catena ([^`]+)`", README)
-    assert len(commands) >= 3
-    for command in commands:
+    listed = (ROOT / "docs" / "command-line.md").read_text(encoding="utf-8")
+    commands = [*re.findall(r"`catena ([^`]+)`", README), *re.findall(r"^ {4}catena (?!demo)(.+)$", listed, re.M)]
+    assert len(commands) >= 10
+    for command in dict.fromkeys(commands):
         shorter = ["--most", "8"] if command.startswith("compare") and "--plot" in command else []
         assert CliRunner().invoke(cli.app, [*command.split(), *shorter]).exit_code == 0, command
 
@@ -96,7 +98,7 @@ def test_operation_counts_are_those_of_the_kernels():
 @pytest.mark.parametrize("page", PAGES)
 def test_links_lead_somewhere(page):
     text = (ROOT / page).read_text(encoding="utf-8")
-    for target in re.findall(r"\]\(([^)#:]+)\)", text):
+    for target in re.findall(r"\]\(([^)#:\s]+)(?:#[^)\s]*)?\)", text):
         assert (ROOT / page).parent.joinpath(target).exists(), target
 
 
