@@ -59,9 +59,9 @@ def compare(
         if plot is not None or most is not None:
             grown = comparison.growth(comparison.sizes(most or 128), seed, report=report)
     if plot is not None and grown is not None:
-        from catena.view import plots
+        from catena.view.growth import plot_growth
 
-        plots.plot_growth(grown, plot, beside=found)
+        plot_growth(grown, plot, beside=found)
     files = {} if plot is None else {"plot": str(plot)}
     if json:
         facts = {**asdict(found), "growth": grown and asdict(grown), "files": files}
