@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import partial
 from itertools import groupby
 from typing import TYPE_CHECKING
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from catena.errors import ArgumentError
+from catena.model import Model
 from catena.simulation.trajectory import Trajectory
 from catena.view import panels
 from catena.view.panels import COLOURS, STYLES, TIME, Panel, draw, label
@@ -27,7 +28,9 @@ _KINDS = {
     "m/s^2": "acceleration", "N m": "torque", "N": "force",
 }  # fmt: skip
 _TITLES = {"q": "Positions", "v": "Velocities", "vdot": "Accelerations", "tau": "Joint forces", "driving_force": "Driving forces"}
-_OTHERS = ("energy", "drift", "loop_error", "reactions", "phase")
+
+#: All quantities that can be drawn.
+KNOWN = (*_TITLES, "energy", "drift", "loop_error", "reactions", "phase")
 
 #: Forces and moments below this part of the weight, or of the largest force, are rounding; loop errors below this [m or rad] are, too.
 _ROUNDING, _LEAST = 1e-9, 1e-17
@@ -36,10 +39,11 @@ _ROUNDING, _LEAST = 1e-9, 1e-17
 def plot(run: Trajectory, path: str | os.PathLike[str] | None = None, what: str | Sequence[str] | None = None) -> Figure:
     """Return a figure of a run; with a path, also write it to a .png, .svg or .pdf file."""
     ending = None if path is None else panels.format_of(path)
-    wanted = [panel for quantity in _wanted(run, what) for panel in _panels(run, quantity)]
-    blocks = [(over_time, list(group)) for over_time, group in groupby(wanted, key=lambda panel: panel.x == TIME)]
+    chosen = wanted(run.model, what, {symbol for symbol, *_ in run._quantities()})
+    made = [panel for quantity in chosen for panel in _panels(run, quantity)]
+    blocks = [(over_time, list(group)) for over_time, group in groupby(made, key=lambda panel: panel.x == TIME)]
     wide = any(len(group) > 4 + over_time for over_time, group in blocks)
-    layouts = [_layout(len(group), over_time, wide, alone=len(wanted) == 1) for over_time, group in blocks]
+    layouts = [_layout(len(group), over_time, wide, alone=len(made) == 1) for over_time, group in blocks]
 
     heights = [rows * height for rows, _, height in layouts]
     figure = panels.new_figure(14.0 if wide else 8.0, sum(heights) + 0.6)
@@ -97,22 +101,22 @@ def _fill_phases(place: FigureBase, group: list[Panel], rows: int, columns: int)
             place.legend(handles, labels, loc="outside lower right", ncols=len(handles), fontsize="x-small", frameon=False)
 
 
-def _wanted(run: Trajectory, what: str | Sequence[str] | None) -> list[str]:
-    """Return the quantities to show, checked."""
+def wanted(m: Model, what: str | Sequence[str] | None, recorded: Collection[str] = ("q", "v", "vdot", "tau")) -> list[str]:
+    """Return the quantities to show of a run that has recorded some, checked."""
+    loops, rates = m.has_loops, _rates(m)
     if what is None:
-        return ["q", "v", "energy", "drift", *(["loop_error"] if run.loop_names else [])]
-    there = {"energy", "drift", "reactions", *(symbol for symbol, *_ in run._quantities())}
-    there |= {name for name, has in (("driving_force", run.driven_names), ("loop_error", run.loop_names), ("phase", _rates(run))) if has}
-    known = (*_TITLES, *_OTHERS)
-    wanted = [what] if isinstance(what, str) else list(what)
-    for name in wanted:
-        if name not in known:
-            raise ArgumentError(f"plot: {name!r} is no quantity of a trajectory; choose from {', '.join(known)}")
+        return ["q", "v", "energy", "drift", *(["loop_error"] if loops else [])]
+    there = {"energy", "drift", "reactions", *recorded}
+    there |= {name for name, has in (("driving_force", m.driven_names), ("loop_error", loops), ("phase", rates)) if has}
+    names = [what] if isinstance(what, str) else list(what)
+    for name in names:
+        if name not in KNOWN:
+            raise ArgumentError(f"plot: {name!r} is no quantity of a trajectory; choose from {', '.join(KNOWN)}")
         if name not in there:
             raise ArgumentError(f"plot: this trajectory holds no {name}; leave it out of `what`")
-    if not wanted:
-        raise ArgumentError(f"plot: `what` is empty; choose from {', '.join(known)}")
-    return wanted
+    if not names:
+        raise ArgumentError(f"plot: `what` is empty; choose from {', '.join(KNOWN)}")
+    return names
 
 
 def _headline(run: Trajectory) -> str:
@@ -217,15 +221,15 @@ def _scale_sizes(axes: Axes, lines: Sequence[np.ndarray], least: float) -> None:
     axes.set_ylim(*((-0.05, 1.0) if top <= least else (-0.03 * top, 1.05 * top)))
 
 
-def _rates(run: Trajectory) -> list[tuple[int, int]]:
+def _rates(m: Model) -> list[tuple[int, int]]:
     """Return the coordinates whose velocities are their rates, each by its number in q and in v."""
-    plain = [(at_q, at_v) for link, at_q, at_v in run.model._slices() if link.joint.nq == link.joint.nv]
+    plain = [(at_q, at_v) for link, at_q, at_v in m._slices() if link.joint.nq == link.joint.nv]
     return [pair for at_q, at_v in plain for pair in zip(range(at_q.start, at_q.stop), range(at_v.start, at_v.stop), strict=True)]
 
 
 def _phase_panels(run: Trajectory) -> Iterator[Panel]:
     """Yield phase portraits: a panel for each coordinate whose velocity is its rate; of very many, some from first to last."""
-    pairs = _rates(run)
+    pairs = _rates(run.model)
     chosen = pairs if len(pairs) <= PHASES else [pairs[i] for i in panels.spread(len(pairs), PHASES)]
     for number, (i, j) in enumerate(chosen):
         (position,) = _groups("q", run.q_names[i : i + 1], run.q_units[i : i + 1])
