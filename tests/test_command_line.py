@@ -26,6 +26,7 @@ from catena.comparison.bench import KERNELS
 from catena.examples import EXAMPLES
 from catena.formulations import METHODS
 from catena.simulation.steps import INTEGRATORS
+from catena.view import growth, panels
 
 COMMANDS = ("demo", "info", "simulate", "compare", "bench", "export", "cite")
 
@@ -43,7 +44,7 @@ def examples(*command):
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
-    """A folder with the files that the examples name, in which the demonstration and comparisons are short."""
+    """A folder with the files that the examples name, in which the demonstration and comparisons are short, and figures empty."""
     monkeypatch.chdir(tmp_path)
     for name in ("arm", "four-bar"):
         EXAMPLES[name]().save(f"{name}.toml")
@@ -54,6 +55,8 @@ def folder(tmp_path, monkeypatch):
     monkeypatch.setattr(cli.demo, "UNTIL", 1.0)
     monkeypatch.setattr(cli.demo, "LONG", 5.0)
     monkeypatch.setattr(cli.demo, "BATCH", 1000)
+    for module in (panels, growth):
+        monkeypatch.setattr(module, "save", lambda figure, path, ending: Path(path).touch())
     monkeypatch.setattr(comparison, "compare", partial(comparison.compare, seconds=0.0))
     monkeypatch.setattr(comparison, "growth", lambda *_, **__: made_up_growth())
 
@@ -145,11 +148,10 @@ def test_warnings_do_not_mix_with_json(folder):
 
 # --- colours
 
-pty = pytest.importorskip("pty")
-
 
 def on_a_terminal(*arguments, **environment):
     """Return what a command shows on a terminal."""
+    pty = pytest.importorskip("pty")
     ours, theirs = pty.openpty()
     clean = {key: value for key, value in os.environ.items() if key not in PLAIN} | {"TERM": "xterm-256color", "COLUMNS": "100"}
     command = [sys.executable, "-m", "catena.cli", *arguments]

@@ -55,10 +55,11 @@ def test_make_targets_exist():
 def test_commands_run(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     EXAMPLES["arm"]().save("arm.toml")
-    commands = re.findall(r"`catena ([^`]+)`", README)
+    commands = [command for command in re.findall(r"`catena ([^`]+)`", README) if not command.startswith("--")]
     assert len(commands) >= 3
     for command in commands:
         shorter = ["--most", "8"] if command.startswith("compare") and "--plot" in command else []
+        shorter += ["--seconds", "0"] if command.startswith("bench") else []
         assert CliRunner().invoke(cli.app, [*command.split(), *shorter]).exit_code == 0, command
 
 
@@ -80,6 +81,12 @@ def test_every_joint_and_method_has_its_row():
         solved = {problem.strip().replace(" ", "_") for problem in re.split("[;,]", row[1])}
         assert solved == {problem for problem in ("forward_dynamics", "inverse_dynamics", "mass_matrix", "bias_force", "momenta",
                                              "velocities", "hamiltonian_dynamics") if method in ct.methods(problem)}  # fmt: skip
+
+
+def test_every_command_has_its_row():
+    listed = re.findall(r"^\| `(\w+)` \| ", README.partition("## The command line")[2].partition("\n## ")[0], re.M)
+    shown = CliRunner().invoke(cli.app, ["--help"]).stdout.partition("Commands:\n")[2]
+    assert listed == [line.split()[0] for line in shown.splitlines() if line.strip()]
 
 
 def test_every_integrator_is_named():

@@ -24,7 +24,7 @@ def bench(
     model: Annotated[
         str,
         typer.Argument(
-            metavar="[FILE|EXAMPLE]", help="A model file or a built-in example; without it the arm.", autocompletion=completion.models
+            metavar="FILE|EXAMPLE", help="A model file or a built-in example; without it the arm.", autocompletion=completion.models
         ),
     ] = "arm",
     threads: Annotated[int | None, typer.Option(min=1, help="Cores to use at most; without it all.")] = None,
