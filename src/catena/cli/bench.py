@@ -27,9 +27,9 @@ def bench(
             metavar="FILE|EXAMPLE", help="A model file or a built-in example; without it the arm.", autocompletion=completion.models
         ),
     ] = "arm",
-    threads: Annotated[int | None, typer.Option(min=1, help="Cores to use at most; without it all.")] = None,
-    seconds: Annotated[float, typer.Option(min=0.0, help="How long each call is timed.")] = 0.1,
-    seed: Annotated[int, typer.Option(min=0, help="The seed of the random states.")] = 0,
+    threads: Annotated[int | None, typer.Option(metavar="N", min=1, help="Cores to use at most; without it all.")] = None,
+    seconds: Annotated[float, typer.Option(metavar="TIME", min=0.0, help="How long each call is timed [s].")] = 0.1,
+    seed: Annotated[int, typer.Option(metavar="N", min=0, help="The seed of the random states.")] = 0,
     floating_base: FloatingBase = False,
     ignore: Ignore = None,
     json: Json = False,

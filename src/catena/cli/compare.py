@@ -26,9 +26,13 @@ WIDE, WIDE_ORDER = 92, 96
 @app.command(short_help="Compare the methods on a model.")
 def compare(
     model: ModelName,
-    states: Annotated[int | None, typer.Option(min=1, help="Random states to compare results on; without it up to 1000.")] = None,
-    seed: Annotated[int, typer.Option(min=0, help="The seed of the random states.")] = 0,
-    plot: Annotated[Path | None, typer.Option(help="Draw how the cost grows with the number of bodies: .png, .svg or .pdf.")] = None,
+    states: Annotated[
+        int | None, typer.Option(metavar="N", min=1, help="Random states to compare results on; without it up to 1000.")
+    ] = None,
+    seed: Annotated[int, typer.Option(metavar="N", min=0, help="The seed of the random states.")] = 0,
+    plot: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Draw how the cost grows with the number of bodies: .png, .svg or .pdf.")
+    ] = None,
     most: Annotated[
         int | None, typer.Option(metavar="BODIES", min=8, help="Measure that growth on chains up to this length; 128 with --plot.")
     ] = None,

@@ -53,15 +53,15 @@ def export(
         str, typer.Option(metavar="KERNEL", help="Which kernel; an unknown name lists the choices.", autocompletion=lambda: list(KERNELS))
     ] = "forward-dynamics",
     method: Annotated[
-        str, typer.Option(help="How it is computed, where there is a choice.", autocompletion=completion.methods_or_auto)
+        str, typer.Option(metavar="NAME", help="How it is computed, where there is a choice.", autocompletion=completion.methods_or_auto)
     ] = "auto",
-    body: Annotated[str | None, typer.Option(help="The body of --what jacobian.")] = None,
+    body: Annotated[str | None, typer.Option(metavar="NAME", help="The body of --what jacobian.")] = None,
     point: Annotated[str | None, typer.Option(metavar="X,Y,Z", help="The point of --what jacobian, in the body's frame [m].")] = None,
     actuated: Annotated[
         str | None, typer.Option(metavar="NAME,...", help="The coordinates that motors act on, of --what inverse-dynamics with loops.")
     ] = None,
-    plans: Annotated[int | None, typer.Option(min=1, help="How many plans hold the loops, at most; without it all.")] = None,
-    name: Annotated[str | None, typer.Option(help="The name of function and files; without it, model and kernel.")] = None,
+    plans: Annotated[int | None, typer.Option(metavar="N", min=1, help="How many plans hold the loops, at most; without it all.")] = None,
+    name: Annotated[str | None, typer.Option(metavar="NAME", help="The name of function and files; without it, model and kernel.")] = None,
     out: Annotated[Path, typer.Option(metavar="FOLDER", help="Where to write to; files of the same name are replaced.")] = Path("."),
     floating_base: FloatingBase = False,
     ignore: Ignore = None,

@@ -39,13 +39,16 @@ def simulate(
     ] = None,
     step: Annotated[str | None, typer.Option(metavar="TIME", help="A fixed step size; without it the steps are adapted.")] = None,
     integrator: Annotated[
-        str, typer.Option(help="How to integrate; an unknown name lists the choices.", autocompletion=completion.integrators)
+        str,
+        typer.Option(metavar="NAME", help="How to integrate; an unknown name lists the choices.", autocompletion=completion.integrators),
     ] = "auto",
-    method: Annotated[str, typer.Option(help="How to compute accelerations.", autocompletion=completion.methods_or_auto)] = "auto",
-    rtol: Annotated[float, typer.Option(help="Relative tolerance of adaptive steps.")] = 1e-8,
-    atol: Annotated[float, typer.Option(help="Absolute tolerance of adaptive steps.")] = 1e-10,
+    method: Annotated[
+        str, typer.Option(metavar="NAME", help="How to compute accelerations.", autocompletion=completion.methods_or_auto)
+    ] = "auto",
+    rtol: Annotated[float, typer.Option(metavar="X", help="Relative tolerance of adaptive steps.")] = 1e-8,
+    atol: Annotated[float, typer.Option(metavar="X", help="Absolute tolerance of adaptive steps.")] = 1e-10,
     record: Annotated[str | None, typer.Option(metavar="N|TIME", help="Keep every Nth step, or a sample every so often (10ms).")] = None,
-    plot: Annotated[Path | None, typer.Option(help="Draw the run: .png, .svg or .pdf.")] = None,
+    plot: Annotated[Path | None, typer.Option(metavar="FILE", help="Draw the run: .png, .svg or .pdf.")] = None,
     what: Annotated[
         str | None,
         typer.Option(
@@ -54,8 +57,8 @@ def simulate(
             autocompletion=completion.quantities,
         ),
     ] = None,
-    save: Annotated[Path | None, typer.Option(help="Save the run for ct.Trajectory.load: .npz, or .nc (NetCDF).")] = None,
-    csv: Annotated[Path | None, typer.Option(help="Write a table, one row per sample: .csv.")] = None,
+    save: Annotated[Path | None, typer.Option(metavar="FILE", help="Save the run for ct.Trajectory.load: .npz, or .nc (NetCDF).")] = None,
+    csv: Annotated[Path | None, typer.Option(metavar="FILE", help="Write a table, one row per sample: .csv.")] = None,
     floating_base: FloatingBase = False,
     ignore: Ignore = None,
     json: Json = False,
