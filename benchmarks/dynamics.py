@@ -24,6 +24,7 @@ from rich.console import Console
 from rich.table import Table
 
 import catena as ct
+from catena.comparison.peers import Pinocchio
 
 STATES = 10_000
 
@@ -41,18 +42,6 @@ def chain(n: int, seed: int = 0) -> ct.Model:
         m.add(f"body{k}", body, ct.Revolute(rng.normal(size=3)), parent, place)
         parent = f"body{k}"
     return m
-
-
-def pinocchio_chain(m: ct.Model) -> pin.Model:
-    """Return the same chain as a Pinocchio model."""
-    model = pin.Model()
-    model.gravity.linear = np.array(m.gravity)
-    joint = 0
-    for link in m.links:
-        place = pin.SE3(link.at.R, link.at.p)
-        joint = model.addJoint(joint, pin.JointModelRevoluteUnaligned(*link.joint.axis), place, link.name)
-        model.appendBodyToJoint(joint, pin.Inertia(link.body.mass, np.array(link.body.com), link.body.inertia), pin.SE3.Identity())
-    return model
 
 
 def states(m: ct.Model, count: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -108,7 +97,7 @@ def measure(n: int, seconds: float, peer: bool) -> dict[str, Any]:
     single = {"catena": lambda: [fd(*one) for _ in range(100)]}
     row: dict[str, Any] = {"bodies": n, "states": count, "operations": sum(fd.operations[kind] for kind in ("add", "mul", "div"))}
     if peer:
-        model = pinocchio_chain(m)
+        model = Pinocchio(m).model
         data, pool = model.createData(), pin.ModelPool(model, 1)
         columns = [np.asfortranarray(x.T) for x in (q, v, tau)]
         result = np.zeros((m.nv, count), order="F")

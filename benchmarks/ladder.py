@@ -346,7 +346,7 @@ def draw(rows: list[dict[str, Any]], exponents: dict[str, float], path: Path) ->
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    from catena.view.plots import LINES
+    from catena.view.panels import LINES
 
     titles = {
         REDUCTION: "catena, coordinate-reduction", MULTIPLIERS: "catena, fully-recursive/joint", "lcaba": "Pinocchio, lcaba",

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ctypes
 import json
 import os
-import platform
 import subprocess
 import sys
 import time
@@ -28,13 +27,7 @@ def commit() -> str:
 
 def description() -> str:
     """Return the processor, its cores in use and its vector width."""
-    name = platform.processor() or platform.machine()
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-        name = next(line.split(":", 1)[1].strip() for line in lines if line.startswith("model name"))
-    except (OSError, StopIteration):
-        pass
-    return f"{name} ({llvm.get_host_cpu_name()}), one core"
+    return f"{comparison.processor()} ({llvm.get_host_cpu_name()}), one core"
 
 
 def fastest(functions: dict[str, Callable[[], object]], seconds: float = 1.5, least: int = 5) -> dict[str, float]:

@@ -23,7 +23,7 @@ import catena as ct
 from catena import comparison
 from catena.cli.compare import print_growth
 from catena.examples import arm
-from catena.view.plots import plot_growth
+from catena.view.growth import plot_growth
 
 
 def main() -> None:

@@ -146,12 +146,12 @@ def test_methods_that_close_loops_agree_with_the_reference_among_them(name, clos
 @pytest.mark.parametrize("name", LOOPED)
 def test_sampled_states_close_the_loops_and_none_is_another(name):
     m = EXAMPLES[name]()
-    sample = methods._sample(m, 12, 3)
+    sample = methods.sample(m, 12, 3)
     assert ct.loop_error(m)(sample["q"]).max() < 1e-10
     for q, v in zip(sample["q"], sample["v"], strict=True):
         np.testing.assert_allclose(m.project_velocity(q, v), v, atol=1e-9 * np.abs(v).max())
     assert len(np.unique(sample["q"].round(6), axis=0)) == 12
-    np.testing.assert_array_equal(sample["q"], methods._sample(m, 12, 3)["q"])
+    np.testing.assert_array_equal(sample["q"], methods.sample(m, 12, 3)["q"])
 
 
 def test_costs_with_loops_are_those_of_the_kernels_and_of_the_method(closed):

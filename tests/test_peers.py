@@ -10,29 +10,17 @@ from typing import Any
 
 import mujoco
 import numpy as np
-import pinocchio
 import pytest
 from tests import mechanisms
 from tests.referee import quaternion_matrix, relative
 
 import catena as ct
+from catena.comparison.peers import Pinocchio
 from catena.formulations import METHODS
 
 STATES = 8
 TOLERANCE = 1e-10
 FORWARD = [name for name, method in METHODS.items() if method.general and "forward_dynamics" in method.solves]
-
-
-def depth_first(m: ct.Model) -> list[Any]:
-    """The links of a model, every one right after its parent's earlier children and their descendants."""
-    children: dict[str, list[Any]] = {name: [] for name in ("ground", *m.body_names)}
-    for link in m.links:
-        children[link.parent].append(link)
-
-    def below(name: str) -> list[Any]:
-        return [entry for link in children[name] for entry in (link, *below(link.name))]
-
-    return below("ground")
 
 
 def slices(m: ct.Model) -> dict[str, tuple[slice, slice]]:
@@ -42,110 +30,6 @@ def slices(m: ct.Model) -> dict[str, tuple[slice, slice]]:
         places[link.name] = (slice(at_q, at_q + link.joint.nq), slice(at_v, at_v + link.joint.nv))
         at_q, at_v = at_q + link.joint.nq, at_v + link.joint.nv
     return places
-
-
-def plane(angle: float) -> np.ndarray:
-    """A rotation in the plane, child to parent."""
-    return np.array([[np.cos(angle), -np.sin(angle)], [np.sin(angle), np.cos(angle)]])
-
-
-class Pinocchio:
-    """A catena model in Pinocchio."""
-
-    def __init__(self, m: ct.Model) -> None:
-        self.m, self.at = m, slices(m)
-        self.model = pinocchio.Model()
-        self.model.gravity.linear = np.array(m.gravity)
-        carried = {"ground": (0, pinocchio.SE3.Identity())}
-        armature = []
-        for link in depth_first(m):
-            parent, offset = carried[link.parent]
-            place = offset * pinocchio.SE3(link.at.R, link.at.p)
-            inertia = pinocchio.Inertia(link.body.mass, np.array(link.body.com), np.array(link.body.inertia))
-            if isinstance(link.joint, ct.Fixed):
-                carried[link.name] = (parent, place)
-                if parent:
-                    self.model.appendBodyToJoint(parent, inertia, place)
-                continue
-            index = self.model.addJoint(parent, self._joint(link.joint), place, link.name)
-            self.model.appendBodyToJoint(index, inertia, pinocchio.SE3.Identity())
-            carried[link.name] = (index, pinocchio.SE3.Identity())
-            armature += [*link.joint.armature]
-        self.model.armature = np.array(armature)
-        self.carried = carried
-        self.data = self.model.createData()
-
-    @staticmethod
-    def _joint(joint: Any) -> Any:
-        match joint:
-            case ct.Revolute():
-                return pinocchio.JointModelRevoluteUnaligned(np.array(joint.axis))
-            case ct.Prismatic():
-                return pinocchio.JointModelPrismaticUnaligned(np.array(joint.axis))
-            case ct.Helical():
-                return pinocchio.JointModelHelicalUnaligned(np.array(joint.axis), joint.pitch)
-            case ct.Universal():
-                return pinocchio.JointModelUniversal(np.array(joint.axis1), np.array(joint.axis2))
-            case ct.Planar():
-                return pinocchio.JointModelPlanar()
-            case ct.Spherical():
-                return pinocchio.JointModelSpherical()
-            case ct.Free():
-                return pinocchio.JointModelFreeFlyer()
-        raise NotImplementedError(joint)
-
-    def state(self, q: np.ndarray, v: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return Pinocchio's q, T and dT/dt v."""
-        position, T, drift = np.zeros(self.model.nq), np.zeros((self.model.nv, self.m.nv)), np.zeros(self.model.nv)
-        for link in self.m.links:
-            if isinstance(link.joint, ct.Fixed):
-                continue
-            (at_q, at_v), joint = self.at[link.name], self.model.joints[self.carried[link.name][0]]
-            own, rates = q[at_q], v[at_v]
-            rows = slice(joint.idx_v, joint.idx_v + joint.nv)
-            block, bias = np.eye(joint.nv), np.zeros(joint.nv)
-            if isinstance(link.joint, ct.Planar):  # q = (x, y, cos, sin); its rates are in the child's axes
-                theirs = [*own[:2], np.cos(own[2]), np.sin(own[2])]
-                block[:2, :2] = plane(own[2]).T
-                bias[:2] = -rates[2] * np.array([[0.0, -1.0], [1.0, 0.0]]) @ plane(own[2]).T @ rates[:2]
-            elif isinstance(link.joint, ct.Spherical):
-                theirs = own[[1, 2, 3, 0]]
-            elif isinstance(link.joint, ct.Free):  # linear first
-                theirs = own[[0, 1, 2, 4, 5, 6, 3]]
-                block = block[[3, 4, 5, 0, 1, 2]]
-            else:
-                theirs = own
-            position[joint.idx_q : joint.idx_q + joint.nq] = theirs
-            T[rows, at_v], drift[rows] = block, bias
-        return position, T, drift
-
-    def forward(self, q: Any, v: Any, tau: Any) -> np.ndarray:
-        position, T, drift = self.state(q, v)
-        theirs = pinocchio.aba(self.model, self.data, position, T @ v, T @ tau)  # T is orthogonal
-        return T.T @ (theirs - drift)
-
-    def inverse(self, q: Any, v: Any, vdot: Any) -> np.ndarray:
-        position, T, drift = self.state(q, v)
-        return T.T @ pinocchio.rnea(self.model, self.data, position, T @ v, T @ vdot + drift)
-
-    def mass_matrix(self, q: Any) -> np.ndarray:
-        position, T, _ = self.state(q, np.zeros(self.m.nv))
-        mass = np.triu(pinocchio.crba(self.model, self.data, position))
-        return T.T @ (mass + np.triu(mass, 1).T) @ T
-
-    def poses(self, q: Any) -> np.ndarray:
-        position, _, _ = self.state(q, np.zeros(self.m.nv))
-        pinocchio.forwardKinematics(self.model, self.data, position)
-        places = [self.carried[name] for name in self.m.body_names]
-        return np.stack([(self.data.oMi[index] * offset).homogeneous for index, offset in places])
-
-    def jacobian(self, q: Any, name: str, point: Any) -> np.ndarray:
-        position, T, _ = self.state(q, np.zeros(self.m.nv))
-        pinocchio.computeJointJacobians(self.model, self.data, position)
-        index, offset = self.carried[name]
-        J = pinocchio.getJointJacobian(self.model, self.data, index, pinocchio.ReferenceFrame.LOCAL_WORLD_ALIGNED)
-        arm = self.data.oMi[index].rotation @ (offset.translation + offset.rotation @ point)
-        return np.concatenate([J[3:], J[:3] + np.cross(J[3:].T, arm).T]) @ T
 
 
 class MuJoCo:

@@ -16,11 +16,12 @@ from tests.mechanisms import closing_methods
 from tests.referee import Referee, relative
 from tests.test_linkages import MOBILITY, model
 from tests.test_linkages import states as linkage_states
-from tests.test_peers import TOLERANCE, Pinocchio
+from tests.test_peers import TOLERANCE
 from tests.test_random_loops import Builder, states
 
 import catena as ct
 from catena.closed import plan_of
+from catena.comparison.peers import Pinocchio
 from catena.formulations import METHODS
 
 STATES = 3

@@ -16,7 +16,7 @@ from catena.simulation.trajectory import Occurrence, Trajectory
 
 matplotlib = pytest.importorskip("matplotlib")
 
-from catena.view import plots  # noqa: E402
+from catena.view import growth, panels, plots  # noqa: E402
 
 
 def moving(m, samples=50, **options):
@@ -55,7 +55,7 @@ def test_every_coordinate_is_drawn_once_under_its_name_and_unit(name, what):
 def test_lines_of_a_panel_can_be_told_apart(name):
     for axes in moving(EXAMPLES[name]()).plot(what=("q", "v")).axes:
         looks = [(line.get_color(), line.get_linestyle()) for line in lines(axes).values()]
-        assert len(set(looks)) == len(looks) <= plots.FEW
+        assert len(set(looks)) == len(looks) <= panels.FEW
 
 
 def test_units_and_quaternions_have_panels_of_their_own():
@@ -67,11 +67,11 @@ def test_units_and_quaternions_have_panels_of_their_own():
 
 
 def test_coordinates_of_a_body_stay_in_one_panel():
-    parts = plots._parts([f"body{i // 4}.q{i % 4}" for i in range(28)])
+    parts = panels.parts([f"body{i // 4}.q{i % 4}" for i in range(28)])
     assert [i for part in parts for i in part] == list(range(28))
     assert all(part.start % 4 == 0 for part in parts)
     assert len(parts) == 4
-    assert plots._parts(["a.x"] * 20) == [range(20)]
+    assert panels.parts(["a.x"] * 20) == [range(20)]
 
 
 def test_very_many_coordinates_are_one_bundle():
@@ -79,8 +79,8 @@ def test_very_many_coordinates_are_one_bundle():
     (axes,) = figure.axes
     assert len(axes.get_lines()) == 60
     names = [text.get_text() for text in axes.get_legend().get_texts()]
-    assert (names[0], names[-1], len(names)) == ("link1", "link60", plots.FEW)
-    assert axes.texts[0].get_text() == "60 coordinates"
+    assert (names[0], names[-1], len(names)) == ("link1", "link60", panels.FEW)
+    assert axes.get_title(loc="right") == "60 coordinates"
 
 
 def test_energies_and_drift_are_those_of_the_run():
@@ -141,10 +141,12 @@ def test_requests_that_cannot_be():
     run = moving(EXAMPLES["pendulum"]())
     bare = Trajectory(run.model, run.t, run.q, run.v)
     for what, message in [
-        ("speed", "'speed' is no quantity of a trajectory; choose from q, v, vdot, tau, driving_force, energy, drift"),
+        ("speed", "'speed' is no quantity of a trajectory; choose from q, v, vdot, tau, driving_force, energy, drift, "
+         "loop_error, reactions, phase$"),
         (("q", 3), "3 is no quantity"),
         ("tau", "holds no tau"),
         (("q", "vdot"), "holds no vdot"),
+        ("loop_error", "holds no loop_error; leave it out of `what`"),
         ((), "`what` is empty"),
     ]:
         with pytest.raises(ct.ArgumentError, match=message):
@@ -175,26 +177,36 @@ def test_figures_need_no_display_and_no_pyplot(tmp_path):
     assert (tmp_path / "run.png").exists()
 
 
-@pytest.mark.parametrize("samples", [1, 2, plots.POINTS, plots.POINTS + 1, 10 * plots.POINTS + 7])
+@pytest.mark.parametrize("samples", [1, 2, panels.POINTS, panels.POINTS + 1, 10 * panels.POINTS + 7])
 def test_thinned_line_keeps_ends_and_extremes(samples):
     t = np.linspace(0.0, 1.0, samples)
     x = np.random.default_rng(0).normal(size=samples)
-    kept_t, kept_x = plots._thinned(t, x)
-    assert len(kept_t) <= plots.POINTS + 2
+    kept_t, kept_x = panels.thinned(t, x)
+    assert len(kept_t) <= panels.POINTS + 2
     assert (kept_t[0], kept_t[-1], kept_x.min(), kept_x.max()) == (t[0], t[-1], x.min(), x.max())
     assert (np.diff(kept_t) > 0.0).all()
     assert set(zip(kept_t, kept_x, strict=True)) <= set(zip(t, x, strict=True))
-    if samples <= plots.POINTS:
+    if samples <= panels.POINTS:
         assert len(kept_t) == samples
 
 
 def test_thinned_line_lives_with_gaps():
     t = np.linspace(0.0, 1.0, 20000)
     x = np.where((t > 0.3) & (t < 0.6), np.nan, np.sin(50.0 * t))
-    kept_t, kept_x = plots._thinned(t, x)
+    kept_t, kept_x = panels.thinned(t, x)
     assert np.isnan(kept_x).any()
     assert np.nanmax(kept_x) == np.nanmax(x)
     assert not np.isfinite(kept_x[(kept_t > 0.3) & (kept_t < 0.6)]).any()
+
+
+def test_a_thinned_way_keeps_the_extremes_of_both_columns():
+    q, v = np.random.default_rng(1).normal(size=(2, 50_000))
+    kept = panels.telling(q, v)
+    assert len(kept) <= panels.POINTS + 2
+    assert (np.diff(kept) > 0).all()
+    assert (kept[0], kept[-1]) == (0, len(q) - 1)
+    for x in (q, v):
+        assert (x[kept].min(), x[kept].max()) == (x.min(), x.max())
 
 
 def test_strange_runs_are_drawn(tmp_path):
@@ -206,6 +218,137 @@ def test_strange_runs_are_drawn(tmp_path):
     for run in (still, broken):
         figure = run.plot(tmp_path / "run.svg")
         assert len(figure.axes[0].get_legend().get_texts()) == 1
+
+
+# --- loops, reactions, phase portraits
+
+
+def falling(m, until=0.2):
+    """Return a short run of a mechanism from an assembled position."""
+    return ct.simulate(m, m.assemble(), until=until, show_progress=False)
+
+
+def test_loop_errors_are_drawn_by_name_and_unit_on_a_log_axis():
+    m = EXAMPLES["four-bar"]()
+    m.add("idler", ct.cylinder(0.1, 0.1, mass=1.0), ct.Revolute("y"))
+    m.add("bar", ct.rod(0.5, mass=1.0), ct.Prismatic("x"))
+    m.add("bob", ct.rod(0.5, mass=1.0), ct.Revolute("y"), parent="bar")
+    m.close("rope", ct.Distance(0.5), "ground", "bob", at_b=(0.5, 0, 0))
+    m.couple("mesh", {"crank": 1.0, "idler": 2.0})
+    m.couple("rack", {"idler": 0.1, "bar": 1.0})
+    t = np.linspace(0.0, 1.0, 9)
+    q = np.outer(0.1 + t, 1.0 + np.arange(m.nq))  # closes nothing
+    run = Trajectory(m, t, q, np.zeros((9, m.nv)))
+    np.testing.assert_array_equal(run.loop_error, ct.loop_error(m)(q))
+    drawn = {label: (axes, line) for axes in run.plot(what="loop_error").axes for label, line in lines(axes).items()}
+    units = {"pin": "m or rad", "rope": "m", "mesh": "rad", "rack": "m or rad"}
+    assert run.loop_names == tuple(units)
+    assert drawn.keys() == units.keys()
+    for i, (name, unit) in enumerate(units.items()):
+        axes, line = drawn[name]
+        assert axes.get_ylabel() == f"error [{unit}]"
+        assert axes.get_yscale() == "log"
+        np.testing.assert_array_equal(line.get_ydata(), run.loop_error[:, i])
+        assert axes.get_ylim()[0] < run.loop_error[:, i].min() <= run.loop_error[:, i].max() < axes.get_ylim()[1]
+
+
+def test_loop_errors_that_are_zero_are_drawn(tmp_path):
+    m = ct.Model("gears")
+    m.add("a", ct.cylinder(0.1, 0.1, mass=1.0), ct.Revolute("z"))
+    m.add("b", ct.cylinder(0.1, 0.1, mass=1.0), ct.Revolute("z"))
+    m.couple("mesh", {"a": 1.0, "b": 1.0})
+    (axes,) = Trajectory(m, [0.0, 1.0], np.zeros((2, 2)), np.zeros((2, 2))).plot(tmp_path / "run.png", what="loop_error").axes
+    assert (axes.get_yscale(), axes.get_ylabel(), axes.get_ylim()) == ("linear", "error [rad]", (-0.05, 1.0))
+
+
+def test_default_shows_the_loop_error_where_there_are_loops():
+    titles = {name: [axes.get_title(loc="left") for axes in falling(EXAMPLES[name]()).plot().axes] for name in ("four-bar", "pendulum")}
+    assert titles["four-bar"][-1] == "Loop error"
+    assert len(titles["four-bar"]) == len(titles["pendulum"]) + 1
+
+
+@pytest.mark.parametrize("name", ["double-pendulum", "four-bar", "slider-crank", "quarter-car"])
+def test_reactions_are_sizes_of_what_is_unique(name):
+    m = EXAMPLES[name]()
+    run = falling(m)
+    kernel = ct.joint_wrenches(m)
+    time = (run.t,) if m.time_dependent else ()
+    wrenches = kernel(*time, run.q, run.v, np.zeros(run.v.shape))
+    np.testing.assert_array_equal(run.reactions, np.where(kernel.unique, wrenches, np.nan))
+    assert run.reaction_names == kernel.joints
+    figure = run.plot(what="reactions")
+    drawn = {(axes.get_ylabel(), label): line for axes in figure.axes for label, line in lines(axes).items()}
+    expected = {}
+    for i, joint in enumerate(kernel.joints):
+        for label, at in (("force [N]", slice(3, 6)), ("moment [N m]", slice(0, 3))):
+            if kernel.unique[i, at].any():
+                expected[label, joint] = np.linalg.norm(wrenches[:, i, at][:, kernel.unique[i, at]], axis=1)
+    assert drawn.keys() == expected.keys()
+    for key, line in drawn.items():
+        np.testing.assert_allclose(line.get_ydata(), expected[key], rtol=1e-12)
+    notes = {axes.get_ylabel(): axes.get_title(loc="right") for axes in figure.axes}
+    if not kernel.unique.all():
+        assert notes == {
+            "force [N]": "components x, z; the others are not unique", "moment [N m]": "components y; the others are not unique"
+        }  # fmt: skip
+    else:
+        assert set(notes.values()) == {""}
+
+
+def test_joints_without_a_unique_component_are_left_out_and_counted(monkeypatch):
+    m = EXAMPLES["four-bar"]()
+    run = falling(m)
+    wrenches = np.ones((len(run), 4, 6))
+    wrenches[:, 0, 3:] = np.nan
+    wrenches[:, 1, 3:5] = np.nan
+    monkeypatch.setitem(run.__dict__, "reactions", wrenches)
+    force, moment = run.plot(what="reactions").axes
+    assert list(lines(force)) == ["coupler (z)", "rocker", "pin"]
+    assert force.get_title(loc="right") == "components in brackets; the others are not unique; not unique: crank"
+    assert list(lines(moment)) == ["crank", "coupler", "rocker", "pin"]
+    assert moment.get_title(loc="right") == ""
+
+
+def test_moments_that_are_rounding_lie_at_zero():
+    _, moment = falling(EXAMPLES["double-pendulum"]()).plot(what="reactions").axes  # all in a plane, and no torque
+    assert moment.get_ylim() == (-0.05, 1.0)
+
+
+def test_phase_portraits_are_velocity_over_position_with_start_and_end():
+    m = EXAMPLES["gallery"]()
+    run = moving(m)
+    figure = run.plot(what="phase")
+    rated = [link for link in m.links if link.joint.nq == link.joint.nv]
+    names = [name for link, at, _ in m._slices() if link in rated for name in m.q_names[at]]
+    assert [axes.get_title(loc="left") for axes in figure.axes] == names
+    for axes, name in zip(figure.axes, names, strict=True):
+        way, first, last = axes.get_lines()
+        i, j = m.q_names.index(name), m.v_names.index(name)
+        expected = np.stack([run.q[:, i], run.v[:, j]], axis=1)
+        np.testing.assert_array_equal(way.get_xydata(), expected)
+        assert (first.get_xydata().tolist(), last.get_xydata().tolist()) == (expected[:1].tolist(), expected[-1:].tolist())
+        for unit, text in ((m.q_units[i], axes.get_xlabel()), (m.v_units[j], axes.get_ylabel())):
+            assert (f"[{unit}]" in text) if unit else ("[" not in text)
+    (legend,) = figure.legends
+    assert [text.get_text() for text in legend.get_texts()] == ["start", "end"]
+
+
+def test_of_very_many_phase_portraits_some_are_shown():
+    figure = moving(chain(60)).plot(what="phase")
+    titles = [axes.get_title(loc="left") for axes in figure.axes]
+    assert (titles[0], titles[-1], len(titles)) == ("link1", "link60", plots.PHASES)
+    assert figure.axes[0].get_title(loc="right") == "12 of 60 coordinates"
+
+
+def test_bodies_without_rates_have_no_phase_portrait():
+    with pytest.raises(ct.ArgumentError, match="holds no phase"):
+        moving(EXAMPLES["top"]()).plot(what="phase")
+
+
+def test_panels_follow_what_was_asked_for(tmp_path):
+    figure = moving(EXAMPLES["double-pendulum"]()).plot(tmp_path / "run.png", what=("q", "phase", "energy"))
+    assert [axes.get_xlabel() for axes in figure.axes] == ["time [s]", "angle [rad]", "angle [rad]", "time [s]"]
+    assert figure.axes[0].get_xlim() == figure.axes[3].get_xlim() == (0.0, 2.0)
 
 
 # --- growth
@@ -228,25 +371,25 @@ def made_up_comparison():
 
 
 def test_growth_is_drawn_line_by_line_under_name_and_exponent():
-    growth = made_up_growth()
-    time, operations = plots.plot_growth(growth).axes
+    found = made_up_growth()
+    time, operations = growth.plot_growth(found).axes
     for axes, quantity, more in ((time, "batch_us", 0.0), (operations, "operations", 0.25)):
         assert (axes.get_xscale(), axes.get_yscale()) == ("log", "log")
         assert axes.get_xlabel() == "number of bodies n"
         drawn = axes.get_lines()
         assert len({line.get_color() for line in drawn}) == len(drawn) == 4
-        for line, given in zip(drawn, growth.lines, strict=True):
+        for line, given in zip(drawn, found.lines, strict=True):
             np.testing.assert_array_equal(line.get_xydata(), np.stack([given.bodies, getattr(given, quantity)], axis=1))
         texts = [text.get_text() for text in axes.texts]
         assert [text.splitlines()[-1] for text in texts] == [
-            f"$n^{{{line.time_exponent + more:.2f}}}$, O(n{mark})" for line, mark in zip(growth.lines, ("³", "²", "²", "^1"), strict=True)
+            f"$n^{{{line.time_exponent + more:.2f}}}$, O(n{mark})" for line, mark in zip(found.lines, ("³", "²", "²", "^1"), strict=True)
         ]
         assert [text.get_color() for text in axes.texts] == [line.get_color() for line in drawn]
     assert [axes.get_ylabel() for axes in (time, operations)] == ["time per state [µs]", "operations per state"]
 
 
 def test_names_of_lines_do_not_overlap():
-    figure = plots.plot_growth(made_up_growth())
+    figure = growth.plot_growth(made_up_growth())
     figure.draw_without_rendering()
     for axes in figure.axes:
         boxes = sorted((text.get_window_extent() for text in axes.texts), key=lambda box: box.y0)
@@ -257,7 +400,7 @@ def test_names_of_lines_do_not_overlap():
 def test_model_beside_the_growth_is_marked_where_it_was_measured(tmp_path):
     file = tmp_path / "growth.png"
     beside = made_up_comparison()
-    time, operations = plots.plot_growth(made_up_growth(), file, beside=beside).axes
+    time, operations = growth.plot_growth(made_up_growth(), file, beside=beside).axes
     for axes, value in ((time, 0.5), (operations, 700.0)):
         marks = [line.get_xydata().tolist() for line in axes.get_lines() if line.get_marker() == "D"]
         assert marks == [[[12.0, value]], []]  # what has no line of its own is left out; the last is for the legend
@@ -271,17 +414,17 @@ def test_model_beside_the_growth_is_marked_where_it_was_measured(tmp_path):
 
 def test_growth_that_cannot_be_drawn(monkeypatch):
     with pytest.raises(TrajectoryFileError, match=r"is written as \.png, \.svg or \.pdf, not as '\.gif'"):
-        plots.plot_growth(made_up_growth(), "growth.gif")
+        growth.plot_growth(made_up_growth(), "growth.gif")
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     with pytest.raises(MissingPackageError, match="plots need matplotlib"):
-        plots.plot_growth(made_up_growth())
+        growth.plot_growth(made_up_growth())
 
 
 @pytest.mark.parametrize("seed", range(5))
 def test_heights_are_moved_apart_and_no_further(seed):
     heights = np.random.default_rng(seed).uniform(0.0, 4.0, size=6)
-    placed = plots._apart(heights, 0.5)
+    placed = growth._apart(heights, 0.5)
     assert (np.argsort(placed) == np.argsort(heights)).all()
     assert np.diff(np.sort(placed)).min() >= 0.5 - 1e-9
-    np.testing.assert_allclose(plots._apart(placed, 0.5), placed, atol=1e-9)
+    np.testing.assert_allclose(growth._apart(placed, 0.5), placed, atol=1e-9)
     assert placed.mean() == pytest.approx(heights.mean())

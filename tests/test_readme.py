@@ -14,6 +14,7 @@ from catena import cli
 from catena.examples import EXAMPLES
 from catena.model.joints import JOINTS
 from catena.simulation.steps import INTEGRATORS
+from catena.view.viewer import Viewer
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -57,10 +58,13 @@ def test_commands_run(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     EXAMPLES["arm"]().save("arm.toml")
     listed = (ROOT / "docs" / "command-line.md").read_text(encoding="utf-8")
-    commands = [*re.findall(r"`catena ([^`]+)`", README), *re.findall(r"^ {4}catena (?!demo)(.+)$", listed, re.M)]
+    commands = [*re.findall(r"`catena ([^`-][^`]*)`", README), *re.findall(r"^ {4}catena (?!demo)(.+)$", listed, re.M)]
+    monkeypatch.setattr(Viewer, "open", lambda viewer: None)
+    monkeypatch.setattr(Viewer, "wait", Viewer.stop)  # pages are shown for no time
     assert len(commands) >= 10
     for command in dict.fromkeys(commands):
         shorter = ["--most", "8"] if command.startswith("compare") and "--plot" in command else []
+        shorter += ["--seconds", "0"] if command.startswith("bench") else []
         assert CliRunner().invoke(cli.app, [*command.split(), *shorter]).exit_code == 0, command
 
 
@@ -82,6 +86,12 @@ def test_every_joint_and_method_has_its_row():
         solved = {problem.strip().replace(" ", "_") for problem in re.split("[;,]", row[1])}
         assert solved == {problem for problem in ("forward_dynamics", "inverse_dynamics", "mass_matrix", "bias_force", "momenta",
                                              "velocities", "hamiltonian_dynamics") if method in ct.methods(problem)}  # fmt: skip
+
+
+def test_every_command_has_its_row():
+    listed = re.findall(r"^\| `(\w+)` \| ", README.partition("## The command line")[2].partition("\n## ")[0], re.M)
+    shown = CliRunner().invoke(cli.app, ["--help"]).stdout.partition("Commands:\n")[2]
+    assert listed == [line.split()[0] for line in shown.splitlines() if line.strip()]
 
 
 def test_every_integrator_is_named():

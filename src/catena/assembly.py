@@ -37,6 +37,9 @@ _NEARLY = 1e-2
 #: is the number of steps after which a walk is given up.
 _LONGEST, _SHORTEST, _ASIDE, _PACES = 0.3, 1e-4, 0.2, 300
 
+#: Basic constraints whose values are lengths; those of the others are angles where they are small.
+_LENGTHS = ("s", "d2", "ss")
+
 
 class Gap(NamedTuple):
     """How far each loop and coupling is from being closed: lengths relative to the mechanism's size, directions as numbers."""
@@ -135,10 +138,18 @@ def loop_owners(m: Model, size: float = 1.0) -> list[tuple[int, float]]:
     found: list[tuple[int, float]] = []
     origin = Ends(np.eye(3), np.zeros(3), np.eye(3), np.zeros(3), np.eye(3))
     for i, closure in enumerate(m.tree().closures):
-        lengths = [_unit(basic, size) for basic in closure.constraints if basic.kind in ("s", "d2", "ss") for _ in range(basic.rows)]
+        lengths = [_unit(basic, size) for basic in closure.constraints if basic.kind in _LENGTHS for _ in range(basic.rows)]
         directions = len(apart(closure, origin)[0]) - len(lengths)  # they follow the lengths
         found += [(i, unit) for unit in (*lengths, *[1.0] * directions)]
     return found + [(len(m.tree().closures) + i, 1.0) for i in range(len(m.tree().couplings))]
+
+
+def loop_measures(m: Model) -> tuple[str, ...]:
+    """Return in what each loop and coupling is apart: "m", "rad", "m or rad" where it has both; nothing where a coordinate has no unit."""
+    units = dict(zip(m.q_names, m.q_units, strict=True))
+    found = [{"m" if basic.kind in _LENGTHS else "rad" for basic in closure.constraints} for closure in m.tree().closures]
+    found += [{units[name] for name, _ in coupling.coefficients} for coupling in m.couplings]
+    return tuple("" if "" in measures else " or ".join(sorted(measures)) for measures in found)
 
 
 def gap(m: Model, q: Any) -> Gap:

@@ -273,7 +273,7 @@ def loop_error(m: Model) -> Kernel:
     return traced_kernel(m, "loop_error", ("q",), ("error",), function)
 
 
-def joint_wrenches(m: Model, method: str = "auto") -> Kernel | ConstrainedKernel:
+def joint_wrenches(m: Model, method: str = "auto") -> reactions.WrenchKernel:
     """Return the kernel (q, v, tau) -> (joints, 6): what each joint transmits, (moment [N m], force [N]).
 
     The joints are those of the bodies in the order they were added, then those that close loops, in the order of `m.loops`. A wrench is

@@ -1,7 +1,6 @@
-"""The command `catena`: a demonstration, what a model is made of, its motion, its methods side by side, its kernels as files, and the
-model in the browser."""
+"""The command `catena`: what a model is made of, how it moves and looks, its methods and their times, its kernels as files."""
 
-from catena.cli import cite, compare, demo, export, info, simulate, view
+from catena.cli import bench, cite, compare, demo, export, info, simulate, view
 from catena.cli.app import app
 
-__all__ = ["app", "cite", "compare", "demo", "export", "info", "simulate", "view"]
+__all__ = ["app", "bench", "cite", "compare", "demo", "export", "info", "simulate", "view"]

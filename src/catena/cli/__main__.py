@@ -2,4 +2,4 @@
 
 from catena.cli import app
 
-app()
+app(prog_name="catena")

@@ -1,39 +1,105 @@
-"""The command itself: its options, and how errors are shown."""
+"""The command itself: its options, how errors are shown, and what its exit codes say."""
 
 from __future__ import annotations
 
+import difflib
 import io
+import os
 import sys
 import warnings
-from typing import Annotated, Any
+from typing import Annotated, Any, NoReturn
 
 import typer
 from typer.core import TyperGroup
 
 import catena as ct
+from catena.cli import completion
+from catena.cli.printing import new_console, print_message
 from catena.errors import CatenaError
+
+#: Exit codes: an error of catena's tree; something that catena did not expect; the reader of a pipe is gone; Ctrl-C.
+FAILED, BUG, BROKEN_PIPE, INTERRUPTED = 1, 70, 141, 130
+
+#: The commands in the order in which the help lists them.
+_ORDER = ("demo", "info", "simulate", "compare", "bench", "view", "export", "cite")
+
+#: Errors in the use of the command; the package that Typer takes them from depends on its version.
+_UsageError: Any = typer.BadParameter.__base__
 
 
 class _Group(TyperGroup):
-    """Prints the errors and warnings of catena as one line each."""
+    """Prints errors and warnings as one line each, and says what was meant where a name is not known."""
+
+    def list_commands(self, ctx: typer.Context) -> list[str]:  # type: ignore[override]
+        return sorted(super().list_commands(ctx), key=lambda name: (_ORDER.index(name) if name in _ORDER else len(_ORDER)))
+
+    def parse_args(self, ctx: typer.Context, args: list[str]) -> list[str]:  # type: ignore[override]
+        try:
+            return super().parse_args(ctx, args)
+        except _UsageError as error:
+            raise _meant(error) from None
+
+    def resolve_command(self, ctx: typer.Context, args: list[str]) -> Any:  # type: ignore[override]
+        name = args[0]
+        if not name.startswith("-") and self.get_command(ctx, name) is None:
+            ctx.fail(f"No such command '{name}'. {_hint(name, self.list_commands(ctx))}Choose from {', '.join(self.list_commands(ctx))}.")
+        return super().resolve_command(ctx, args)
 
     def invoke(self, ctx: typer.Context) -> Any:  # type: ignore[override]
         for stream in (sys.stdout, sys.stderr):
             if isinstance(stream, io.TextIOWrapper):
                 stream.reconfigure(errors="replace")  # a name that the terminal cannot show is no reason to stop
         with warnings.catch_warnings():
-            warnings.showwarning = lambda message, *_, **__: typer.echo(f"warning: {one_line(message)}", err=True)
+            warnings.showwarning = lambda message, *_, **__: print_message("warning", message)
             try:
-                return super().invoke(ctx)
-            except CatenaError as error:
+                result = super().invoke(ctx)
+                sys.stdout.flush()
+                return result
+            except (typer.Exit, typer.Abort):
+                raise
+            except _UsageError as error:
+                raise _meant(error) from None
+            except KeyboardInterrupt:
+                new_console(stderr=True).print("interrupted")
+                raise typer.Exit(INTERRUPTED) from None
+            except BrokenPipeError:
+                _close_output()
+                raise typer.Exit(BROKEN_PIPE) from None
+            except Exception as error:
                 if ctx.meta.get("debug"):
                     raise
-                typer.echo(f"error: {one_line(error)}", err=True)
-                raise typer.Exit(1) from None
+                _tell(error)
 
 
-def one_line(message: Any) -> str:
-    return " ".join(str(message).split())
+def _tell(error: Exception) -> NoReturn:
+    """Print an error in one line, and end with its exit code."""
+    if isinstance(error, CatenaError):
+        print_message("error", error)
+        raise typer.Exit(FAILED) from None
+    if isinstance(error, MemoryError):
+        print_message("error", f"there is not enough memory: {error}" if str(error) else "there is not enough memory")
+        raise typer.Exit(FAILED) from None
+    print_message("error", f"{type(error).__name__}: {error}; this is a bug of catena: --debug shows where it is, for a report")
+    raise typer.Exit(BUG) from None
+
+
+def _meant(error: Any) -> Any:
+    """Return an error in the use of the command which says what was meant, where an option is not known."""
+    near = getattr(error, "possibilities", None)
+    if near:
+        error.message, error.possibilities = f"No such option: {error.option_name}. Did you mean {' or '.join(sorted(near))}?", None
+    return error
+
+
+def _hint(name: str, known: list[str]) -> str:
+    near = difflib.get_close_matches(name, known, n=1)
+    return f"Did you mean '{near[0]}'? " if near else ""
+
+
+def _close_output() -> None:
+    """Send what is still to be printed nowhere, so that nothing complains when the process ends."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _set_debug(ctx: typer.Context, value: bool) -> bool:
@@ -50,18 +116,23 @@ def _version(value: bool) -> None:
 
 app = typer.Typer(
     cls=_Group,
-    add_completion=False,
     invoke_without_command=True,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
 
-ModelName = Annotated[str, typer.Argument(metavar="FILE|EXAMPLE", help="A model file (.toml, .urdf, .xml) or a built-in example.")]
+ModelName = Annotated[
+    str,
+    typer.Argument(
+        metavar="FILE|EXAMPLE", help="A model file (.toml, .urdf, .xml) or a built-in example.", autocompletion=completion.models
+    ),
+]
 FloatingBase = Annotated[bool, typer.Option("--floating-base", help="Let the root link of a URDF file move freely.")]
 Ignore = Annotated[
     list[str] | None, typer.Option(metavar="WHAT", help="Load a URDF or MJCF file without this, such as contact; repeatable.")
 ]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of text.")]
 Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.", callback=_set_debug, is_eager=True)]
 
 
@@ -75,18 +146,31 @@ def main(
 
     \b
     Examples:
-      catena demo                 check and time the dynamics of an arm, simulate, draw a picture
-      catena info                 list the built-in examples
-      catena info humanoid        what a built-in example is made of
-      catena info arm.toml        what a model file describes
-      catena info arm.toml --json the same for programs
-      catena info robot.urdf      the same of a URDF file; robot.xml of an MJCF file
-      catena simulate pendulum    let a mechanism move for 10 s
+      catena demo                   check and time the dynamics of an arm, simulate, draw a picture
+      catena info                   list the built-in examples
+      catena info humanoid          what a built-in example is made of
+      catena info arm.toml          what a model file describes
+      catena info arm.toml --json   the same for programs
+      catena info robot.urdf        the same of a URDF file; robot.xml of an MJCF file
+      catena simulate pendulum      let a mechanism move for 10 s
       catena simulate arm.toml --until 5 --set wrist=30deg --plot arm.png --save arm.nc
-      catena view four-bar        see it in the browser, move its joints
-      catena compare arm          what all methods give and cost, side by side
-      catena export c arm         its forward dynamics as C
-      catena cite articulated-body where a method comes from, as BibTeX
+      catena view four-bar          see it in the browser, move its joints
+      catena compare arm            what all methods give and cost, side by side
+      catena bench arm              how long its kernels take on this machine
+      catena export c arm           its forward dynamics as C
+      catena cite articulated-body  where a method comes from, as BibTeX
+
+    \b
+    Exit codes:
+      0    done
+      1    an error, told in one line on stderr
+      2    wrong usage
+      70   a bug of catena; --debug shows the traceback
+      130  interrupted by Ctrl-C
+      141  the program that reads the output has gone
+
+    With --json stdout is one JSON document, or empty where there is an error; messages go to stderr as always. Colours are for terminals
+    only; NO_COLOR turns them off and FORCE_COLOR on. --install-completion lets the shell complete commands, examples, files and methods.
     """
     if ctx.invoked_subcommand is None:
         typer.echo(ctx.get_help())

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import json as json_module
-import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from catena import comparison
-from catena.cli.app import Debug, FloatingBase, Ignore, ModelName, app
+from catena.cli.app import Debug, FloatingBase, Ignore, Json, ModelName, app
 from catena.cli.info import find
-from catena.cli.printing import freedom_text, new_console, new_table, print_rows, print_title
+from catena.cli.printing import freedom_text, new_console, new_table, print_json, print_rows, print_title
 from catena.cli.simulate import check_outputs
 from catena.comparison import Comparison, Crossing, Growth, Row
 
@@ -25,18 +23,22 @@ from catena.comparison import Comparison, Crossing, Growth, Row
 WIDE, WIDE_ORDER = 92, 96
 
 
-@app.command()
+@app.command(short_help="Compare the methods on a model.")
 def compare(
     model: ModelName,
-    states: Annotated[int | None, typer.Option(min=1, help="Random states to compare results on; without it up to 1000.")] = None,
-    seed: Annotated[int, typer.Option(min=0, help="The seed of the random states.")] = 0,
-    plot: Annotated[Path | None, typer.Option(help="Draw how the cost grows with the number of bodies: .png, .svg or .pdf.")] = None,
+    states: Annotated[
+        int | None, typer.Option(metavar="N", min=1, help="Random states to compare results on; without it up to 1000.")
+    ] = None,
+    seed: Annotated[int, typer.Option(metavar="N", min=0, help="The seed of the random states.")] = 0,
+    plot: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Draw how the cost grows with the number of bodies: .png, .svg or .pdf.")
+    ] = None,
     most: Annotated[
         int | None, typer.Option(metavar="BODIES", min=8, help="Measure that growth on chains up to this length; 128 with --plot.")
     ] = None,
     floating_base: FloatingBase = False,
     ignore: Ignore = None,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    json: Json = False,
     debug: Debug = False,
 ) -> None:
     """Compare the methods that solve the dynamics of a model: what they give, and what they cost.
@@ -48,24 +50,24 @@ def compare(
     \b
     Examples:
       catena compare arm
-      catena compare humanoid --states 5000 --json
+      catena compare double-pendulum --states 5000 --json
       catena compare arm --plot growth.png
     """
     m, _ = find(model, floating_base, ignore)
     check_outputs({"plot": plot})
-    with _progress() as report:
+    with progress() as report:
         found = comparison.compare(m, states, seed, report=report)
         grown = None
         if plot is not None or most is not None:
             grown = comparison.growth(comparison.sizes(most or 128), seed, report=report)
     if plot is not None and grown is not None:
-        from catena.view import plots
+        from catena.view.growth import plot_growth
 
-        plots.plot_growth(grown, plot, beside=found)
+        plot_growth(grown, plot, beside=found)
     files = {} if plot is None else {"plot": str(plot)}
     if json:
         facts = {**asdict(found), "growth": grown and asdict(grown), "files": files}
-        typer.echo(json_module.dumps(_plain(facts), indent=2))
+        print_json(facts)
         return
     console = new_console()
     _print_comparison(console, found)
@@ -77,9 +79,9 @@ def compare(
 
 
 @contextmanager
-def _progress() -> Iterator[Callable[[str], None]]:
+def progress() -> Iterator[Callable[[str], None]]:
     """Yield a function that shows what is being done, on terminals only."""
-    console = Console(stderr=True)
+    console = new_console(stderr=True)
     if not console.is_terminal:
         yield lambda text: None
         return
@@ -87,15 +89,6 @@ def _progress() -> Iterator[Callable[[str], None]]:
     with Progress(*columns, console=console, transient=True) as bar:
         task = bar.add_task("")
         yield lambda text: bar.update(task, description=text)
-
-
-def _plain(facts: Any) -> Any:
-    """Return facts in values that JSON can hold."""
-    if isinstance(facts, dict):
-        return {key: _plain(value) for key, value in facts.items()}
-    if isinstance(facts, (tuple, list)):
-        return [_plain(value) for value in facts]
-    return None if isinstance(facts, float) and not math.isfinite(facts) else facts
 
 
 def _print_comparison(console: Console, found: Comparison) -> None:
@@ -111,7 +104,7 @@ def _print_comparison(console: Console, found: Comparison) -> None:
         for row in rows:
             differs = "reference" if row.method == reference else f"{row.disagreement:.1e}"
             build = f"{row.build_seconds:.2f}{'*' if row.cached else ' '}"
-            costs = (_number(row.operations), _number(row.single_us), _number(row.batch_us))
+            costs = (number_text(row.operations), number_text(row.single_us), number_text(row.batch_us))
             table.add_row(_name(console, row.method), _order(console, row.order), differs, *costs, build)
         console.print(table)
         console.print(f"auto takes {choice.method}: {choice.why}")
@@ -179,6 +172,6 @@ def _order(console: Console, order: str) -> str:
     return order if console.width >= WIDE_ORDER or len(order) < 10 else order.replace(" + ", " +\n")
 
 
-def _number(x: float) -> str:
+def number_text(x: float) -> str:
     """Return a number as people read it: whole from 100 on, with three digits below."""
     return f"{x:,.0f}" if x >= 100 else f"{x:.3g}"

@@ -10,13 +10,24 @@ import numpy as np
 from rich.console import Console
 
 import catena as ct
-from catena.cli.app import Debug, app, one_line
-from catena.cli.printing import freedom_text, new_console, new_table, print_rows, print_title, topology, total_mass
+from catena.cli.app import Debug, Json, app
+from catena.cli.printing import (
+    freedom_text,
+    new_console,
+    new_table,
+    one_line,
+    print_json,
+    print_rows,
+    print_title,
+    topology,
+    total_mass,
+)
 from catena.errors import MissingPackageError, TrajectoryFileError
 from catena.examples import EXAMPLES
+from catena.model import Model
 
-#: States of a batch, and runs of which the fastest counts, when times are taken.
-BATCH, REPEATS = 10_000, 15
+#: States on which results are compared; states of a batch, and runs of which the fastest counts, when times are taken.
+STATES, BATCH, REPEATS = 1000, 10_000, 15
 
 #: The picture that `demo` writes, the state and time of its run, and the time of the run that is long enough to be timed [s].
 PICTURE, START, UNTIL, LONG = "catena-demo.png", (-0.5, 0.3), 10.0, 500.0
@@ -27,18 +38,23 @@ from catena.examples import arm
 print(ct.forward_dynamics(arm())([0.3] * 7, [0.0] * 7, [0.0] * 7))"""
 
 
-@app.command()
-def demo(debug: Debug = False) -> None:
+@app.command(short_help="Check and time an arm, simulate, draw a picture.")
+def demo(json: Json = False, debug: Debug = False) -> None:
     """Compare the methods for a 7-joint arm and take their times; simulate a double pendulum and draw a picture.
 
-    Takes a few seconds. The picture goes to catena-demo.png in the current folder. Example: catena demo
-    """
-    console = new_console()
-    m = EXAMPLES["arm"]()
-    console.print(f"catena {ct.__version__}, demonstration\n")
-    print_title(console, f"The model '{m.name}': {len(m.links)} bodies, {freedom_text(m.nv)}, {total_mass(m):.1f} kg")
-    console.print(topology(m, console))
+    Takes a few seconds. The picture goes to catena-demo.png in the current folder.
 
+    \b
+    Examples:
+      catena demo
+      catena demo --json
+    """
+    m = EXAMPLES["arm"]()
+    console = new_console()
+    if not json:
+        console.print(f"catena {ct.__version__}, demonstration\n")
+        print_title(console, f"The model '{m.name}': {len(m.links)} bodies, {freedom_text(m.nv)}, {total_mass(m):.1f} kg")
+        console.print(topology(m, console))
     kernels = {
         "forward dynamics, articulated-body": ct.forward_dynamics(m, "articulated-body"),
         "forward dynamics, composite-body": ct.forward_dynamics(m, "composite-body"),
@@ -46,22 +62,48 @@ def demo(debug: Debug = False) -> None:
         "mass matrix, composite-body": ct.mass_matrix(m, "composite-body"),
     }
     rng = np.random.default_rng(0)
-    states = 1000
-    q = np.array([m.random(rng) for _ in range(states)])
-    v, tau = rng.normal(size=(2, states, m.nv))
+    q = np.array([m.random(rng) for _ in range(STATES)])
+    v, tau = rng.normal(size=(2, STATES, m.nv))
+    checks = _checks(m, kernels, q, v, tau)
+    if not json:
+        _print_checks(console, checks)
+        _print_operations(console, kernels)
+    times = _times(kernels, [np.tile(x, (BATCH // STATES, 1)) for x in (q, v, tau)])
+    if not json:
+        _print_times(console, times)
+    run = _simulated()
+    if json:
+        made = [{"kernel": name, "operations": kernel.operations, **times[name]} for name, kernel in kernels.items()]
+        agreement = [{"check": check, "states": STATES, "difference": difference} for check, difference in checks.items()]
+        print_json({"version": ct.__version__, "model": m.name, "agreement": agreement, "kernels": made, "simulation": run})
+        return
+    _print_run(console, run)
+    print_title(console, "\nTry next, in Python")
+    console.print(NEXT, soft_wrap=True)
+    console.print("\nand on the command line: catena simulate cart-pole --set pole=10deg", soft_wrap=True)
+
+
+def _checks(m: Model, kernels: dict[str, Any], q: np.ndarray, v: np.ndarray, tau: np.ndarray) -> dict[str, float]:
+    """Return by how much different ways to the same result differ."""
     articulated, composite, newton_euler, mass = kernels.values()
     vdot = articulated(q, v, tau)
-    checks = {
+    pairs = {
         "articulated-body and composite-body give the same accelerations": (vdot, composite(q, v, tau)),
         "newton-euler gives back the joint forces behind the accelerations": (tau, newton_euler(q, v, vdot)),
         "M vdot + bias force gives back the joint forces, too": (tau, (mass(q) @ vdot[..., None])[..., 0] + ct.bias_force(m)(q, v)),
     }
-    print_title(console, f"\nAgreement over {states:,} random states, relative to the largest entry")
+    return {check: _disagreement(a, b) for check, (a, b) in pairs.items()}
+
+
+def _print_checks(console: Console, checks: dict[str, float]) -> None:
+    print_title(console, f"\nAgreement over {STATES:,} random states, relative to the largest entry")
     table = new_table("check", ">difference")
-    for check, (a, b) in checks.items():
-        table.add_row(check, f"{_disagreement(a, b):.1e}")
+    for check, difference in checks.items():
+        table.add_row(check, f"{difference:.1e}")
     console.print(table)
 
+
+def _print_operations(console: Console, kernels: dict[str, Any]) -> None:
     print_title(console, "\nOperations for one state")
     kinds = list(dict.fromkeys(kind for kernel in kernels.values() for kind in kernel.operations))
     table = new_table("kernel", *(f">{kind}" for kind in kinds), ">total")
@@ -70,45 +112,58 @@ def demo(debug: Debug = False) -> None:
         table.add_row(name, *(f"{count:,}" for count in counts), f"{sum(counts):,}")
     console.print(table)
 
-    print_title(console, f"\nTimes on one core, smallest of {REPEATS} runs; a batch is {BATCH:,} states")
-    table = new_table("kernel", ">trace", ">compile", ">one state", ">in a batch")
-    batches = [np.tile(x, (BATCH // states, 1)) for x in (q, v, tau)]
+
+def _times(kernels: dict[str, Any], batches: list[np.ndarray]) -> dict[str, dict[str, Any]]:
+    """Return what the kernels took to make, and what they take for a state."""
+    found = {}
     for name, kernel in kernels.items():
         arguments = batches[: len(kernel.inputs)]
         one = [x[0] for x in arguments]
         single = _seconds(lambda kernel=kernel, one=one: [kernel(*one) for _ in range(500)]) / 500
         batch = _seconds(lambda kernel=kernel, arguments=arguments: kernel(*arguments)) / BATCH
         traced = kernel.seconds["trace"]
-        compiled = "from cache" if kernel.cached else f"{sum(kernel.seconds.values()) - traced:.2f} s"
-        table.add_row(name, f"{traced:.2f} s", compiled, f"{1e6 * single:.2f} us", f"{1e6 * batch:.3f} us")
+        found[name] = {
+            "trace_seconds": traced, "compile_seconds": sum(kernel.seconds.values()) - traced, "cached": kernel.cached,
+            "single_us": 1e6 * single, "batch_us": 1e6 * batch,
+        }  # fmt: skip
+    return found
+
+
+def _print_times(console: Console, times: dict[str, dict[str, Any]]) -> None:
+    print_title(console, f"\nTimes on one core, smallest of {REPEATS} runs; a batch is {BATCH:,} states")
+    table = new_table("kernel", ">trace", ">compile", ">one state", ">in a batch")
+    for name, row in times.items():
+        compiled = "from cache" if row["cached"] else f"{row['compile_seconds']:.2f} s"
+        table.add_row(name, f"{row['trace_seconds']:.2f} s", compiled, f"{row['single_us']:.2f} us", f"{row['batch_us']:.3f} us")
     console.print(table)
 
-    _simulate_for_demo(console)
 
-    print_title(console, "\nTry next, in Python")
-    console.print(NEXT, soft_wrap=True)
-    console.print("\nand on the command line: catena simulate cart-pole --set pole=10deg", soft_wrap=True)
-
-
-def _simulate_for_demo(console: Console) -> None:
-    """Simulate a double pendulum, tell how it went, and write a picture of it."""
+def _simulated() -> dict[str, Any]:
+    """Return how a run of a double pendulum went, and where the picture of it is."""
     m = EXAMPLES["double-pendulum"]()
     run, long = (ct.simulate(m, START, until=until, record=record, show_progress=False) for until, record in ((UNTIL, 1), (LONG, 1000)))
     # what a run takes before its first step, to trace and to load or compile, is in both
     again = ct.simulate(m, START, until=UNTIL, show_progress=False)
     per_step = (long.info["seconds"] - again.info["seconds"]) / (long.info["steps"] - again.info["steps"])
-    print_title(console, f"\nSimulation of '{m.name}', {UNTIL:g} s")
-    rows = {
-        "integrator": f"{run.info['integrator']}, adaptive steps, relative tolerance 1e-8",
-        "steps": f"{run.info['steps']:,}, and {run.info['rejected']:,} rejected",
-        "time": f"{run.info['seconds']:.2f} s with compiling; {1e6 * per_step:.1f} us a step after that",
-        "drift": f"{np.abs(run.drift).max():.1e}, the largest change of the energy, relative",
-    }
+    facts = {key: run.info[key] for key in ("integrator", "steps", "rejected", "seconds")}
+    facts = {"model": m.name, "until": UNTIL, **facts, "step_us": 1e6 * per_step, "drift": float(np.abs(run.drift).max())}
     try:
         run.plot(PICTURE)
-        rows["picture"] = f"{PICTURE}, in the current folder"
+        return {**facts, "picture": PICTURE, "no_picture": ""}
     except (MissingPackageError, TrajectoryFileError) as error:
-        rows["picture"] = f"none: {one_line(error)}"
+        return {**facts, "picture": None, "no_picture": one_line(error)}
+
+
+def _print_run(console: Console, run: dict[str, Any]) -> None:
+    print_title(console, f"\nSimulation of '{run['model']}', {run['until']:g} s")
+    picture = f"{run['picture']}, in the current folder" if run["picture"] else f"none: {run['no_picture']}"
+    rows = {
+        "integrator": f"{run['integrator']}, adaptive steps, relative tolerance 1e-8",
+        "steps": f"{run['steps']:,}, and {run['rejected']:,} rejected",
+        "time": f"{run['seconds']:.2f} s with compiling; {run['step_us']:.1f} us a step after that",
+        "drift": f"{run['drift']:.1e}, the largest change of the energy, relative",
+        "picture": picture,
+    }
     print_rows(console, rows)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import json as json_module
 from collections.abc import Callable
 from enum import Enum
 from pathlib import Path
@@ -12,12 +11,14 @@ from typing import Annotated, Any
 import typer
 
 import catena as ct
-from catena.cli.app import Debug, FloatingBase, Ignore, ModelName, app
+from catena.cli import completion
+from catena.cli.app import Debug, FloatingBase, Ignore, Json, ModelName, app
 from catena.cli.info import find
-from catena.cli.printing import new_console, print_rows, print_title
+from catena.cli.printing import new_console, print_json, print_rows, print_title
 from catena.errors import ArgumentError, ExportError
 from catena.export.exported import identifier_of, name_of, package
 from catena.model import Model
+from catena.model.wording import choice
 
 #: What can be exported, by the name of its kernel.
 KERNELS: dict[str, Callable[..., Any]] = {
@@ -44,23 +45,27 @@ _EXPORTS: dict[Target, tuple[Callable[..., Any], tuple[str, ...]]] = {
 }
 
 
-@app.command()
+@app.command(short_help="Write a kernel as C, CasADi or JAX.")
 def export(
     target: Annotated[Target, typer.Argument(metavar="c|casadi|jax", help="C99, a CasADi function, or a Python module for JAX.")],
     model: ModelName,
-    what: Annotated[str, typer.Option(metavar="KERNEL", help="Which kernel; an unknown name lists the choices.")] = "forward-dynamics",
-    method: Annotated[str, typer.Option(help="How it is computed, where there is a choice.")] = "auto",
-    body: Annotated[str | None, typer.Option(help="The body of --what jacobian.")] = None,
+    what: Annotated[
+        str, typer.Option(metavar="KERNEL", help="Which kernel; an unknown name lists the choices.", autocompletion=lambda: list(KERNELS))
+    ] = "forward-dynamics",
+    method: Annotated[
+        str, typer.Option(metavar="NAME", help="How it is computed, where there is a choice.", autocompletion=completion.methods_or_auto)
+    ] = "auto",
+    body: Annotated[str | None, typer.Option(metavar="NAME", help="The body of --what jacobian.")] = None,
     point: Annotated[str | None, typer.Option(metavar="X,Y,Z", help="The point of --what jacobian, in the body's frame [m].")] = None,
     actuated: Annotated[
         str | None, typer.Option(metavar="NAME,...", help="The coordinates that motors act on, of --what inverse-dynamics with loops.")
     ] = None,
-    plans: Annotated[int | None, typer.Option(min=1, help="How many plans hold the loops, at most; without it all.")] = None,
-    name: Annotated[str | None, typer.Option(help="The name of function and files; without it, model and kernel.")] = None,
+    plans: Annotated[int | None, typer.Option(metavar="N", min=1, help="How many plans hold the loops, at most; without it all.")] = None,
+    name: Annotated[str | None, typer.Option(metavar="NAME", help="The name of function and files; without it, model and kernel.")] = None,
     out: Annotated[Path, typer.Option(metavar="FOLDER", help="Where to write to; files of the same name are replaced.")] = Path("."),
     floating_base: FloatingBase = False,
     ignore: Ignore = None,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    json: Json = False,
     debug: Debug = False,
 ) -> None:
     """Write a kernel of a model as C99 that stands alone, as a CasADi function, or as a Python module for JAX.
@@ -101,7 +106,7 @@ def export(
         "files": files,
     }
     if json:
-        typer.echo(json_module.dumps(facts, indent=2))
+        print_json(facts)
         return
     console = new_console()
     print_title(console, f"{known}: {kernel.name.replace('_', ' ')} of {m.name}")
@@ -113,7 +118,7 @@ def export(
 def _maker(m: Model, what: str, method: str, body: str | None, point: str | None, actuated: str | None) -> Callable[[], Any]:
     """Return what makes the kernel that was asked for; options that it does not take are refused."""
     if what not in KERNELS:
-        raise ArgumentError(f"--what {what}: there is no such kernel; choose from {', '.join(KERNELS)}")
+        raise ArgumentError(f"--what {what}: there is no such kernel; {choice(what, KERNELS)}")
     make = KERNELS[what]
     given: dict[str, Any] = {
         "method": None if method == "auto" else method,

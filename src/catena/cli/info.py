@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json as json_module
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -13,28 +12,51 @@ import typer
 from rich.console import Console
 
 import catena as ct
-from catena.cli.app import Debug, FloatingBase, Ignore, app
-from catena.cli.printing import ROWS, freedom_text, interval_text, new_console, new_table, print_rows, print_title, total_mass, vector_text
+from catena.cli import completion
+from catena.cli.app import Debug, FloatingBase, Ignore, Json, app
+from catena.cli.printing import (
+    ROWS,
+    freedom_text,
+    interval_text,
+    new_console,
+    new_table,
+    print_json,
+    print_rows,
+    print_title,
+    total_mass,
+    vector_text,
+)
 from catena.errors import ModelError
 from catena.examples import EXAMPLES
 from catena.model import Model
 from catena.model.connections import coordinate_name
+from catena.model.wording import choice
 from catena.spatial import Screw
 
 
-@app.command()
+@app.command(short_help="Tell what a model is made of.")
 def info(
     model: Annotated[
-        str | None, typer.Argument(metavar="FILE|EXAMPLE", help="A model file (.toml, .urdf, .xml) or a built-in example.")
+        str | None,
+        typer.Argument(
+            metavar="FILE|EXAMPLE", help="A model file (.toml, .urdf, .xml) or a built-in example.", autocompletion=completion.models
+        ),
     ] = None,
     floating_base: FloatingBase = False,
     ignore: Ignore = None,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    json: Json = False,
     debug: Debug = False,
 ) -> None:
     """Tell what a model is made of: bodies, joints, loops, coordinates, options, cost.
 
-    Without an argument, list the built-in examples. Examples: catena info arm; catena info arm.toml --json
+    Without an argument, list the built-in examples.
+
+    \b
+    Examples:
+      catena info
+      catena info four-bar
+      catena info arm.toml --json
+      catena info robot.urdf --floating-base
     """
     console = new_console()
     if model is None:
@@ -44,7 +66,7 @@ def info(
                 {"name": name, "bodies": len(m.links), "nq": m.nq, "nv": m.nv, "freedom": _freedom(m), "description": d}
                 for name, (m, d) in rows.items()
             ]
-            typer.echo(json_module.dumps(listed, indent=2))
+            print_json(listed)
             return
         table = new_table("example", ">bodies", ">nv", ">freedom", "what it is")
         for name, (m, description) in rows.items():
@@ -55,7 +77,7 @@ def info(
     m, description = find(model, floating_base, ignore)
     facts = {"name": m.name, "description": description, **_facts(m)}
     if json:
-        typer.echo(json_module.dumps(facts, indent=2))
+        print_json(facts)
     else:
         _print_facts(console, m, facts)
 
@@ -68,9 +90,7 @@ def find(name: str, floating_base: bool = False, ignore: list[str] | None = None
         return EXAMPLES[name](), _description(EXAMPLES[name])
     if Path(name).suffix or Path(name).exists():
         return ct.load(name, floating_base=floating_base, ignore=ignore or ()), f"from {name}"
-    raise ModelError(
-        f"'{name}' is neither a built-in example nor a file; examples are {', '.join(EXAMPLES)}; files end in .toml, .urdf or .xml"
-    )
+    raise ModelError(f"'{name}' is neither a built-in example nor a file; {choice(name, EXAMPLES)}; files end in .toml, .urdf or .xml")
 
 
 def _description(make: Callable[[], Model]) -> str:

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import json
+import math
+import os
 from collections.abc import Iterator
+from typing import Any
 
+import typer
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from catena.model import Model
 
@@ -13,9 +19,43 @@ from catena.model import Model
 ROWS = 60
 
 
-def new_console() -> Console:
+class _Console(Console):
+    """Lets the command itself see that the reader of a pipe is gone."""
+
+    def on_broken_pipe(self) -> None:
+        raise
+
+
+def new_console(stderr: bool = False) -> Console:
+    """Return where to print: in colour and bold on terminals, unless NO_COLOR is set, and elsewhere where FORCE_COLOR is."""
     # names are printed as they are: no markup, emoji or guessed colours
-    return Console(highlight=False, markup=False, emoji=False)
+    return _Console(
+        stderr=stderr, highlight=False, markup=False, emoji=False, color_system=None if os.environ.get("NO_COLOR") else "auto"
+    )
+
+
+def print_message(kind: str, message: Any) -> None:
+    """Print an error or a warning on stderr, as one line."""
+    text = Text.assemble((f"{kind}:", {"error": "bold red"}.get(kind, "bold yellow")), f" {one_line(message)}")
+    new_console(stderr=True).print(text, soft_wrap=True)
+
+
+def one_line(message: Any) -> str:
+    return " ".join(str(message).split())
+
+
+def print_json(facts: Any) -> None:
+    """Print facts as one JSON document; numbers that are not finite are null."""
+    typer.echo(json.dumps(_plain(facts), indent=2, allow_nan=False))
+
+
+def _plain(facts: Any) -> Any:
+    """Return facts in values that JSON can hold."""
+    if isinstance(facts, dict):
+        return {key: _plain(value) for key, value in facts.items()}
+    if isinstance(facts, (tuple, list)):
+        return [_plain(value) for value in facts]
+    return None if isinstance(facts, float) and not math.isfinite(facts) else facts
 
 
 def print_title(console: Console, text: str) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import json as json_module
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -12,12 +11,14 @@ import typer
 from rich.console import Console
 
 import catena as ct
-from catena.cli.app import Debug, FloatingBase, Ignore, ModelName, app
+from catena.cli import completion
+from catena.cli.app import INTERRUPTED, Debug, FloatingBase, Ignore, Json, ModelName, app
 from catena.cli.info import find
-from catena.cli.printing import ROWS, freedom_text, new_console, new_table, print_rows, print_title
+from catena.cli.printing import ROWS, freedom_text, new_console, new_table, print_json, print_rows, print_title
 from catena.errors import ArgumentError, MissingPackageError, SimulationError
 from catena.model import Model
 from catena.simulation import Trajectory, settings
+from catena.view import plots
 
 
 @app.command()
@@ -37,18 +38,33 @@ def simulate(
         str | None, typer.Option(metavar="NAME", help="Begin at a position that an MJCF file names, before what --set says.")
     ] = None,
     step: Annotated[str | None, typer.Option(metavar="TIME", help="A fixed step size; without it the steps are adapted.")] = None,
-    integrator: Annotated[str, typer.Option(help="How to integrate; an unknown name lists the choices.")] = "auto",
-    method: Annotated[str, typer.Option(help="How to compute accelerations.")] = "auto",
-    rtol: Annotated[float, typer.Option(help="Relative tolerance of adaptive steps.")] = 1e-8,
-    atol: Annotated[float, typer.Option(help="Absolute tolerance of adaptive steps.")] = 1e-10,
+    integrator: Annotated[
+        str,
+        typer.Option(metavar="NAME", help="How to integrate; an unknown name lists the choices.", autocompletion=completion.integrators),
+    ] = "auto",
+    method: Annotated[
+        str, typer.Option(metavar="NAME", help="How to compute accelerations.", autocompletion=completion.methods_or_auto)
+    ] = "auto",
+    rtol: Annotated[float, typer.Option(metavar="X", help="Relative tolerance of adaptive steps.")] = 1e-8,
+    atol: Annotated[float, typer.Option(metavar="X", help="Absolute tolerance of adaptive steps.")] = 1e-10,
     record: Annotated[str | None, typer.Option(metavar="N|TIME", help="Keep every Nth step, or a sample every so often (10ms).")] = None,
-    plot: Annotated[Path | None, typer.Option(help="Draw positions, velocities and energies: .png, .svg or .pdf.")] = None,
-    save: Annotated[Path | None, typer.Option(help="Save the run for ct.Trajectory.load: .npz, or .nc (NetCDF).")] = None,
-    animate: Annotated[Path | None, typer.Option(help="Make a film: .html (a page that opens offline), .gif or .mp4.")] = None,
-    csv: Annotated[Path | None, typer.Option(help="Write a table, one row per sample: .csv.")] = None,
+    plot: Annotated[Path | None, typer.Option(metavar="FILE", help="Draw the run: .png, .svg or .pdf.")] = None,
+    what: Annotated[
+        str | None,
+        typer.Option(
+            metavar="QUANTITY,...",
+            help=f"What to draw, of {', '.join(plots.KNOWN)}; without it q, v, energy, drift and, with loops, loop_error.",
+            autocompletion=completion.quantities,
+        ),
+    ] = None,
+    animate: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Make a film: .html (a page that opens offline), .gif or .mp4.")
+    ] = None,
+    save: Annotated[Path | None, typer.Option(metavar="FILE", help="Save the run for ct.Trajectory.load: .npz, or .nc (NetCDF).")] = None,
+    csv: Annotated[Path | None, typer.Option(metavar="FILE", help="Write a table, one row per sample: .csv.")] = None,
     floating_base: FloatingBase = False,
     ignore: Ignore = None,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    json: Json = False,
     debug: Debug = False,
 ) -> None:
     """Let a model move, and tell, plot or save how it does.
@@ -68,6 +84,7 @@ def simulate(
     \b
     Examples:
       catena simulate double-pendulum --set upper=-45deg --plot run.png
+      catena simulate four-bar --set crank=60deg --plot run.png --what q,reactions,phase
       catena simulate top --set top.rpy=20deg,0,0 --set-velocity top=0,0,1500rpm --until 2
       catena simulate four-bar --set crank=60deg --set-velocity crank=30rpm
       catena simulate arm.toml --until 5 --record 10ms --save run.nc --csv run.csv
@@ -79,6 +96,7 @@ def simulate(
     q0, v0 = start(m, settings.by_body(m, set_ or []), settings.by_body(m, set_velocity or []), guess)
     outputs = {"plot": plot, "animate": animate, "save": save, "csv": csv}
     check_outputs(outputs)
+    wanted = None if what is None else _wanted(m, what, plot)
     trouble: SimulationError | None = None
     try:
         run = ct.simulate(
@@ -90,7 +108,7 @@ def simulate(
             raise
         trouble, run = error, error.trajectory
     if plot is not None:
-        run.plot(plot)
+        run.plot(plot, wanted)
     if animate is not None:
         run.animate(animate)
     if save is not None:
@@ -99,13 +117,13 @@ def simulate(
         run.to_csv(csv)
     summary = _summary(run, {name: str(path) for name, path in outputs.items() if path is not None})
     if json:
-        typer.echo(json_module.dumps(summary, indent=2))
+        print_json(summary)
     else:
         _print_summary(new_console(), run, summary)
     if trouble is not None:
         raise SimulationError(str(trouble).partition("; the motion up to there")[0]) from trouble
     if run.info["stopped"] == "interrupted":
-        raise typer.Exit(130)
+        raise typer.Exit(INTERRUPTED)
 
 
 def start(m: Model, positions: list[str], velocities: list[str], guess: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
@@ -129,6 +147,13 @@ def keyframe_of(m: Model, name: str) -> np.ndarray:
         there = f"choose from {', '.join(m.keyframes)}" if m.keyframes else "it has none, so leave --keyframe out"
         raise ArgumentError(f"--keyframe {name}: model '{m.name}' has no keyframe of this name; {there}")
     return m.keyframes[name]
+
+
+def _wanted(m: Model, what: str, plot: Path | None) -> list[str]:
+    """Return what is to be drawn, checked before the run."""
+    if plot is None:
+        raise ArgumentError(f"--what {what}: this says what to draw, and nothing is drawn; add --plot FILE")
+    return plots.wanted(m, [name.strip() for name in what.split(",")])
 
 
 def _name(setting: str) -> str:

@@ -7,46 +7,73 @@ from typing import Annotated
 
 import typer
 
-from catena.cli.app import Debug, FloatingBase, Ignore, app
+from catena.cli import completion
+from catena.cli.app import Debug, FloatingBase, Ignore, Json, app
 from catena.cli.info import find
+from catena.cli.printing import print_json
 from catena.cli.simulate import keyframe_of, start
 from catena.errors import ArgumentError
 from catena.simulation import Trajectory, settings
+from catena.view.viewer import Viewer
 
 
 @app.command()
 def view(
-    shown: Annotated[str, typer.Argument(metavar="FILE|EXAMPLE", help="A model file, a built-in example, or a saved run (.npz, .nc).")],
+    shown: Annotated[
+        str,
+        typer.Argument(
+            metavar="FILE|EXAMPLE", help="A model file, a built-in example, or a saved run (.npz, .nc).", autocompletion=completion.models
+        ),
+    ],
     set_: Annotated[
         list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="A position to begin with, such as crank=90deg; repeatable.")
     ] = None,
     keyframe: Annotated[str | None, typer.Option(metavar="NAME", help="Begin at a position that an MJCF file names.")] = None,
-    port: Annotated[int, typer.Option(min=0, max=65535, help="Where the page is; the next free one is taken.")] = 8080,
+    port: Annotated[int, typer.Option(metavar="N", min=0, max=65535, help="Where the page is; the next free one is taken.")] = 8080,
     browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Open the page.")] = True,
-    picture: Annotated[Path | None, typer.Option(help="Write a picture (.png) instead.")] = None,
+    picture: Annotated[Path | None, typer.Option(metavar="FILE", help="Write a picture (.png) instead.")] = None,
     floating_base: FloatingBase = False,
     ignore: Ignore = None,
+    json: Json = False,
     debug: Debug = False,
 ) -> None:
-    """See a model in the browser, with its joints to move by sliders; loops stay closed. Or play a saved run.
+    """See a model in the browser, with its joints to move.
 
-    The page is served on this machine alone, until Ctrl-C. Positions are set as catena simulate sets them.
+    Sliders move the joints, and loops stay closed. A saved run is played. The page is served on this machine alone, until Ctrl-C.
+    Positions are set as catena simulate sets them.
 
     \b
     Examples:
       catena view four-bar
-      catena view robot.urdf --set elbow=30deg
+      catena view robot.urdf
+      catena view arm.toml --set wrist=30deg
       catena view run.npz
       catena view stewart-ups --picture stewart.png
     """
     if Path(shown).suffix.lower() in (".npz", ".nc"):
         if set_ or keyframe or picture or floating_base or ignore:
             raise ArgumentError(f"{shown} is a saved run, which says all positions; leave the options away, or give a model file")
-        Trajectory.load(shown).view(port=port, browser=browser, wait=True)
+        run = Trajectory.load(shown)
+        _serve(Viewer(run.model, run=run, port=port), browser, json)
         return
     m, _ = find(shown, floating_base, ignore)
     q, _ = start(m, settings.by_body(m, set_ or []), [], None if keyframe is None else keyframe_of(m, keyframe))
-    if picture is not None:
-        m.draw(picture, q)
+    if picture is None:
+        _serve(Viewer(m, q, port=port), browser, json)
+        return
+    m.draw(picture, q)
+    if json:
+        print_json({"model": m.name, "picture": str(picture)})
     else:
-        m.view(q, port=port, browser=browser, wait=True)
+        typer.echo(f"{m.name} is drawn in {picture}")
+
+
+def _serve(viewer: Viewer, browser: bool, json: bool) -> None:
+    """Show a page until it is ended."""
+    if json:
+        print_json({"model": viewer.scene.model.name, "url": viewer.url})
+    else:
+        typer.echo(f"{viewer.scene.model.name} is shown at {viewer.url}; Ctrl-C ends it")
+    if browser:
+        viewer.open()
+    viewer.wait()

@@ -1,9 +1,11 @@
-"""The methods side by side: what each costs on a model, and how the cost grows with the number of bodies."""
+"""The methods side by side: what each costs on a model, and how the cost grows with the number of bodies; and the times of kernels."""
 
+from catena.comparison.bench import Bench, Peer, Timing, bench, processor
 from catena.comparison.chains import COUNTED, Crossing, Growth, Line, counted_polynomial, crossing, exponent, growth, polynomial, sizes
 from catena.comparison.methods import REFERENCE, REFERENCE_WITH_LOOPS, Choice, Comparison, Lack, Row, compare, disagreement, fastest
 
 __all__ = [
-    "COUNTED", "REFERENCE", "REFERENCE_WITH_LOOPS", "Choice", "Comparison", "Crossing", "Growth", "Lack", "Line", "Row", "compare",
-    "counted_polynomial", "crossing", "disagreement", "exponent", "fastest", "growth", "polynomial", "sizes",
+    "COUNTED", "REFERENCE", "REFERENCE_WITH_LOOPS", "Bench", "Choice", "Comparison", "Crossing", "Growth", "Lack", "Line", "Peer", "Row",
+    "Timing", "bench", "compare", "counted_polynomial", "crossing", "disagreement", "exponent", "fastest", "growth", "polynomial",
+    "processor", "sizes",
 ]  # fmt: skip

@@ -140,14 +140,14 @@ def compare(
     count = (min(CLOSED, most) if m.has_loops else most) if states is None else states
     if count < 1:
         raise ArgumentError(f"compare: {count} states are too few; give at least 1")
-    sample, freedom = _sample(m, count, seed), m.mobility().freedom if m.has_loops else m.nv
+    states_of, freedom = sample(m, count, seed), m.mobility().freedom if m.has_loops else m.nv
     references = REFERENCE_WITH_LOOPS if m.has_loops else REFERENCE
     return Comparison(
         m.name,
         len(m.links),
         freedom,
         seed,
-        tuple(row for problem in problems for row in _rows(m, problem, references[problem], freedom, sample, seconds, report)),
+        tuple(row for problem in problems for row in _rows(m, problem, references[problem], freedom, states_of, seconds, report)),
         tuple(Choice(problem, *registry.automatic(problem, m)) for problem in problems),
         tuple(
             Lack(problem, name, registry.lack(problem, name, m))
@@ -170,7 +170,7 @@ def disagreement(expected: np.ndarray, found: np.ndarray) -> float:
     return float(np.divide(difference, size, out=difference.copy(), where=size > 0.0).max())
 
 
-def _sample(m: Model, count: int, seed: int) -> dict[str, np.ndarray]:
+def sample(m: Model, count: int, seed: int) -> dict[str, np.ndarray]:
     """Return random inputs of kernels by their names."""
     rng = np.random.default_rng(seed)
     q, t = m.random(rng, size=count), rng.uniform(0.0, 10.0, size=count)
@@ -193,7 +193,7 @@ def _closed(m: Model, rng: np.random.Generator) -> Iterator[np.ndarray]:
 
 
 def _rows(
-    m: Model, problem: str, reference: str, freedom: int, sample: dict[str, np.ndarray], seconds: float, report: Report
+    m: Model, problem: str, reference: str, freedom: int, known: dict[str, np.ndarray], seconds: float, report: Report
 ) -> Iterator[Row]:
     """Yield the rows of the methods that solve a problem of a model."""
     title = f"{problem} of '{m.name}', {freedom} degrees of freedom"
@@ -204,7 +204,7 @@ def _rows(
         started = time.perf_counter()
         kernels[name] = _DOORS[problem](m, name)
         build[name] = time.perf_counter() - started
-    arguments = [sample[port.name] for port in kernels[reference].inputs]
+    arguments = [known[port.name] for port in kernels[reference].inputs]
     expected = kernels[reference](*arguments)
 
     report(f"{title}: measuring")
@@ -250,32 +250,33 @@ def _times(
     one = [x[0] for x in arguments]
     for iterates in (False, True):  # those that iterate take much longer, and would keep the others waiting
         chosen = {name: kernel for name, kernel in kernels.items() if isinstance(kernel, IterativeKernel) == iterates}
-        states = {name: _batch(kernel, arguments) for name, kernel in chosen.items()}
-        calls = {name: 1 if iterates else max(1, min(1000, int(1e-3 / fastest({"": _call(k, one)})[""]))) for name, k in chosen.items()}
-        alone = fastest({name: _call(kernel, one, calls[name]) for name, kernel in chosen.items()}, seconds / 2)
-        together = fastest({name: _call(kernel, states[name]) for name, kernel in chosen.items()}, seconds)
+        states = {name: batch_of(kernel, arguments) for name, kernel in chosen.items()}
+        calls = {name: 1 if iterates else max(1, min(1000, int(1e-3 / fastest({"": call_of(k, one)})[""]))) for name, k in chosen.items()}
+        alone = fastest({name: call_of(kernel, one, calls[name]) for name, kernel in chosen.items()}, seconds / 2)
+        together = fastest({name: call_of(kernel, states[name]) for name, kernel in chosen.items()}, seconds)
         single |= {name: alone[name] / calls[name] for name in chosen}
         batch |= {name: together[name] / len(states[name][0]) for name in chosen}
     return single, batch
 
 
-def _batch(kernel: Kernel | IterativeKernel, arguments: list[np.ndarray]) -> list[np.ndarray]:
+def batch_of(kernel: Any, arguments: list[np.ndarray]) -> list[np.ndarray]:
     """Return as many states as a kernel does in a time that is short."""
     if isinstance(kernel, IterativeKernel):
         return [x[:HANDFUL] for x in arguments]
-    few = [_repeated(x, FEWEST) for x in arguments]
-    seconds = fastest({"": _call(kernel, few)})[""]
-    return [_repeated(x, max(FEWEST, min(BATCH, int(LONGEST / seconds * FEWEST)))) for x in arguments]
+    few = [repeated(x, FEWEST) for x in arguments]
+    seconds = fastest({"": call_of(kernel, few)})[""]
+    return [repeated(x, max(FEWEST, min(BATCH, int(LONGEST / seconds * FEWEST)))) for x in arguments]
 
 
-def _repeated(x: np.ndarray, count: int) -> np.ndarray:
+def repeated(x: np.ndarray, count: int) -> np.ndarray:
     """Return states one after the other, again and again."""
     return np.resize(x, (count, *x.shape[1:]))
 
 
-def _call(kernel: Kernel | IterativeKernel, arguments: list[np.ndarray], times: int = 1) -> Callable[[], None]:
-    """Return a function that calls a kernel, into the array of an earlier result."""
-    out = kernel(*arguments)
+def call_of(kernel: Any, arguments: list[np.ndarray], times: int = 1) -> Callable[[], None]:
+    """Return a function that calls a kernel, into the arrays of an earlier result; single numbers are made anew."""
+    result = kernel(*arguments)
+    out = result if all(isinstance(x, np.ndarray) for x in (result if isinstance(result, tuple) else (result,))) else None
 
     def run() -> None:
         for _ in range(times):

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import csv
 import difflib
-import io
 import os
 import reprlib
 from collections.abc import Collection, Iterator, Sequence
@@ -14,10 +12,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from catena.atomic import replacing
+from catena.assembly import loop_measures
 from catena.closed import LOOSE
-from catena.errors import ArgumentError, TrajectoryFileError
-from catena.kernels import driving_forces, energy
+from catena.errors import ArgumentError
+from catena.kernels import driving_forces, energy, joint_wrenches, loop_error
 from catena.model import Model
 from catena.simulation.closing import closed, opening
 from catena.simulation.interpolation import interpolate
@@ -162,10 +160,13 @@ class Trajectory:
     @cached_property
     def energy(self) -> tuple[np.ndarray, np.ndarray]:
         """Kinetic and potential energy over time [J]."""
-        kernel = energy(self.model)
-        time = (self.t,) if kernel.inputs[0].name == "t" else ()
-        kinetic, potential = kernel(*time, self.q, self.v)
+        kinetic, potential = self._of(energy(self.model))
         return _frozen(kinetic), _frozen(potential)
+
+    def _of(self, kernel: Any) -> Any:
+        """Return what a kernel gives at the samples; without joint forces, these are zero."""
+        known = {"t": self.t, "q": self.q, "v": self.v, "tau": np.zeros(self.v.shape) if self.tau is None else self.tau}
+        return kernel(*(known[port.name] for port in kernel.inputs))
 
     @cached_property
     def total_energy(self) -> np.ndarray:
@@ -205,14 +206,52 @@ class Trajectory:
         >>> run.driven_names, run.driving_force[0].round(6)
         (('cart',), array([0.4]))
         """
-        tau = np.zeros(self.v.shape) if self.tau is None else self.tau
-        return _frozen(driving_forces(self.model)(self.t, self.q, self.v, tau))
+        return _frozen(self._of(driving_forces(self.model)))
 
     @cached_property
     def driving_power(self) -> np.ndarray:
         """Power [W] of what drives the joints over time, (T,)."""
         rates = [np.concatenate([given.v for given in self.model._given(t)]) for t in self.t]
         return _frozen(np.sum(self.driving_force * np.array(rates, dtype=float), axis=1))
+
+    @property
+    def loop_names(self) -> tuple[str, ...]:
+        """Names of the loops, then of the couplings, in the order of `loop_error`."""
+        return tuple(closing.name for closing in (*self.model.loops, *self.model.couplings))
+
+    @cached_property
+    def loop_error(self) -> np.ndarray:
+        """How far each loop and coupling was open over time, (T, len(loop_names)), as `ct.loop_error` measures it.
+
+        >>> from catena.examples import four_bar
+        >>> m = four_bar()
+        >>> run = ct.simulate(m, m.assemble(crank=1.0), until=0.5)
+        >>> run.loop_names, bool(run.loop_error.max() < 1e-12)
+        (('pin',), True)
+        """
+        return _frozen(self._of(loop_error(self.model)))
+
+    @property
+    def reaction_names(self) -> tuple[str, ...]:
+        """Names of the joints in the order of `reactions`: those of the bodies, then those that close loops."""
+        return (*self.model.body_names, *(closure.name for closure in self.model.loops))
+
+    @cached_property
+    def reactions(self) -> np.ndarray:
+        """What every joint transmitted over time, (T, len(reaction_names), 6): moment [N m] and force [N], as `ct.joint_wrenches` gives it.
+
+        Components that are not unique, because constraints are redundant, are not a number.
+
+        >>> from catena.examples import four_bar
+        >>> m = four_bar()
+        >>> run = ct.simulate(m, m.assemble(crank=1.0), until=0.5)
+        >>> run.reaction_names
+        ('crank', 'coupler', 'rocker', 'pin')
+        >>> run.reactions[0, 3].round(3) + 0.0
+        array([   nan,  0.   ,    nan, 19.198,    nan, -0.852])
+        """
+        kernel = joint_wrenches(self.model)
+        return _frozen(np.where(kernel.unique, self._of(kernel), np.nan))
 
     # --- other times
 
@@ -264,11 +303,19 @@ class Trajectory:
 
     # --- out: pictures, tables, files
 
-    def plot(self, path: str | os.PathLike[str] | None = None, what: str | Sequence[str] = ("q", "v", "energy", "drift")) -> Figure:
+    def plot(self, path: str | os.PathLike[str] | None = None, what: str | Sequence[str] | None = None) -> Figure:
         """Return a figure of the run; with a path, also write it to a .png, .svg or .pdf file.
 
-        `what` names the quantities to show: "q", "v", "vdot", "tau", "energy", "drift", and "driving_force" where joints are driven.
-        Coordinates with the same unit share axes. Needs matplotlib: `pip install "catena[view]"`.
+        `what` names the quantities to show, in their order; without it these are "q", "v", "energy", "drift" and, with loops, "loop_error".
+        There are also "vdot", "tau", "reactions" (sizes of forces and moments in the joints, of their unique components), "phase" (velocity
+        over position, for each coordinate whose velocity is its rate) and, where joints are driven, "driving_force". Coordinates with the
+        same unit share axes. Needs matplotlib: `pip install "catena[plot]"`.
+
+        >>> m = ct.Model("slider")
+        >>> m.add("cart", ct.point_mass(2.0), ct.Prismatic("x"))
+        >>> figure = ct.simulate(m, [0.0], [1.0], until=1.0).plot(what=("q", "phase"))
+        >>> [axes.get_ylabel() for axes in figure.axes]
+        ['displacement [m]', 'velocity [m/s]']
         """
         from catena.view.plots import plot  # here, because the view is made of trajectories and needs an optional package
 
@@ -363,22 +410,9 @@ class Trajectory:
         1.0,0.1,0.1,0.010000000000000002,0.0
         <BLANKLINE>
         """
-        columns = [("t", self.t[:, None], ("",), ("s",))]
-        columns += [(symbol, values, names, units) for symbol, values, names, units in self._quantities()]
-        columns += [(symbol, values[:, None], ("",), ("J",)) for symbol, values in zip(("kinetic", "potential"), self.energy, strict=True)]
-        head = [
-            f"{symbol}{f' {name}' if name else ''}{f' [{unit}]' if unit else ''}"
-            for symbol, _, names, units in columns
-            for name, unit in zip(names, units, strict=True)
-        ]
-        with replacing(path, TrajectoryFileError) as stream:
-            text = io.TextIOWrapper(stream, encoding="utf-8", errors="backslashreplace", newline="")
-            writer = csv.writer(text, lineterminator="\n")
-            writer.writerow(head)
-            for start in range(0, len(self), 4096):  # a few rows at a time, so that the table is never in memory as text
-                writer.writerows(np.concatenate([values[start : start + 4096] for _, values, _, _ in columns], axis=1).tolist())
-            text.flush()
-            text.detach()
+        from catena.simulation.trajectory_files import write_csv  # here, because files are made of trajectories
+
+        write_csv(self, path)
 
     def _quantities(self) -> Iterator[tuple[str, np.ndarray, tuple[str, ...], tuple[str, ...]]]:
         """Yield symbol, samples, names and units of everything that the run holds per coordinate."""
@@ -392,6 +426,10 @@ class Trajectory:
     def _driving(self) -> tuple[str, np.ndarray, tuple[str, ...], tuple[str, ...]]:
         """Return the driving forces like a quantity."""
         return "driving_force", self.driving_force, self.driven_names, _force_units(self.model.driven_units)
+
+    def _opening(self) -> tuple[str, np.ndarray, tuple[str, ...], tuple[str, ...]]:
+        """Return the loop errors like a quantity."""
+        return "loop_error", self.loop_error, self.loop_names, loop_measures(self.model)
 
 
 def _force_units(units: tuple[str, ...]) -> tuple[str, ...]:

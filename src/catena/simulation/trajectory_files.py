@@ -7,6 +7,7 @@ catena needs anyway; version 4 is read where h5netcdf or netCDF4 is installed.
 from __future__ import annotations
 
 import contextlib
+import csv
 import io
 import json
 import os
@@ -211,3 +212,23 @@ def _model(file: Path, entries: Mapping[str, Any]) -> Model:
         return files.decoded(str(entries["model"]).encode(), f"{file}: model")
     except ModelError as error:
         raise TrajectoryFileError(f"{error}; or give the model with Trajectory.load(path, model=...)") from error
+
+
+def write_csv(run: Trajectory, path: str | os.PathLike[str]) -> None:
+    """Write a run as a table, one row per sample."""
+    columns = [("t", run.t[:, None], ("",), ("s",))]
+    columns += [(symbol, values, names, units) for symbol, values, names, units in run._quantities()]
+    columns += [(symbol, values[:, None], ("",), ("J",)) for symbol, values in zip(("kinetic", "potential"), run.energy, strict=True)]
+    head = [
+        f"{symbol}{f' {name}' if name else ''}{f' [{unit}]' if unit else ''}"
+        for symbol, _, names, units in columns
+        for name, unit in zip(names, units, strict=True)
+    ]
+    with replacing(path, TrajectoryFileError) as stream:
+        text = io.TextIOWrapper(stream, encoding="utf-8", errors="backslashreplace", newline="")
+        writer = csv.writer(text, lineterminator="\n")
+        writer.writerow(head)
+        for start in range(0, len(run), 4096):  # a few rows at a time, so that the table is never in memory as text
+            writer.writerows(np.concatenate([values[start : start + 4096] for _, values, _, _ in columns], axis=1).tolist())
+        text.flush()
+        text.detach()

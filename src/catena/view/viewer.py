@@ -69,6 +69,10 @@ class Viewer:
         """The time that is shown [s]."""
         return self._t
 
+    def open(self) -> None:
+        """Open the page in the browser."""
+        webbrowser.open(self.url)
+
     def wait(self) -> None:
         """Wait until the page is closed for good, by Ctrl-C."""
         try:
@@ -250,13 +254,12 @@ class Viewer:
 
 def view(shown: Model | Trajectory, q: Any = None, port: int = 8080, browser: bool = True, wait: bool | None = None) -> Viewer:
     """Return a page in the browser that shows a model or a run; outside of interactive sessions, wait until it is ended by Ctrl-C."""
-    model, run = (shown.model, shown) if isinstance(shown, Trajectory) else (shown, None)
     if not isinstance(port, int) or not 0 <= port < 65536:
         raise ArgumentError(f"view: port {port!r} is no port; give a number from 0 to 65535")
-    viewer = Viewer(model, q, run, port)
-    print(f"{model.name} is shown at {viewer.url} (Ctrl-C ends it)", flush=True)
+    viewer = Viewer(shown.model, run=shown, port=port) if isinstance(shown, Trajectory) else Viewer(shown, q, port=port)
+    print(f"{viewer.scene.model.name} is shown at {viewer.url}", flush=True)
     if browser:
-        webbrowser.open(viewer.url)
+        viewer.open()
     if wait if wait is not None else not hasattr(sys, "ps1"):
         viewer.wait()
     return viewer

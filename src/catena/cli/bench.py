@@ -1,0 +1,89 @@
+"""`catena bench`: how long the kernels of a model take on this machine."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, replace
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+import catena as ct
+from catena import comparison
+from catena.cli import completion
+from catena.cli.app import Debug, FloatingBase, Ignore, Json, app
+from catena.cli.compare import number_text, progress
+from catena.cli.info import find
+from catena.cli.printing import freedom_text, new_console, new_table, print_json, print_title
+from catena.comparison import Bench
+from catena.simulation.rollout import thread_count
+
+
+@app.command(short_help="Time the kernels of a model on this machine.")
+def bench(
+    model: Annotated[
+        str,
+        typer.Argument(
+            metavar="FILE|EXAMPLE", help="A model file or a built-in example; without it the arm.", autocompletion=completion.models
+        ),
+    ] = "arm",
+    threads: Annotated[int | None, typer.Option(metavar="N", min=1, help="Cores to use at most; without it all.")] = None,
+    seconds: Annotated[float, typer.Option(metavar="TIME", min=0.0, help="How long each call is timed [s].")] = 0.1,
+    seed: Annotated[int, typer.Option(metavar="N", min=0, help="The seed of the random states.")] = 0,
+    floating_base: FloatingBase = False,
+    ignore: Ignore = None,
+    json: Json = False,
+    debug: Debug = False,
+) -> None:
+    """Time the kernels of a model on this machine: one call, a batch of states on one core, and on all.
+
+    Where Pinocchio is installed and has the joints of the model, its functions take turns with the kernels, on the same states. Times are
+    the shortest of several runs, in microseconds for a state.
+
+    \b
+    Examples:
+      catena bench
+      catena bench four-bar --seconds 0.5
+      catena bench robot.urdf --threads 1 --json
+    """
+    m, _ = find(model, floating_base, ignore)
+    with progress() as report:
+        found = comparison.bench(m, thread_count(threads), seed, seconds, report)
+    found = replace(found, versions={"catena": ct.__version__, **found.versions})
+    if json:
+        print_json(asdict(found))
+    else:
+        _print_bench(new_console(), found)
+
+
+def _print_bench(console: Console, found: Bench) -> None:
+    """Print a table of the kernels, and one of what is beside them."""
+    machine = found.machine
+    cores = "1 core" if machine["cores"] == 1 else f"{machine['cores']} cores"
+    console.print(f"{machine['processor']} ({machine['compiled_for']}, {machine['lanes']} lanes), {cores}")
+    console.print(", ".join(f"{name} {number}" for name, number in found.versions.items()))
+    bodies = "body" if found.bodies == 1 else "bodies"
+    print_title(console, f"\n{found.model}: {found.bodies:,} {bodies}, {freedom_text(found.freedom)}")
+    table = new_table("kernel", ">operations", ">trace\n[s]", ">compile\n[s]", ">one call\n[us]", ">batch\n[us]", f">{cores}\n[us]")
+    for row in found.rows:
+        built = (f"{row.trace_seconds:.2f}", f"{row.compile_seconds:.2f}{'*' if row.cached else ' '}")
+        times = (row.single_us, row.batch_us, row.cores_us)
+        table.add_row(row.kernel, f"{row.operations:,}", *built, *map(number_text, times))
+    console.print(table)
+    if any(row.cached for row in found.rows):
+        console.print("* with code from the cache")
+    if found.no_peer:
+        console.print(f"\nPinocchio is not beside it: {found.no_peer}", soft_wrap=True)
+        return
+    print_title(console, "\nPinocchio in the same run, and its times over those of catena")
+    table = new_table("function", ">one call\n[us]", ">", ">batch\n[us]", ">", f">{cores}\n[us]", ">", ">differs")
+    for row in found.rows:
+        if row.peer is None:
+            continue
+        cells = []
+        for name in ("single_us", "batch_us", "cores_us"):
+            theirs, ours = getattr(row.peer, name), getattr(row, name)
+            cells += ["", ""] if theirs is None else [number_text(theirs), f"{theirs / ours:.2g} x"]
+        off = row.peer.disagreement
+        table.add_row(row.peer.function, *cells, "" if off is None else f"{off:.1e}")
+    console.print(table)

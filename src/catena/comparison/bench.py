@@ -1,0 +1,224 @@
+"""Times of the kernels of a model on this machine, and beside them those of Pinocchio where it has the model.
+
+Times are the shortest of several runs, in which catena and Pinocchio take turns, on the same states. One call is one from Python; a batch
+is a call over many states, on one core; on all cores, each has a batch of its own.
+"""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from catena import kernels
+from catena.comparison import peers
+from catena.comparison.methods import FEWEST, HANDFUL, Report, batch_of, call_of, disagreement, fastest, repeated, sample
+from catena.errors import ArgumentError
+from catena.formulations.joint_forces import passive_force
+from catena.model import Model
+from catena.native import machine
+
+#: What is timed, in this order; the last for mechanisms with loops only.
+KERNELS = ("forward_dynamics", "inverse_dynamics", "mass_matrix", "bias_force", "poses", "energy", "joint_wrenches", "loop_error")
+
+#: How long a run of single calls is about [s], how many calls it has at most, and how long the cores work at least before they meet [s].
+_LONG, _CALLS, _APART = 1e-3, 1000, 5e-3
+
+
+@dataclass(frozen=True)
+class Peer:
+    """Pinocchio's function for a kernel: its times for a state [us], None where it has no such call, and how far its results are off.
+
+    `disagreement` is relative to the largest entry of each state, over a handful of states; None where the results are not the same thing.
+    """
+
+    function: str
+    single_us: float
+    batch_us: float | None
+    cores_us: float | None
+    disagreement: float | None
+
+
+@dataclass(frozen=True)
+class Timing:
+    """A kernel: the seconds it took to trace and compile, or to find in the cache, and its times for a state [us]."""
+
+    kernel: str
+    method: str
+    operations: int
+    trace_seconds: float
+    compile_seconds: float
+    cached: bool
+    single_us: float
+    batch_us: float
+    cores_us: float
+    peer: Peer | None = None
+
+
+@dataclass(frozen=True)
+class Bench:
+    """The kernels of a model on a machine; `no_peer` says why Pinocchio is not beside them."""
+
+    model: str
+    bodies: int
+    freedom: int
+    seed: int
+    machine: dict[str, Any]
+    versions: dict[str, str]
+    rows: tuple[Timing, ...]
+    no_peer: str
+
+
+def bench(m: Model, cores: int = 1, seed: int = 0, seconds: float = 0.1, report: Report = lambda text: None) -> Bench:
+    """Return how long the kernels of a model take on this machine.
+
+    `cores` is the number of threads of the last column, `seconds` the time taken to time a call, and `report` is called with what is being
+    done.
+
+    >>> from catena.examples import pendulum
+    >>> found = bench(pendulum(), seconds=0.0)
+    >>> [(row.kernel, row.operations) for row in found.rows[:3]]
+    [('forward_dynamics', 5), ('inverse_dynamics', 5), ('mass_matrix', 0)]
+    """
+    m.tree()  # refuses what cannot move
+    if cores < 1:
+        raise ArgumentError(f"bench: {cores} cores are too few; give at least 1")
+    states = sample(m, FEWEST, seed)
+    if m.has_loops:  # all at one state, to which the plans of all kernels fit
+        states = {name: x[:1] for name, x in states.items()}
+        forward = kernels.forward_dynamics(m)
+        states["vdot"] = np.asarray(forward(*(states[port.name] for port in forward.inputs)))
+    no_peer = peers.lacking(m)
+    peer = None if no_peer else _Pinocchio(m, states, cores)
+    rows = []
+    with ThreadPoolExecutor(cores) as pool:
+        for name in KERNELS if m.has_loops else KERNELS[:-1]:
+            report(f"{name} of '{m.name}'")
+            rows.append(_timed(m, name, states, cores, pool, peer, seconds))
+    return Bench(
+        m.name,
+        len(m.links),
+        m.mobility().freedom if m.has_loops else m.nv,
+        seed,
+        {"processor": processor(), "compiled_for": machine.host().processor, "lanes": machine.host().lanes, "cores": cores},
+        {name: version(name) for name in ("numpy", "llvmlite")} | ({} if peer is None else {"pinocchio": peer.peer.pinocchio.__version__}),
+        tuple(rows),
+        no_peer,
+    )
+
+
+def _timed(
+    m: Model, name: str, states: dict[str, np.ndarray], cores: int, pool: ThreadPoolExecutor, peer: _Pinocchio | None, seconds: float
+) -> Timing:
+    """Return the times of a kernel, and of the peer's function for it."""
+    kernel: Any = getattr(kernels, name)(m)
+    arguments = [states[port.name] for port in kernel.inputs]
+    one, batch = [x[0] for x in arguments], batch_of(kernel, arguments)
+    laps = max(1, int(_APART / fastest({"": call_of(kernel, batch)})[""]))
+    shares = [call_of(kernel, [x.copy() for x in batch], laps) for _ in range(cores)]
+    counts = {"single": _calls(call_of(kernel, one)), "batch": len(batch[0]), "cores": cores * laps * len(batch[0])}
+    runs: dict[str, Callable[[], object]] = {
+        "single": call_of(kernel, one, counts["single"]),
+        "batch": call_of(kernel, batch),
+        "cores": lambda: list(pool.map(lambda share: share(), shares)),
+    }
+    functions = {} if peer is None else peer.functions(name, len(batch[0]))
+    if "single" in functions:
+        counts["peer single"] = _calls(functions["single"])
+        runs["peer single"] = _repeat(functions["single"], counts["peer single"])
+    for key in ("batch", "cores"):
+        if key in functions:
+            counts[f"peer {key}"], runs[f"peer {key}"] = len(batch[0]), functions[key]
+    best = fastest(runs, seconds)
+    us = {key: 1e6 * best[key] / counts[key] for key in runs}
+    beside = None
+    if peer is not None and "peer single" in us:
+        off = peer.disagreement(name, kernel)
+        beside = Peer(peer.names[name], us["peer single"], us.get("peer batch"), us.get("peer cores"), off)
+    trace = kernel.seconds["trace"]
+    return Timing(
+        name, kernel.method, sum(kernel.operations.values()), trace, sum(kernel.seconds.values()) - trace, kernel.cached,
+        us["single"], us["batch"], us["cores"], beside,
+    )  # fmt: skip
+
+
+def _calls(run: Callable[[], object]) -> int:
+    """Return how many calls last long enough to be timed."""
+    return max(1, min(_CALLS, int(_LONG / fastest({"": run})[""])))
+
+
+def _repeat(run: Callable[[], object], times: int) -> Callable[[], None]:
+    def repeated_run() -> None:
+        for _ in range(times):
+            run()
+
+    return repeated_run
+
+
+class _Pinocchio:
+    """Pinocchio's functions for the kernels of a model, at some states; what acts in the joints is given to it as joint forces."""
+
+    names: dict[str, str] = {  # noqa: RUF012
+        "forward_dynamics": "aba", "inverse_dynamics": "rnea", "mass_matrix": "crba", "poses": "forwardKinematics",
+        "energy": "computeMechanicalEnergy",
+    }  # fmt: skip
+
+    def __init__(self, m: Model, states: dict[str, np.ndarray], cores: int) -> None:
+        self.peer, self.states, self.cores = peers.Pinocchio(m), states, cores
+        q, v = states["q"], states["v"]
+        self.passive = np.array([np.asarray(passive_force(m.tree(), *state), dtype=float) for state in zip(q, v, strict=True)])
+        own = [self.peer.state(*state) for state in zip(q, v, strict=True)]
+        x = states["tau"]
+        self.q = np.array([position for position, _, _ in own])
+        self.v = np.array([T @ rate for (_, T, _), rate in zip(own, v, strict=True)])
+        self.tau = np.array([T @ force for (_, T, _), force in zip(own, x + self.passive, strict=True)])
+        self.vdot = np.array([T @ rate + drift for (_, T, drift), rate in zip(own, states["vdot"], strict=True)])
+
+    def functions(self, name: str, count: int) -> dict[str, Callable[[], object]]:
+        """Return what computes one state, a batch of so many on one core, and one on all, as far as Pinocchio has that."""
+        pin, model, data = self.peer.pinocchio, self.peer.model, self.peer.data
+        last = {"forward_dynamics": self.tau, "inverse_dynamics": self.vdot}.get(name)
+        if name not in self.names:
+            return {}
+        taken = {"mass_matrix": 1, "poses": 1, "energy": 2}.get(name, 3)
+        one = [x[0].copy() for x in (self.q, self.v, last)[:taken] if x is not None]
+        call = getattr(pin, self.names[name])
+        found: dict[str, Callable[[], object]] = {"single": lambda: call(model, data, *one)}
+        if last is not None:
+            many = getattr(pin, f"{self.names[name]}InParallel")
+            columns = [np.asfortranarray(repeated(x, count).T) for x in (self.q, self.v, last)]
+            out = np.zeros((model.nv, count), order="F")
+            for key, threads in (("batch", 1), ("cores", self.cores)):
+                pool = pin.ModelPool(model, threads)
+                found[key] = lambda threads=threads, pool=pool: many(threads, pool, *columns, out)
+        return found
+
+    def disagreement(self, name: str, kernel: Any) -> float | None:
+        """Return how far results are off; an energy is a sum of things that are counted differently."""
+        few = {key: x[:HANDFUL] for key, x in self.states.items()}
+        passive = self.passive[:HANDFUL]
+        ours = kernel(*(few[port.name] for port in kernel.inputs))
+        each: dict[str, Callable[[], list[np.ndarray]]] = {
+            "forward_dynamics": lambda: [*map(self.peer.forward, few["q"], few["v"], few["tau"] + passive)],
+            "inverse_dynamics": lambda: [*map(self.peer.inverse, few["q"], few["v"], few["vdot"])],
+            "mass_matrix": lambda: [*map(self.peer.mass_matrix, few["q"])],
+            "poses": lambda: [*map(self.peer.poses, few["q"])],
+        }
+        if name not in each:
+            return None
+        theirs = np.array(each[name]())
+        return disagreement(theirs - passive if name == "inverse_dynamics" else theirs, ours)
+
+
+def processor() -> str:
+    """Return what the maker calls the processor, where the system tells."""
+    info = Path("/proc/cpuinfo")
+    lines = info.read_text(encoding="utf-8", errors="replace").splitlines() if info.is_file() else []
+    names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.processor() or platform.machine()

@@ -1,0 +1,163 @@
+"""The models of others: a tree of catena in Pinocchio, where that is installed.
+
+Pinocchio has coordinates of its own: v_peer = T v, so that tau = T^T tau_peer, M = T^T M_peer T and vdot_peer = T vdot + dT/dt v.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+from typing import Any
+
+import numpy as np
+
+from catena.errors import ModelError
+from catena.model import Fixed, Free, Helical, Model, Planar, Prismatic, Revolute, Spherical, Universal
+
+#: Joints that Pinocchio has, and the number of coordinates up to which it is taken: beyond it needs much memory.
+_JOINTS, _MOST = (Fixed, Free, Helical, Planar, Prismatic, Revolute, Spherical, Universal), 300
+
+
+def lacking(m: Model) -> str:
+    """Return why a model is not compared with Pinocchio, or nothing."""
+    if importlib.util.find_spec("pinocchio") is None:
+        return 'it is not installed (pip install "catena[peers]")'
+    if m.has_loops or m.driven_names:
+        return "its batches are of trees without driven joints"
+    for link in m.links:
+        joint = link.joint
+        if not isinstance(joint, _JOINTS):
+            return f"it has no {joint.kind} joint, such as that of '{link.name}'"
+        if isinstance(joint, Planar) and not np.allclose(joint.axis, (0, 0, 1)):
+            return f"its planar joints are in the plane of x and y, and that of '{link.name}' is not"
+        if isinstance(joint, Universal) and abs(np.dot(joint.axis1, joint.axis2)) > 1e-12:
+            return f"its universal joints have axes at a right angle, and that of '{link.name}' has not"
+    if m.nv > _MOST:
+        return f"it is taken up to {_MOST} coordinates, and there are {m.nv}"
+    if m.springs or m.forces:
+        return "it has no springs between bodies and no forces from functions"
+    return ""
+
+
+def _depth_first(m: Model) -> list[Any]:
+    """Return the links of a model, every one right after its parent's earlier children and their descendants."""
+    children: dict[str, list[Any]] = {name: [] for name in ("ground", *m.body_names)}
+    for link in m.links:
+        children[link.parent].append(link)
+
+    found, left = [], children["ground"][::-1]
+    while left:
+        found.append(left.pop())
+        left += children[found[-1].name][::-1]
+    return found
+
+
+def _plane(angle: float) -> np.ndarray:
+    """Return a rotation in the plane, child to parent."""
+    return np.array([[np.cos(angle), -np.sin(angle)], [np.sin(angle), np.cos(angle)]])
+
+
+class Pinocchio:
+    """A catena model in Pinocchio."""
+
+    def __init__(self, m: Model) -> None:
+        self.m, self.at = m, {link.name: (at_q, at_v) for link, at_q, at_v in m._slices()}
+        self.pinocchio = pinocchio = importlib.import_module("pinocchio")
+        self.model = pinocchio.Model()
+        self.model.gravity.linear = np.array(m.gravity)
+        carried = {"ground": (0, pinocchio.SE3.Identity())}
+        armature = []
+        for link in _depth_first(m):
+            parent, offset = carried[link.parent]
+            place = offset * pinocchio.SE3(link.at.R, link.at.p)
+            inertia = pinocchio.Inertia(link.body.mass, np.array(link.body.com), np.array(link.body.inertia))
+            within = pinocchio.SE3(link.outer.R, link.outer.p).inverse()  # the body's frame in that of its joint
+            if isinstance(link.joint, Fixed):
+                carried[link.name] = (parent, place * within)
+                if parent:
+                    self.model.appendBodyToJoint(parent, inertia, place * within)
+                continue
+            index = self.model.addJoint(parent, self._joint(link.joint), place, link.name)
+            self.model.appendBodyToJoint(index, inertia, within)
+            carried[link.name] = (index, within)
+            armature += [*link.joint.armature]
+        self.model.armature = np.array(armature)
+        self.carried = carried
+        self.data = self.model.createData()
+
+    def _joint(self, joint: Any) -> Any:
+        pinocchio = self.pinocchio
+        match joint:
+            case Revolute():
+                return pinocchio.JointModelRevoluteUnaligned(np.array(joint.axis))
+            case Prismatic():
+                return pinocchio.JointModelPrismaticUnaligned(np.array(joint.axis))
+            case Helical():
+                return pinocchio.JointModelHelicalUnaligned(np.array(joint.axis), joint.pitch)
+            case Universal():
+                return pinocchio.JointModelUniversal(np.array(joint.axis1), np.array(joint.axis2))
+            case Planar():
+                return pinocchio.JointModelPlanar()
+            case Spherical():
+                return pinocchio.JointModelSpherical()
+            case Free():
+                return pinocchio.JointModelFreeFlyer()
+        raise ModelError(f"Pinocchio has no {joint.kind} joint; compare a model without")
+
+    def state(self, q: np.ndarray, v: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return Pinocchio's q, T and dT/dt v."""
+        position, T, drift = np.zeros(self.model.nq), np.zeros((self.model.nv, self.m.nv)), np.zeros(self.model.nv)
+        for link in self.m.links:
+            if isinstance(link.joint, Fixed):
+                continue
+            (at_q, at_v), joint = self.at[link.name], self.model.joints[self.carried[link.name][0]]
+            own, rates = q[at_q], v[at_v]
+            rows = slice(joint.idx_v, joint.idx_v + joint.nv)
+            block, bias = np.eye(joint.nv), np.zeros(joint.nv)
+            if isinstance(link.joint, Planar):  # q = (x, y, cos, sin); its rates are in the child's axes
+                theirs = [*own[:2], np.cos(own[2]), np.sin(own[2])]
+                block[:2, :2] = _plane(own[2]).T
+                bias[:2] = -rates[2] * np.array([[0.0, -1.0], [1.0, 0.0]]) @ _plane(own[2]).T @ rates[:2]
+            elif isinstance(link.joint, Spherical):
+                theirs = own[[1, 2, 3, 0]]
+            elif isinstance(link.joint, Free):  # linear first
+                theirs = own[[0, 1, 2, 4, 5, 6, 3]]
+                block = block[[3, 4, 5, 0, 1, 2]]
+            else:
+                theirs = own
+            position[joint.idx_q : joint.idx_q + joint.nq] = theirs
+            T[rows, at_v], drift[rows] = block, bias
+        return position, T, drift
+
+    def forward(self, q: Any, v: Any, tau: Any) -> np.ndarray:
+        """Return the accelerations under joint forces."""
+        position, T, drift = self.state(q, v)
+        theirs = self.pinocchio.aba(self.model, self.data, position, T @ v, T @ tau)  # T is orthogonal
+        return T.T @ (theirs - drift)
+
+    def inverse(self, q: Any, v: Any, vdot: Any) -> np.ndarray:
+        """Return the joint forces behind accelerations."""
+        position, T, drift = self.state(q, v)
+        return T.T @ self.pinocchio.rnea(self.model, self.data, position, T @ v, T @ vdot + drift)
+
+    def mass_matrix(self, q: Any) -> np.ndarray:
+        """Return the mass matrix."""
+        position, T, _ = self.state(q, np.zeros(self.m.nv))
+        mass = np.triu(self.pinocchio.crba(self.model, self.data, position))
+        return T.T @ (mass + np.triu(mass, 1).T) @ T
+
+    def poses(self, q: Any) -> np.ndarray:
+        """Return where the bodies' frames stand in the world."""
+        position, _, _ = self.state(q, np.zeros(self.m.nv))
+        self.pinocchio.forwardKinematics(self.model, self.data, position)
+        places = [self.carried[name] for name in self.m.body_names]
+        return np.stack([(self.data.oMi[index] * offset).homogeneous for index, offset in places])
+
+    def jacobian(self, q: Any, name: str, point: Any) -> np.ndarray:
+        """Return the Jacobian of a point of a body, angular part first."""
+        position, T, _ = self.state(q, np.zeros(self.m.nv))
+        self.pinocchio.computeJointJacobians(self.model, self.data, position)
+        index, offset = self.carried[name]
+        J = self.pinocchio.getJointJacobian(self.model, self.data, index, self.pinocchio.ReferenceFrame.LOCAL_WORLD_ALIGNED)
+        arm = self.data.oMi[index].rotation @ (offset.translation + offset.rotation @ point)
+        return np.concatenate([J[3:], J[:3] + np.cross(J[3:].T, arm).T]) @ T
