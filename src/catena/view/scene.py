@@ -23,6 +23,7 @@ from catena.view.shapes import Mesh
 
 #: Colours of bodies that have none, in turn: easy to tell apart for all eyes, and light enough to show their shading.
 COLOURS = ((74, 144, 196), (224, 135, 70), (96, 170, 130), (200, 130, 170), (120, 190, 220), (226, 180, 80), (150, 150, 165))
+
 #: Triangles of one part beyond which it is drawn with fewer in pictures and films.
 MOST = 6000
 
@@ -125,9 +126,9 @@ class Scene:
             for part in self.parts
             for low, high in [(part.mesh.vertices.min(axis=0), part.mesh.vertices.max(axis=0))]
         ]
-        points = np.concatenate([*corners, self.lines(flat).reshape(-1, 3), np.zeros((0 if corners else 1, 3))])
+        points = np.concatenate([*corners, self.lines(flat).reshape(-1, 3)])
         points = points[np.isfinite(points).all(axis=1)]
-        return Box(points.min(axis=0), points.max(axis=0))
+        return Box(points.min(axis=0), points.max(axis=0)) if len(points) else Box(np.full(3, -self.size), np.full(3, self.size))
 
     @cached_property
     def _poses(self) -> Any:
@@ -178,8 +179,9 @@ class Scene:
             if not hidden and (mesh := self._joint(released(link.joint), link.outer)) is not None:
                 parts.append(Part(k, "joint", mesh, METAL))
         for loop in self.model.loops:
-            if (mesh := self._joint(loop.joint, loop.at_b)) is not None and self._number[loop.b] >= 0:
-                parts.append(Part(self._number[loop.b], f"joint {loop.name}", mesh, METAL))
+            body, at = (loop.a, loop.at_a) if loop.b == "ground" else (loop.b, loop.at_b)
+            if (mesh := self._joint(loop.joint, at)) is not None:
+                parts.append(Part(self._number[body], f"joint {loop.name}", mesh, METAL))
         if unseen:
             more = f", and {len(unseen) - 1} more" if len(unseen) > 1 else ""
             warnings.warn(f"model '{self.model.name}' is shown without some meshes: {unseen[0]}{more}", ViewWarning, stacklevel=2)
