@@ -28,7 +28,7 @@ bench: $(VENV)/.ready-test
 
 docs: $(VENV)/.ready-docs
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
-	@echo "the documentation is in site/index.html"
+	@echo "the documentation is in site/; to read it with its search: $(BIN)/python -m http.server -d site"
 
 gallery: $(VENV)/.ready
 	$(BIN)/python docs/gallery.py
