@@ -1,4 +1,5 @@
-"""What every docstring example may use: catena as `ct` and NumPy as `np`; and one thread for small matrices, where more take longer."""
+"""What every docstring example may use: catena as `ct` and NumPy as `np`; pages that are shown for no time; and one thread for small
+matrices, where more take longer."""
 
 import importlib.util
 import os
@@ -9,6 +10,7 @@ import numpy as np
 import pytest
 
 import catena
+from catena.view.viewer import Viewer
 
 
 def pytest_collection_modifyitems(items: list) -> None:
@@ -23,3 +25,9 @@ def pytest_collection_modifyitems(items: list) -> None:
 @pytest.fixture(autouse=True)
 def _namespace(doctest_namespace: dict) -> None:
     doctest_namespace.update(ct=catena, np=np)
+
+
+@pytest.fixture(autouse=True)
+def _no_page_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Viewer, "open", lambda viewer: None)
+    monkeypatch.setattr(Viewer, "wait", Viewer.stop)

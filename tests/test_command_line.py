@@ -27,7 +27,6 @@ from catena.examples import EXAMPLES
 from catena.formulations import METHODS
 from catena.simulation.steps import INTEGRATORS
 from catena.view import growth, panels
-from catena.view.viewer import Viewer
 
 COMMANDS = ("demo", "info", "simulate", "compare", "bench", "view", "export", "cite")
 
@@ -53,8 +52,6 @@ def folder(tmp_path, monkeypatch):
     Path("robot.xml").write_text(re.sub(r"  <actuator>.*</actuator>\n", "", SERVO, flags=re.S))
     Path("firmware").mkdir()
     ct.simulate(EXAMPLES["pendulum"](), [0.0], until=0.1).save("run.npz")
-    monkeypatch.setattr(Viewer, "open", lambda viewer: None)
-    monkeypatch.setattr(Viewer, "wait", Viewer.stop)  # pages are shown for no time
     monkeypatch.setattr(cli.demo, "REPEATS", 1)
     monkeypatch.setattr(cli.demo, "UNTIL", 1.0)
     monkeypatch.setattr(cli.demo, "LONG", 5.0)

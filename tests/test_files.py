@@ -739,12 +739,15 @@ def test_files_in_the_documentation_can_be_read(tmp_path):
 
 
 def test_robot_of_the_documentation_moves(tmp_path, monkeypatch):
-    """The commands of the page about robots, from the file that it shows to a picture."""
+    """The commands of the page about robots and of the README, from the file that the page shows to a picture and a film."""
     monkeypatch.chdir(tmp_path)
     page = (Path(__file__).parents[1] / "docs" / "robots.md").read_text(encoding="utf-8")
     Path("robot.urdf").write_text(page.split("```xml\n")[1].split("```")[0], encoding="utf-8")
     commands = [line.split() for line in page.splitlines() if line.startswith("    ")][:5]
     assert [command[0] for command in commands] == ["python3", ".", "pip", "catena", "catena"]
+    readme = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
+    assert [line.split() for line in readme.splitlines() if line.startswith("    catena")] == commands[3:]
     for _, *arguments in commands[3:]:
         assert CliRunner().invoke(cli.app, arguments).exit_code == 0, arguments
     assert Path("robot.png").stat().st_size > 10_000
+    assert "<title>two-link arm</title>" in Path("robot.html").read_text(encoding="utf-8")

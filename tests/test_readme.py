@@ -14,7 +14,6 @@ from catena import cli
 from catena.examples import EXAMPLES
 from catena.model.joints import JOINTS
 from catena.simulation.steps import INTEGRATORS
-from catena.view.viewer import Viewer
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -59,8 +58,6 @@ def test_commands_run(tmp_path, monkeypatch):
     EXAMPLES["arm"]().save("arm.toml")
     listed = (ROOT / "docs" / "command-line.md").read_text(encoding="utf-8")
     commands = [*re.findall(r"`catena ([^`-][^`]*)`", README), *re.findall(r"^ {4}catena (?!demo)(.+)$", listed, re.M)]
-    monkeypatch.setattr(Viewer, "open", lambda viewer: None)
-    monkeypatch.setattr(Viewer, "wait", Viewer.stop)  # pages are shown for no time
     assert len(commands) >= 10
     for command in dict.fromkeys(commands):
         shorter = ["--most", "8"] if command.startswith("compare") and "--plot" in command else []
