@@ -45,10 +45,10 @@ $(VENV)/.ready-docs: $(VENV)/.ready
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[plot,docs]'
 	@touch $@
 
-$(VENV)/.ready-test: $(VENV)/.ready
+$(VENV)/.ready-test: $(VENV)/bin/python pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[test]'
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[test,peers]'  # on top: old pips take minutes for both at once
-	@touch $@
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[peers]'  # on top: old pips take minutes for both at once
+	@touch $(VENV)/.ready $@
 
 clean:
 	rm -rf $(VENV) build dist site

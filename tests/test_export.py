@@ -654,7 +654,7 @@ def test_command_writes_jax(tmp_path: Path, jax: Any) -> None:
     ("arguments", "message"),
     [
         (["amr"], "error: 'amr' is neither a built-in example nor a file"),
-        (["arm", "--what", "dynamics"], "error: --what dynamics: there is no such kernel; choose from forward-dynamics, inverse-dyn"),
+        (["arm", "--what", "dynamics"], "error: --what dynamics: there is no such kernel; did you mean 'inverse-dynamics'? Choose from "),
         (["arm", "--what", "energy", "--method", "direct"], "error: --method: energy does not take it, only forward-dynamics, "),
         (["arm", "--what", "jacobian"], "error: --what jacobian needs a body; choose one by --body from shoulder1, "),
         (["arm", "--what", "jacobian", "--body", "hand", "--point", "a"], "error: --point a: give three numbers, such as 0,0,0.1"),

@@ -27,7 +27,7 @@ ALLOWED: dict[str, set[str]] = {
     "formulations": {"spatial", "dual", "numpy"},
     "graph": {"numpy", "errors"},
     "native": {"graph", "errors", "numpy", "llvmlite", "platformdirs"},
-    "registry": {"model", "formulations", "graph", "native", "closed", "errors", "references"},
+    "registry": {"model", "kept", "formulations", "graph", "native", "closed", "errors", "references"},
     "iterative": {"formulations", "native", "errors", "numpy", "scipy"},
     "assembly": {"model", "formulations", "errors", "numpy"},
     "kept": {"model"},

@@ -10,6 +10,7 @@ from scipy.special import ellipj
 
 import catena as ct
 from catena.examples import chain, double_pendulum
+from catena.simulation import system
 from catena.simulation.simulate import Run
 
 G = 9.81
@@ -713,3 +714,38 @@ def test_double_pendulum_by_all_ways_agrees():
     ]
     for run in runs[1:]:
         assert_allclose(run.q[-1], runs[0].q[-1], atol=1e-8)
+
+
+# --- what is kept for the next run
+
+
+def test_a_second_run_compiles_nothing_and_is_the_same_to_the_bit(monkeypatch: pytest.MonkeyPatch) -> None:
+    m = double_pendulum()
+    settings = [{"until": 0.3}, {"until": 0.3, "step": 0.01}, {"until": 0.3, "step": 0.01, "integrator": "midpoint"}]
+    first = [ct.simulate(m, [0.1, 0.2], tau=[1.0, 0.0], **given) for given in settings]
+    with monkeypatch.context() as patch:
+        for name in ("Iteration", "compile_graph"):
+            patch.setattr(system, name, lambda *_, **__: pytest.fail("it is compiled again"))
+        second = [ct.simulate(m, [0.1, 0.2], tau=[1.0, 0.0], **given) for given in settings]
+    for one, two in zip(first, second, strict=True):
+        assert one.q.tobytes() == two.q.tobytes()
+        assert one.v.tobytes() == two.v.tobytes()
+    other = ct.simulate(m, [0.1, 0.2], tau=[2.0, 0.0], **settings[1])
+    assert np.abs(other.q[-1] - first[1].q[-1]).max() > 1e-6
+
+
+def test_a_model_that_changes_is_compiled_again() -> None:
+    m = double_pendulum()
+    before = ct.simulate(m, [0.1, 0.2], until=0.3, step=0.01)
+    m.add_spring("coil", "ground", m.body_names[-1], at_a=(0, 0, 1), stiffness=50.0)
+    after = ct.simulate(m, [0.1, 0.2], until=0.3, step=0.01)
+    assert np.abs(after.q[-1] - before.q[-1]).max() > 1e-3
+
+
+def test_functions_are_read_anew_for_every_run() -> None:
+    strength = [1.0]
+    m = double_pendulum()
+    m.add_force("push", lambda t, q, v: np.array([strength[0], 0.0]))
+    weak = ct.simulate(m, [0.1, 0.2], until=0.3, step=0.01)
+    strength[0] = 5.0
+    assert np.abs(ct.simulate(m, [0.1, 0.2], until=0.3, step=0.01).q[-1] - weak.q[-1]).max() > 1e-3

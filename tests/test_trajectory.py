@@ -6,6 +6,7 @@ import os
 import pickle
 import sys
 from dataclasses import FrozenInstanceError
+from functools import cache
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -450,11 +451,16 @@ def test_what_is_missing_is_named(swing, tmp_path, monkeypatch):
 ENDINGS = [".npz", pytest.param(".nc", marks=pytest.mark.skipif("not __import__('importlib').util.find_spec('xarray')"))]
 
 
+@cache
+def short_run(name):
+    m = EXAMPLES[name]()
+    return ct.simulate(m, m.assemble(), step=0.001, until=0.003) if m.has_loops else run_of(m, steps=3)
+
+
 @pytest.mark.parametrize("ending", ENDINGS)
 @pytest.mark.parametrize("name", [name for name in EXAMPLES if name != "gallery"])
 def test_run_of_example_survives_its_file(name, ending, tmp_path):
-    m = EXAMPLES[name]()
-    run = ct.simulate(m, m.assemble(), step=0.001, until=0.003) if m.has_loops else run_of(m, steps=3)
+    run = short_run(name)
     run.save(tmp_path / f"run{ending}")
     loaded = Trajectory.load(tmp_path / f"run{ending}")
     assert_same(run, loaded)

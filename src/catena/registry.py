@@ -11,6 +11,7 @@ from catena.errors import MethodError
 from catena.formulations import AUTO, METHODS
 from catena.formulations.constraints import joined
 from catena.graph import Trace
+from catena.kept import kept
 from catena.model import Model, Tree
 from catena.references import REFERENCES
 
@@ -89,7 +90,11 @@ def _misfit(problem: str, name: str, m: Model, traced: bool) -> str:
 
 
 def automatic(problem: str, m: Model) -> tuple[str, str]:
-    """Return the method of least cost for a problem of this model, and why it is."""
+    """Return the method of least cost for a problem of this model, and why it is; it is found once."""
+    return kept(m, "automatic", problem, lambda: _automatic(problem, m))
+
+
+def _automatic(problem: str, m: Model) -> tuple[str, str]:
     if problem == "forward_dynamics" and m.has_loops:
         return _automatic_with_loops(m)
     usual = AUTO[problem]

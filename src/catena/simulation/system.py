@@ -13,6 +13,7 @@ from catena.errors import ArgumentError, TraceError
 from catena.formulations.linear import canonical_momenta
 from catena.formulations.mass.composite_body import mass_matrix
 from catena.graph import Trace
+from catena.kept import kept
 from catena.kernels import jacobian
 from catena.model import Model, Tree
 from catena.model.forces import Applied, python
@@ -208,6 +209,7 @@ class System:
         self.loops = Loops(model, self.method)
         self.closing: Closing | None = None
         self._made: dict[Any, Any] = {}
+        self._settings = (integrator.name, integrator.step, self.method, adaptive, input_.times is not None)
         scale = _size(model)
         self.problem = Problem(
             model.nq,
@@ -230,8 +232,14 @@ class System:
         """Return what is made for the plan at hand, from an earlier call if there was one; for steps, also for where they end."""
         key = (name, *((self.closing.plan, steps and self.closing.near) if self.closing else ()))
         if key not in self._made:
-            self._made[key] = make()
+            self._made[key] = kept(self.model, "run", (*self._settings, *key), make) if self._plain else make()
         return self._made[key]
+
+    @property
+    def _plain(self) -> bool:
+        """Whether nothing is compiled but the model's own parts, so that later runs can use it; functions are read anew for each."""
+        m = self.model
+        return self.input.controller is None and not (self.events or m.forces or m.driven_names)
 
     def iteration(self) -> Iteration:
         """Return the run as a loop in machine code."""
