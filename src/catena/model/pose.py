@@ -74,3 +74,8 @@ def rpy(R: np.ndarray) -> tuple[float, float, float]:
     c, s = np.cos(yaw), np.sin(yaw)
     roll = float(np.arctan2(s * R[0, 2] - c * R[1, 2], c * R[1, 1] - s * R[0, 1]))
     return roll, float(np.arctan2(-R[2, 0], c * R[0, 0] + s * R[1, 0])), yaw
+
+
+def upright(axis: np.ndarray) -> np.ndarray:
+    """Return a rotation that takes z to an axis."""
+    return _from_rpy(np.array([0.0, np.arctan2(np.hypot(axis[0], axis[1]), axis[2]), np.arctan2(axis[1], axis[0])]))

@@ -13,7 +13,7 @@ from catena.model.bodies import Body, Geometry
 from catena.model.connections import Link
 from catena.model.joints import Fixed, Free, Joint, Planar, Prismatic, Revolute
 from catena.model.model import Model
-from catena.model.pose import Pose, rpy
+from catena.model.pose import Pose, rpy, upright
 from catena.model.urdf_reader import NO_LIMIT
 from catena.model.wording import unused
 
@@ -134,7 +134,7 @@ def _visual(look: Geometry) -> list[str]:
         shape = f'<sphere radius="{look.size[0]!r}"/>'
     elif look.kind in ("cylinder", "rod", "capsule"):
         length, radius = (look.size[0], _THICK * look.size[0]) if look.kind == "rod" else look.size
-        at = Pose(look.center, matrix=_upright(np.array(look.axis)))
+        at = Pose(look.center, matrix=upright(np.array(look.axis)))
         shape = f'<cylinder length="{length!r}" radius="{radius!r}"/>'
     elif look.kind == "mesh":
         shape = f'<mesh filename={_quoted(look.file)} scale="{_numbers(look.size)}"/>'
@@ -142,12 +142,6 @@ def _visual(look: Geometry) -> list[str]:
         shape = f'<box size="{_numbers(look.size)}"/>'
     colour = [] if look.colour is None else [f'  <material name=""><color rgba="{_numbers((*look.colour, 1.0))}"/></material>']
     return ["<visual>", *(f"  {line}" for line in _origin(at)), f"  <geometry>{shape}</geometry>", *colour, "</visual>"]
-
-
-def _upright(axis: np.ndarray) -> np.ndarray:
-    """Return a rotation that takes z to an axis."""
-    roll_pitch = (0.0, float(np.arctan2(np.hypot(axis[0], axis[1]), axis[2])), float(np.arctan2(axis[1], axis[0])))
-    return Pose(rpy=roll_pitch).R
 
 
 def _origin(at: Pose) -> list[str]:

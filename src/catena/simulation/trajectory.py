@@ -163,9 +163,14 @@ class Trajectory:
         kinetic, potential = self._of(energy(self.model))
         return _frozen(kinetic), _frozen(potential)
 
+    @property
+    def _input(self) -> np.ndarray:
+        """The joint forces that were put in, none where they are not known."""
+        return np.zeros(self.v.shape) if self.tau is None else self.tau
+
     def _of(self, kernel: Any) -> Any:
         """Return what a kernel gives at the samples; without joint forces, these are zero."""
-        known = {"t": self.t, "q": self.q, "v": self.v, "tau": np.zeros(self.v.shape) if self.tau is None else self.tau}
+        known = {"t": self.t, "q": self.q, "v": self.v, "tau": self._input}
         return kernel(*(known[port.name] for port in kernel.inputs))
 
     @cached_property

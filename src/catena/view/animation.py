@@ -70,10 +70,7 @@ def draw(model: Model, path: str | os.PathLike[str], q: Any = None, t: float = 0
         raise TrajectoryFileError(f"{file}: a picture of a model is written as .png, not as '{file.suffix}'; change the ending")
     _check(1.0, 1.0, size, ())
     scene = Scene(model)
-    if q is None:
-        at = model.assemble(t=t if model.driven_names else None) if model.has_loops else scene.neutral
-    else:
-        at = model._array("q", q, model.nq)
+    at = model.assemble(t=t if model.driven_names else None) if q is None else model._array("q", q, model.nq)
     places = scene.places(t, at)
     box = scene.box(places)
     with replacing(file, TrajectoryFileError) as stream:
@@ -109,18 +106,14 @@ def _pictures(run: Trajectory, size: tuple[int, int], show: Collection[str]) -> 
 
 def _forces(scene: Scene, run: Trajectory) -> tuple[Any, float]:
     """Return the forces of the joints over a run, and what stands for a newton [m], so that the longest arrow is half the scene's size."""
-    found = scene.forces(run.t, run.q, run.v, _joint_forces(run))
+    found = scene.forces(run.t, run.q, run.v, run._input)
     largest = float(np.nanmax(np.linalg.norm(found[:, :, 1], axis=-1), initial=0.0))
     return found, 0.5 * scene.size / largest if largest else 0.0
 
 
-def _joint_forces(run: Trajectory) -> np.ndarray:
-    return np.zeros(run.v.shape) if run.tau is None else run.tau
-
-
 def _page(run: Trajectory, fps: float, show: Collection[str]) -> str:
     """Return a page that plays a run, with all that it needs in it."""
-    scene, tau = Scene(run.model), _joint_forces(run)
+    scene, tau = Scene(run.model), run._input
     server = new_server(port=0)
     try:
         stage = Stage(server, scene, scene.box(scene.places(run.t, run.q)), show)

@@ -69,9 +69,8 @@ def camera(box: Box) -> Camera:
     right = np.cross((0.0, 0.0, 1.0), toward)
     right /= np.linalg.norm(right)
     axes = np.stack([right, np.cross(toward, right), toward])
-    corners = np.stack(np.meshgrid(*np.stack([box.low, box.high], axis=1)), axis=-1).reshape(-1, 3) - box.centre
     # as near as leaves all corners in the picture, with a margin
-    own = corners @ axes.T
+    own = (box.corners - box.centre) @ axes.T
     far = np.max(np.abs(own[:, :2]).max(axis=1) / np.tan(0.5 * VIEW) * 1.12 + own[:, 2])
     return Camera(box.centre, box.centre + max(float(far), 1.05 * box.radius) * toward, axes)
 

@@ -49,12 +49,13 @@ class Posing:
     def __init__(self, model: Model, q: Any = None, t: float = 0.0, reach: float = 1.0) -> None:
         self.model, self.t = model, t
         if q is None:
-            q = model.assemble(t=self._when) if model.has_loops else model.neutral()
+            q = model.assemble(t=self.when)
         self.q = np.array(q, dtype=float)
         #: The independent velocity coordinates, which the others follow.
-        self._held = set(model.mobility(self.q, t=self._when).independent if model.has_loops else model.v_names)
+        self._held = set(model.mobility(self.q, t=self.when).independent if model.has_loops else model.v_names)
         self._pace = 0.1 * min(reach, 1.0)
         self.handles = tuple(self._handles(reach))
+        self.freedom = len(self._held)
         self._named = {handle.name: handle for handle in self.handles}
 
     def value(self, name: str) -> float:
@@ -111,7 +112,7 @@ class Posing:
         q[self._quaternion(body)] = _from_rpy(angles)
 
     @property
-    def _when(self) -> float | None:
+    def when(self) -> float | None:
         """The time at which driven joints stand, where there are any."""
         return self.t if self.model.driven_names else None
 

@@ -17,6 +17,7 @@ from catena.kernels import joint_wrenches, poses
 from catena.model import Geometry, Model, Pose
 from catena.model.driven import released
 from catena.model.loops import Distance
+from catena.model.pose import upright
 from catena.view import meshes, shapes
 from catena.view.meshes import Painted
 from catena.view.shapes import Mesh
@@ -51,6 +52,10 @@ class Box(NamedTuple):
     @property
     def centre(self) -> np.ndarray:
         return 0.5 * (self.low + self.high)
+
+    @property
+    def corners(self) -> np.ndarray:
+        return np.stack(np.meshgrid(*np.stack([self.low, self.high], axis=1)), axis=-1).reshape(-1, 3)
 
     @property
     def radius(self) -> float:
@@ -122,9 +127,8 @@ class Scene:
         """Return the space that the parts take in all of the places."""
         flat = places.reshape(-1, *places.shape[-3:])
         corners = [
-            _points(flat[:, part.body], np.stack(np.meshgrid(*np.stack([low, high], axis=1)), axis=-1).reshape(-1, 1, 3)).reshape(-1, 3)
+            _points(flat[:, part.body], Box(part.mesh.vertices.min(axis=0), part.mesh.vertices.max(axis=0)).corners[:, None]).reshape(-1, 3)
             for part in self.parts
-            for low, high in [(part.mesh.vertices.min(axis=0), part.mesh.vertices.max(axis=0))]
         ]
         points = np.concatenate([*corners, self.lines(flat).reshape(-1, 3)])
         points = points[np.isfinite(points).all(axis=1)]
@@ -196,7 +200,7 @@ class Scene:
             return [Painted(shapes.box(*look.size).moved(turn, centre), None)]
         if look.kind == "ellipsoid":
             return [Painted(shapes.sphere(1.0).scaled(look.size).moved(turn, centre), None)]
-        along = shapes.upright(np.array(look.axis))
+        along = upright(np.array(look.axis))
         if look.kind == "rod":
             (length,) = look.size
             return [Painted(shapes.cylinder(length, min(0.025 * length, 0.02 * self.size)).moved(along, centre), None)]
@@ -222,9 +226,9 @@ class Scene:
         unit = 0.03 * self.size
         if joint.kind in ("revolute", "helical", "cylindrical", "universal"):
             axes = [getattr(joint, key) for key in ("axis", "axis1", "axis2") if hasattr(joint, key)]
-            mesh = shapes.joined([shapes.cylinder(3.0 * unit, unit).moved(shapes.upright(np.array(axis)), np.zeros(3)) for axis in axes])
+            mesh = shapes.joined([shapes.cylinder(3.0 * unit, unit).moved(upright(np.array(axis)), np.zeros(3)) for axis in axes])
         elif joint.kind == "prismatic":
-            mesh = shapes.box(2.0 * unit, 2.0 * unit, 3.0 * unit).moved(shapes.upright(np.array(joint.axis)), np.zeros(3))
+            mesh = shapes.box(2.0 * unit, 2.0 * unit, 3.0 * unit).moved(upright(np.array(joint.axis)), np.zeros(3))
         elif joint.kind == "spherical":
             mesh = shapes.sphere(1.3 * unit)
         else:

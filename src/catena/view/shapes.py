@@ -6,6 +6,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from catena.model.pose import upright
+
 #: Corners of what is round.
 AROUND = 24
 
@@ -104,14 +106,6 @@ def coarser(mesh: Mesh, most: int) -> Mesh:
         mesh = Mesh(mesh.vertices[first], np.unique(faces[whole], axis=0))
         pieces = pieces * 3 // 4
     return mesh
-
-
-def upright(axis: np.ndarray) -> np.ndarray:
-    """Return a rotation that takes z to an axis."""
-    z = np.asarray(axis, dtype=float) / np.linalg.norm(axis)
-    x = np.cross(np.eye(3)[int(np.argmin(np.abs(z)))], z)
-    x /= np.linalg.norm(x)
-    return np.stack([x, np.cross(z, x), z], axis=1)
 
 
 def volume(mesh: Mesh) -> np.float64:

@@ -8,12 +8,12 @@ from collections.abc import Collection
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy.spatial.transform import Rotation
 
 from catena.errors import MissingPackageError
+from catena.model.pose import upright
 from catena.view import film
 from catena.view.scene import FORCE, MASS, SPRING, Box, Scene
-from catena.view.shapes import Mesh, arrow, sphere, upright
+from catena.view.shapes import Mesh, arrow, sphere
 
 if TYPE_CHECKING:
     import viser
@@ -119,6 +119,8 @@ class Stage:
 
 def _quaternions(turns: np.ndarray) -> np.ndarray:
     """Return rotations as quaternions (w, x, y, z)."""
+    from scipy.spatial.transform import Rotation  # here, because it takes half a second, which no other command needs to wait
+
     return np.roll(Rotation.from_matrix(turns).as_quat(), 1, axis=1)
 
 

@@ -92,7 +92,7 @@ class Viewer:
     def _add_controls(self, model: Model) -> None:
         gui = self.server.gui
         gui.configure_theme(show_logo=False, show_share_button=False, control_width="large")
-        freedom = model.mobility(self.posing.q, t=self.posing._when).freedom if model.has_loops else model.nv
+        freedom = self.posing.freedom
         gui.add_markdown(f"**{model.name}**: {freedom} {'degree' if freedom == 1 else 'degrees'} of freedom")
         self.message = gui.add_markdown("")
         with gui.add_folder("Run", visible=False) as self.folder:
@@ -179,7 +179,7 @@ class Viewer:
             self.message.content = "simulating …"
             m, q, t = self.scene.model, self.posing.q, self._t
             try:
-                v = m.project_velocity(q, t=self.posing._when) if m.has_loops else None
+                v = m.project_velocity(q, t=self.posing.when) if m.has_loops else None
                 run = simulate(m, q, v, start=t, until=t + SPAN, show_progress=False)
             except CatenaError as error:
                 run = getattr(error, "trajectory", None)
@@ -207,7 +207,7 @@ class Viewer:
             return
         self._t = float(np.clip(t, run.t[0], run.t[-1]))
         k = int(np.abs(run.t - self._t).argmin())
-        self._run_state = (run.v[k], np.zeros(run.v.shape[1]) if run.tau is None else run.tau[k])
+        self._run_state = (run.v[k], run._input[k])
         self.posing.place(run.q[k], self._t)
         self._show()
 
