@@ -1,4 +1,4 @@
-"""Kernels of mechanisms with loops: how each is made for a plan, and what tells a state at which the plan is weak."""
+"""Kernels of mechanisms with loops: how each is made for a plan and for any state, and what tells a state that the plan does not fit."""
 
 from __future__ import annotations
 
@@ -11,18 +11,23 @@ from typing import Any
 import numpy as np
 
 from catena import platforms
-from catena.assembly import coordinate_units, loop_units
+from catena.assembly import coordinate_units, gap, loop_units
 from catena.constrained import BREAKING, OPEN, OPENING, SINGULAR, WEAK, ConstrainedKernel
-from catena.errors import ModelError
+from catena.errors import ArgumentError, ModelError
 from catena.formulations import METHODS
-from catena.formulations.constraints import constraint_motion, row_names
-from catena.formulations.linear import canonical_loops
+from catena.formulations.constraints import base, branch, constraint_motion, row_count, row_names
+from catena.formulations.cubic import all_constraints
+from catena.formulations.cubic.all_constraints import Measures
+from catena.formulations.linear import canonical_loops, cut_joints
 from catena.formulations.partition import Closed, Partition
+from catena.graph import Graph
 from catena.graph.functions import maximum, minimum, where
-from catena.mobility import independent_rows, mobility, partition, usual
+from catena.mobility import configurations, independent_rows, partition, usual
 from catena.model import Model, Tree
+from catena.model.values import array
 from catena.native import Kernel
 from catena.planning import dependent_coordinates, explanation, reduction_plan
+from catena.tolerances import CLOSURE, CONSISTENT, LOOSE, MULTIPLIER_PIVOT, PIVOT, RESIDUAL
 from catena.tracing import dynamics_kernel, traced_kernel
 
 #: The method whose plan says where coordinates are eliminated; those of the others say which constraints hold the loops.
@@ -31,55 +36,60 @@ REDUCTION, PLATFORMS = "coordinate-reduction", "denoc"
 #: How plans of methods are made; those of others are the constraints that are independent.
 _PLANS: dict[str, Callable[..., Any]] = {REDUCTION: reduction_plan, PLATFORMS: platforms.platform_plan}
 
-#: States whose loops are open by more than this, relative to the mechanism's size or in radians, are refused; and velocities that open them
-#: at such a rate, relative to the speed of the joints.
-LOOSE = 1e-6
-
-#: Constraints that are less independent than this of the others chosen are exchanged, and those that are less than that are dependent: the
-#: square of a sine, for the matrix of the multipliers; a sine, for the Jacobian itself.
-WEAK_SQUARE, SINGULAR_SQUARE = 1e-6, 1e-13
-WEAK_SINE, SINGULAR_SINE = 1e-3, 1e-8
-
 #: Entries of long vectors, and stages of a plan, that make a region of the graph: regions that are alike are compiled once.
 PART, STAGES = 60, 12
 
+#: How many plans go out with a kernel, and the steps of the walk on which they are found.
+_PLANS_OUT, _STEPS = 4, 16
 
-def forward_dynamics(m: Model, method: str, described: str, references: tuple[str, ...]) -> ConstrainedKernel:
+
+#: Pivots are chosen at run time by loops over dense matrices of so many entries at most; the states of larger mechanisms have their plan.
+_DENSE = 200_000
+
+
+def forward_dynamics(m: Model, method: str, described: str, references: tuple[str, ...], at: Any = None) -> ConstrainedKernel:
     """Return forward dynamics of a mechanism with loops."""
     closes = METHODS[method].closes
     assert closes is not None
 
-    def make(chosen: Any) -> Kernel:
+    def planned(chosen: Any) -> Any:
         def function(tree: Tree, q: Any, v: Any, tau: Any, force: Any, wrenches: Any) -> Any:
             solved = closes.forward_dynamics(tree, q, v, tau + force, wrenches, plan=chosen)
             return solved.vdot, solved_flags(m, solved, tree, v)
 
-        return dynamics_kernel(m, "forward_dynamics", ("q", "v", "tau"), ("vdot", "flags"), function, described, references)
+        return function
 
-    return _planned(m, method, make)
+    def pivoted(tree: Tree, q: Any, v: Any, tau: Any, force: Any, wrenches: Any) -> Any:
+        solved = all_constraints.forward_dynamics(tree, q, v, tau + force, wrenches, measures=measures(m))
+        return solved.vdot, pivoted_flags(solved, v)
+
+    make = partial(dynamics_kernel, m, "forward_dynamics", ("q", "v", "tau"), ("vdot", "flags"), method=described, references=references)
+    return planned_kernel(m, configuration(m, at), lambda m, q: plan_of(m, method, q), planned, pivoted, make, partial(explained, m, method))
 
 
-def velocities(m: Model, described: str, references: tuple[str, ...]) -> ConstrainedKernel:
+def velocities(m: Model, described: str, references: tuple[str, ...], at: Any = None) -> ConstrainedKernel:
     """Return the velocities that belong to momenta, of a mechanism with loops."""
 
-    def make(chosen: Any) -> Kernel:
+    def planned(chosen: Any) -> Any:
         def function(tree: Tree, q: Any, p: Any) -> Any:
             solved = canonical_loops.velocities(tree, q, p, plan=chosen)
             return solved.vdot, solved_flags(m, solved, tree)
 
-        return traced_kernel(m, "velocities", ("q", "p"), ("v", "flags"), function, described, references)
+        return function
 
-    return _planned(m, REDUCTION, make)
+    def pivoted(tree: Tree, q: Any, p: Any) -> Any:
+        solved = all_constraints.velocities(tree, q, p, measures=measures(m))
+        return solved.vdot, pivoted_flags(solved)
+
+    make = partial(traced_kernel, m, "velocities", ("q", "p"), ("v", "flags"), method=described, references=references)
+    return planned_kernel(m, configuration(m, at), lambda m, q: plan_of(m, REDUCTION, q), planned, pivoted, make, partial(explained, m, REDUCTION))
 
 
-def hamiltonian_dynamics(m: Model, described: str, references: tuple[str, ...]) -> ConstrainedKernel:
+def hamiltonian_dynamics(m: Model, described: str, references: tuple[str, ...], at: Any = None) -> ConstrainedKernel:
     """Return Hamilton's equations of a mechanism with loops."""
 
-    def make(chosen: Any) -> Kernel:
+    def planned(chosen: Any) -> Any:
         coordinates = dependent_coordinates(m, chosen)
-
-        def speeds(tree: Tree, q: Any, p: Any) -> Any:
-            return canonical_loops.velocities(tree, q, p, plan=chosen).vdot
 
         def function(tree: Tree, q: Any, p: Any, tau: Any, force: Any, wrenches: Any) -> Any:
             solved = canonical_loops.velocities(tree, q, p, plan=chosen)
@@ -87,25 +97,74 @@ def hamiltonian_dynamics(m: Model, described: str, references: tuple[str, ...]) 
             pdot = canonical_loops.hamiltonian_dynamics(tree, q, p, v, tau + force, wrenches, coordinates=coordinates, rate=m.rate)
             return v, pdot, solved_flags(m, solved, tree)
 
+        return function, partial(canonical_loops.velocities, plan=chosen)
+
+    def pivoted(tree: Tree, q: Any, p: Any, tau: Any, force: Any, wrenches: Any) -> Any:
+        solved = speeds(tree, q, p)
+        v = solved.vdot
+        pdot = all_constraints.hamiltonian_dynamics(tree, q, v, tau + force, wrenches, solved.multipliers, rate=m.rate)
+        return v, pdot, pivoted_flags(solved)
+
+    def make(functions: Any) -> Kernel:
+        function, solve = functions
         outputs = ("v", "pdot", "flags")
         return dynamics_kernel(
-            m, "hamiltonian_dynamics", ("q", "p", "tau"), outputs, function, described, references, velocities=speeds
+            m, "hamiltonian_dynamics", ("q", "p", "tau"), outputs, function, described, references, velocities=lambda *x: solve(*x).vdot
         )  # fmt: skip
 
-    return _planned(m, REDUCTION, make)
+    speeds = partial(all_constraints.velocities, measures=measures(m))
+    explain = partial(explained, m, REDUCTION)
+    return planned_kernel(m, configuration(m, at), lambda m, q: plan_of(m, REDUCTION, q), planned, (pivoted, speeds), make, explain)
 
 
-def _planned(m: Model, method: str, make: Callable[[Any], Kernel]) -> ConstrainedKernel:
-    """Return the kernel that is made for plans of a method."""
-    return ConstrainedKernel(m, usual(m), lambda m, q: plan_of(m, method, q), make, partial(explained, m, method))
+def planned_kernel(
+    m: Model,
+    at: tuple[Model, np.ndarray],
+    plan: Callable[[Model, np.ndarray], Any],
+    planned: Callable[[Any], Any],
+    pivoted: Any,
+    make: Callable[[Any], Kernel],
+    explain: Callable[[Any], str] = repr,
+    kind: type[ConstrainedKernel] = ConstrainedKernel,
+) -> Any:
+    """Return the kernel of a function that is made for a plan, and of one whose pivots are chosen at run time.
+
+    `plan(m, q)` is made at a configuration, which comes after the model at its time. `planned(plan)` and `pivoted` are functions of the tree, whose last
+    result are flags, of which `make` makes kernels.
+    """
+    first = plan(*at)
+
+    def graphs(most: int | None) -> tuple[Graph, ...]:
+        plans = {first: None}
+        for still, q in configurations(m, _STEPS):
+            plans |= {other: None for other in (plan(still, q),) if len(other) == len(first)}
+            if len(plans) == (_PLANS_OUT if most is None else most):
+                break
+        return tuple(make(planned(other)).graph for other in plans)
+
+    rows = len(loop_units(m))
+    spare = make(pivoted) if m.has_loops and m.nv * (m.nv + rows) <= _DENSE else None
+    return kind(at[0], make(planned(first)), spare, at[1], explain(first), graphs if m.has_loops else None)
 
 
-def solved_flags(m: Model, solved: Any, tree: Tree, v: Any = None) -> Any:
-    """Return the flags of a state, from what a method found; v is what the rates of the constraints belong to."""
-    scale = np.array(loop_units(m))
-    held = strength(solved.pivots, scale, tree.mark)
-    apart, rates = (largest(x * (1.0 / scale), tree.mark) for x in (solved.values, solved.rates))
-    return _flags(held < WEAK_SQUARE, held < SINGULAR_SQUARE, apart, rates, v, mark=tree.mark)
+def configuration(m: Model, at: Any) -> tuple[Model, np.ndarray]:
+    """Return the configuration that a user gives for a plan, or else a generic one, after the model at its time.
+
+    Refuse what leaves a loop open.
+    """
+    if at is None:
+        return usual(m)
+    q = array("at", at, (m.nq,))
+    still = m.at(0.0)
+    found = gap(still, q)
+    if found.sizes.max(initial=0.0) > LOOSE:
+        raise ArgumentError(f"at leaves loop '{found.worst}' of model '{m.name}' open; give positions that close the loops, by m.assemble")
+    return still, q
+
+
+def measures(m: Model) -> Measures:
+    """Return what the constraints and velocity coordinates of a model are measured by."""
+    return Measures(np.array(loop_units(m)), coordinate_units(m))
 
 
 def plan_of(m: Model, method: str, q: Any) -> Any:
@@ -143,36 +202,36 @@ def explained(m: Model, method: str, plan: Any) -> str:
 
 
 def inverse_dynamics(
-    m: Model, actuated: Collection[str] | None, solve: Callable[..., Any], described: str, references: tuple[str, ...]
+    m: Model, actuated: Collection[str] | None, solve: Callable[..., Any], described: str, references: tuple[str, ...], at: Any = None
 ) -> ConstrainedKernel:
     """Return inverse dynamics of a mechanism with loops, with joint forces on the actuated coordinates only."""
     driven = coordinates(m, m.v_names if actuated is None else actuated, "inverse_dynamics: actuated")
 
     def plan(m: Model, q: Any) -> Partition:
-        return partition(m, q, last=driven)
+        chosen = partition(m, q, last=driven)
+        moving = [name for i, name in enumerate(m.v_names) if i not in driven and i not in chosen.dependent]
+        if moving:
+            raise ModelError(
+                f"inverse_dynamics: with {len(driven)} of {m.nv} coordinates actuated, {', '.join(map(repr, moving))} of model '{m.name}' "
+                f"would move freely, for it has {m.nv - len(chosen)} degrees of freedom; name it too, or other coordinates, in actuated="
+            )
+        return chosen
 
-    def free(chosen: Partition) -> list[str]:
-        return [name for i, name in enumerate(m.v_names) if i not in driven and i not in chosen.dependent]
-
-    at = usual(m)
-    if moving := free(plan(*at)):
-        raise ModelError(
-            f"inverse_dynamics: with {len(driven)} of {m.nv} coordinates actuated, {', '.join(map(repr, moving))} of model '{m.name}' "
-            f"would move freely, for it has {mobility(m).freedom} degrees of freedom; name it too, or other coordinates, in actuated="
-        )
-
-    def make(chosen: Partition) -> Kernel:
+    def planned(chosen: Partition) -> Any:
         def function(tree: Tree, q: Any, v: Any, vdot: Any, force: Any, wrenches: Any) -> Any:
             closed = Closed(tree, q, chosen)
             tau = closed.on_actuated(solve(tree, q, v, vdot, wrenches) - force, driven)
-            flag = flags(m, closed, v=v, vdot=vdot)
-            if free(chosen):  # the motors have lost their hold
-                return np.full(m.nv, np.nan), flag + SINGULAR
-            return tau, flag
+            return tau, flags(m, closed, v=v, vdot=vdot)
 
-        return dynamics_kernel(m, "inverse_dynamics", ("q", "v", "vdot"), ("tau", "flags"), function, described, references)
+        return function
 
-    return ConstrainedKernel(m, at, plan, make)
+    def pivoted(tree: Tree, q: Any, v: Any, vdot: Any, force: Any, wrenches: Any) -> Any:
+        solved = all_constraints.on_actuated(tree, q, v, solve(tree, q, v, vdot, wrenches) - force, driven, measures=measures(m))
+        held = where(solved.undetermined > 0.0, np.nan, 1.0)  # the motors have lost their hold
+        return held * solved.vdot, pivoted_flags(solved, v)
+
+    make = partial(dynamics_kernel, m, "inverse_dynamics", ("q", "v", "vdot"), ("tau", "flags"), method=described, references=references)
+    return planned_kernel(m, configuration(m, at), plan, planned, pivoted, make)
 
 
 def coordinates(m: Model, names: Collection[str], what: str) -> tuple[int, ...]:
@@ -201,25 +260,89 @@ def places(m: Model, at: Collection[int], what: str) -> list[int]:
     return [found[i] for i in at]
 
 
-# what tells weak states
+# what tells states that a plan does not fit
+
+
+def solved_flags(m: Model, solved: Any, tree: Tree, v: Any = None) -> Any:
+    """Return the flags of a state, from what a method found; v is what the rates of the constraints belong to, zero if not given."""
+    scale = 1.0 / np.array(loop_units(m))
+    least = MULTIPLIER_PIVOT if isinstance(solved, cut_joints.Solved) else PIVOT**2
+    weak = strength(solved.pivots, 1.0 / scale, tree.mark) < least
+    apart, rates = (largest(x * scale, tree.mark) for x in (solved.values, solved.rates))
+    speed = total(v, tree.mark) if v is not None else 0.0
+    # what the accelerations leave of each loop, beside what moves in it
+    slack = RESIDUAL + CLOSURE * apart
+    away: Any = 0.0
+    for n, (rows, columns) in enumerate(around(tree)):
+        if n % STAGES == 0:
+            tree.mark()
+        own = largest(solved.residual[rows] * scale[rows])
+        reach = 1.0 / coordinate_units(m)[columns]
+        most = total(solved.vdot[columns] * reach)
+        if v is not None:
+            moving = total(v[columns] * reach)
+            most = most + moving * moving
+            own = own - CLOSURE * rates * moving
+        away = maximum(away, own - slack * most)
+    lacking = away > 1e-12
+    return _flags(weak | lacking, 0.0, apart, rates, None if v is None else speed)
+
+
+def around(tree: Tree) -> list[tuple[list[int], list[int]]]:
+    """Return the constraints of each loop and coupling, and the velocity coordinates that are in them."""
+    found, first = [], 0
+    for closure in tree.closures:
+        bodies = [k for end in (closure.a, closure.b) for k in branch(tree, end, base(tree, closure))]
+        columns = [j for k in bodies for j in range(tree.v_slices[k].start, tree.v_slices[k].stop)]
+        found.append((list(range(first, first + row_count(closure))), columns))
+        first += row_count(closure)
+    return [*found, *(([first + i], [j for j, _ in coupling.coefficients]) for i, coupling in enumerate(tree.couplings))]
+
+
+def pivoted_flags(solved: all_constraints.Solved, v: Any = None) -> Any:
+    """Return the flags of a state whose pivots were chosen for it; v is what the rates of the constraints belong to."""
+    apart, rates = largest(solved.values), largest(solved.rates)
+    slack = CONSISTENT + CLOSURE * apart
+    left = largest(solved.residual) > slack * (total(solved.vdot) + (0.0 if v is None else total(v) * total(v))) + 1e-12
+    return _flags(0.0, (solved.bend > slack) | (solved.undetermined > 0.0) | left, apart, rates, None if v is None else total(v))
 
 
 def flags(m: Model, closed: Closed, v: Any = None, vdot: Any = None, opened: bool = True) -> Any:
     """Return the flags of a state that was solved with a partition; loops may be open without `opened`."""
-    units = np.array(loop_units(m))
-    weak, singular, rates, left = 0.0, 0.0, 0.0, 0.0
+    units, reach = np.array(loop_units(m)), coordinate_units(m)
+    weak: Any = 0.0
     for pivots, size in pivots_of(m, closed):
         for pivot in pivots:
-            weak = weak + where(pivot >= WEAK_SINE * size, 0.0, 1.0)
-            singular = singular + where(pivot >= SINGULAR_SINE * size, 0.0, 1.0)
+            weak = weak + where(pivot >= PIVOT * size, 0.0, 1.0)
+    apart = apart_by(m, closed) if opened else 0.0
+    rates: Any = 0.0
+    left: Any = 0.0
     for part in closed.solved:
-        own = 1.0 / units[list(part.group.loops.rows)]
+        rows, columns = list(part.group.loops.rows), list(part.group.loops.columns)
+        if part.group.redundant and opened:  # they hold for a generic motion as well
+            probe = part.probe(reach)
+            lost = part.block(part.group.redundant, columns) @ probe * (1.0 / units[list(part.group.redundant)])
+            weak = weak + where(largest(lost) > (RESIDUAL + CLOSURE * apart) * total(probe * (1.0 / reach[columns])), 1.0, 0.0)
         if v is not None:
             rate, right = constraint_motion(closed.tree, closed.q, v, part.group.loops)
-            rates = maximum(rates, largest(rate * own))
+            rates = maximum(rates, largest(rate * (1.0 / units[rows])))
             if vdot is not None:
-                left = maximum(left, largest((part.jacobian @ vdot[list(part.group.loops.columns)] - right) * own))
-    return _flags(weak > 0.0, singular > 0.0, apart_by(m, closed) if opened else 0.0, rates, v, left, vdot)
+                left = maximum(left, largest((part.jacobian @ vdot[columns] - right) * (1.0 / units[rows])))
+    speed = None if v is None else total(v)
+    most = None if vdot is None or speed is None else total(vdot) + speed * speed
+    return _flags(weak > 0.0, 0.0, apart, rates, speed, left, most)
+
+
+def following_flags(m: Model, following: all_constraints.Following, v: Any = None, opened: bool = True) -> Any:
+    """Return the flags of a state at which coordinates were to follow from others; loops may be open without `opened`."""
+    apart = largest(following.loops.values) if opened else 0.0
+    lost: Any = 0.0
+    for lacking, residual, size in following.sure:
+        lost = lost + where((lacking > 0.0) | (residual > (CONSISTENT + CLOSURE * apart) * size + 1e-12), 1.0, 0.0)
+    rates: Any = 0.0
+    if v is not None:
+        rates = largest(constraint_motion(following.tree, following.q, v)[0] * (1.0 / np.array(loop_units(m))))
+    return _flags(0.0, lost > 0.0 if opened else 0.0, apart, rates, None if v is None else total(v))
 
 
 def pivots_of(m: Model, closed: Closed) -> list[tuple[list[Any], Any]]:
@@ -262,16 +385,23 @@ def strength(pivots: Any, scale: Any, mark: Callable[[], None] = lambda: None) -
     return where(broken > 0.0, 0.0, found)
 
 
-def _flags(
-    weak: Any, singular: Any, apart: Any, rates: Any, v: Any, left: Any = 0.0, vdot: Any = None, mark: Callable[[], None] = lambda: None
-) -> Any:
-    """Return the flags of a state, added up: from the largest values of all constraints, of their rates at v, and of what vdot lacks."""
-    total = where(apart > LOOSE, float(OPEN), 0.0)
-    if v is not None:
-        total = total + where(rates > LOOSE * _sum(v, mark) + 1e-12, float(OPENING), 0.0)
-    if vdot is not None:
-        total = total + where(left > LOOSE * (_sum(vdot) + _sum(v) * _sum(v)) + 1e-12, float(BREAKING), 0.0)
-    return total + where(weak, float(WEAK), 0.0) + where(singular, float(SINGULAR), 0.0)
+def _flags(weak: Any, singular: Any, apart: Any, rates: Any, speed: Any = None, left: Any = 0.0, most: Any = None) -> Any:
+    """Return the flags of a state, added up.
+
+    From the largest values of all constraints, their rates beside the speed of the joints, and what accelerations leave of them beside
+    their size, where these are known.
+    """
+    found: Any = where(apart > LOOSE, float(OPEN), 0.0)
+    if speed is not None:
+        found = found + where(rates > LOOSE * speed + 1e-12, float(OPENING), 0.0)
+    if most is not None:
+        found = found + where(left > LOOSE * most + 1e-12, float(BREAKING), 0.0)
+    return found + where(weak, float(WEAK), 0.0) + where(singular, float(SINGULAR), 0.0)
+
+
+def either(one: Any, other: Any) -> Any:
+    """Return the flags of a state of which two parts were solved: those of one of them, if it has any, else those of the other."""
+    return where(one > 0.0, one, other)
 
 
 def largest(values: Any, mark: Callable[[], None] = lambda: None) -> Any:
@@ -284,10 +414,11 @@ def largest(values: Any, mark: Callable[[], None] = lambda: None) -> Any:
     return found
 
 
-def _sum(x: Any, mark: Callable[[], None] = lambda: None) -> Any:
-    total: Any = 0.0
+def total(x: Any, mark: Callable[[], None] = lambda: None) -> Any:
+    """Return the sum of the sizes of numbers."""
+    found: Any = 0.0
     for n, entry in enumerate(x):
         if n % PART == 0:
             mark()
-        total = total + abs(entry)
-    return total
+        found = found + abs(entry)
+    return found

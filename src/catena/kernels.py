@@ -34,11 +34,14 @@ from catena.registry import solution
 from catena.tracing import check_model, dynamics_kernel, traced_kernel
 
 
-def forward_dynamics(m: Model, method: str = "auto") -> Kernel | IterativeKernel | ConstrainedKernel:
+def forward_dynamics(m: Model, method: str = "auto", at: Any = None) -> Kernel | IterativeKernel | ConstrainedKernel:
     """Return the kernel (q, v, tau) -> vdot: the accelerations of the mechanism under joint forces tau.
 
     Gravity, the joints' own springs, dampers, friction and stops, and the model's springs and forces act in addition to tau. Where a
     force depends on time or a joint is driven (`m.time_dependent`), the kernel is (t, q, v, tau) -> vdot.
+
+    With loops the code is made for the configuration `at` (nq), which closes them, or for a generic one: states at which the choice of
+    dependent coordinates that is good there does not hold are right as well, and take longer.
 
     >>> m = ct.Model("pendulum")
     >>> m.add("arm", ct.point_mass(1.0, at=(1, 0, 0)), ct.Revolute("y"))
@@ -50,7 +53,7 @@ def forward_dynamics(m: Model, method: str = "auto") -> Kernel | IterativeKernel
     if METHODS[name].iterates:
         return _iterative(m, name, references)
     if m.has_loops:
-        return closed.forward_dynamics(m, name, described, references)
+        return closed.forward_dynamics(m, name, described, references, at)
 
     def function(tree: Tree, q: Any, v: Any, tau: Any, force: Any, wrenches: Any) -> Any:
         return solve(tree, q, v, tau + force, wrenches)
@@ -79,7 +82,9 @@ def staged(m: Model, name: str, function: Callable[..., Any]) -> tuple[Kernel, K
     return compile_graph(first), compile_graph(second)
 
 
-def inverse_dynamics(m: Model, method: str = "auto", actuated: Collection[str] | None = None) -> Kernel | ConstrainedKernel:
+def inverse_dynamics(
+    m: Model, method: str = "auto", actuated: Collection[str] | None = None, at: Any = None
+) -> Kernel | ConstrainedKernel:
     """Return the kernel (q, v, vdot) -> tau: the joint forces that give the accelerations vdot.
 
     What acts by itself is counted as in `forward_dynamics`; where a force depends on time or a joint is driven, the kernel is
@@ -87,6 +92,7 @@ def inverse_dynamics(m: Model, method: str = "auto", actuated: Collection[str] |
 
     With loops `actuated` names the coordinates that motors act on, without it all; tau is zero on the others. Where there are more of them
     than degrees of freedom, tau is the one of least norm. vdot must keep the loops closed, as `ct.reduced(m).accelerations` does.
+    `at` is as in `forward_dynamics`; whether the motors hold the mechanism is decided there.
 
     >>> m = ct.Model("pendulum")
     >>> m.add("arm", ct.point_mass(1.0, at=(1, 0, 0)), ct.Revolute("y"))
@@ -101,7 +107,7 @@ def inverse_dynamics(m: Model, method: str = "auto", actuated: Collection[str] |
     check_model(m, "inverse_dynamics")
     _, name, solve, references = solution("inverse_dynamics", method, m)
     if m.has_loops:
-        return closed.inverse_dynamics(m, actuated, solve, name, references)
+        return closed.inverse_dynamics(m, actuated, solve, name, references, at)
     if actuated is not None and set(m.v_names) - set(actuated):
         free = ", ".join(name for name in m.v_names if name not in actuated)
         raise ModelError(f"inverse_dynamics: model '{m.name}' has no loops, and {free} would move freely; leave actuated= out")
@@ -161,11 +167,11 @@ def momenta(m: Model) -> Kernel:
     return traced_kernel(m, "momenta", ("q", "v"), ("p",), solve, name, (*references, REFERENCES["NLT03"]))
 
 
-def velocities(m: Model) -> Kernel | ConstrainedKernel:
+def velocities(m: Model, at: Any = None) -> Kernel | ConstrainedKernel:
     """Return the kernel (q, p) -> v: the velocities that belong to the canonical momenta p, without the mass matrix.
 
     With loops v keeps these closed, whatever p is: momenta that differ by what the constraints can take up have the same velocities. Where
-    joints are driven, the kernel is (t, q, p) -> v.
+    joints are driven, the kernel is (t, q, p) -> v. `at` is as in `forward_dynamics`.
 
     >>> m = ct.Model("pendulum")
     >>> m.add("arm", ct.point_mass(2.0, at=(1, 0, 0)), ct.Revolute("y"))
@@ -175,11 +181,11 @@ def velocities(m: Model) -> Kernel | ConstrainedKernel:
     check_model(m, "velocities")
     _, name, solve, references = solution("velocities", "auto", m)
     if m.has_loops:
-        return closed.velocities(m, name, references)
+        return closed.velocities(m, name, references, at)
     return traced_kernel(m, "velocities", ("q", "p"), ("v",), solve, name, references)
 
 
-def hamiltonian_dynamics(m: Model) -> Kernel | ConstrainedKernel:
+def hamiltonian_dynamics(m: Model, at: Any = None) -> Kernel | ConstrainedKernel:
     """Return the kernel (q, p, tau) -> (v, pdot): Hamilton's equations, under joint forces tau.
 
     p are the canonical momenta of `ct.momenta`, conjugate to v; those of `Spherical` and `Free` joints belong to rates that are no
@@ -187,7 +193,7 @@ def hamiltonian_dynamics(m: Model) -> Kernel | ConstrainedKernel:
     `forward_dynamics`; where a force depends on time or a joint is driven, the kernel is (t, q, p, tau) -> (v, pdot).
 
     With loops the constraints hold at the level of velocities: v keeps them closed, and p is M v and the impulses that they have taken up.
-    Integrated, p leaves M v, and M v may take its place at any time.
+    Integrated, p leaves M v, and M v may take its place at any time. `at` is as in `forward_dynamics`.
 
     >>> m = ct.Model("pendulum")
     >>> m.add("arm", ct.point_mass(2.0, at=(1, 0, 0)), ct.Revolute("y"))
@@ -198,7 +204,7 @@ def hamiltonian_dynamics(m: Model) -> Kernel | ConstrainedKernel:
     _, name, solve, references = solution("hamiltonian_dynamics", "auto", m)
     _, _, velocities, _ = solution("velocities", "auto", m)
     if m.has_loops:
-        return closed.hamiltonian_dynamics(m, name, references)
+        return closed.hamiltonian_dynamics(m, name, references, at)
 
     def function(tree: Tree, q: Any, p: Any, tau: Any, force: Any, wrenches: Any) -> Any:
         return solve(tree, q, p, tau + force, wrenches)
@@ -225,7 +231,7 @@ def energy(m: Model) -> Kernel:
 
     def function(tree: Tree, t: Any, q: Any, v: Any) -> Any:
         q, v, _ = with_driven(m, t, q, v, v)
-        return _energy(free_tree(m).marked(tree.mark, tree.solver), q, v)
+        return _energy(free_tree(m).marked(tree.mark, tree.solver, tree.saddle_solver), q, v)
 
     return traced_kernel(m, "energy", ("t", "q", "v"), ("kinetic", "potential"), function)
 
@@ -273,14 +279,14 @@ def loop_error(m: Model) -> Kernel:
     return traced_kernel(m, "loop_error", ("q",), ("error",), function)
 
 
-def joint_wrenches(m: Model, method: str = "auto") -> reactions.WrenchKernel:
+def joint_wrenches(m: Model, method: str = "auto", at: Any = None) -> reactions.WrenchKernel:
     """Return the kernel (q, v, tau) -> (joints, 6): what each joint transmits, (moment [N m], force [N]).
 
     The joints are those of the bodies in the order they were added, then those that close loops, in the order of `m.loops`. A wrench is
     that of the parent on the body, in the axes of the body's frame and about the joint's point; for a closing joint that of body a on
     body b, in the joint frame on b. What drives or loads the joint is part of it. Where constraints are redundant, some reactions are a
     matter of how stiff the parts are, and not unique for rigid ones: the solution of least norm is given, and `unique` (joints, 6) says
-    which components all solutions share. Where a force depends on time or a joint is driven, the kernel is (t, q, v, tau) -> (joints, 6).
+    which components all solutions share at the configuration `at`, which is as in `forward_dynamics`. Where a force depends on time or a joint is driven, the kernel is (t, q, v, tau) -> (joints, 6).
 
     >>> m = ct.Model("pendulum")
     >>> m.add("arm", ct.point_mass(2.0, at=(1, 0, 0)), ct.Revolute("y"))
@@ -289,14 +295,15 @@ def joint_wrenches(m: Model, method: str = "auto") -> reactions.WrenchKernel:
     """
     check_model(m, "joint_wrenches")
     name, described, solve, references = solution("forward_dynamics", method, m, traced=True)
-    return reactions.joint_wrenches(m, name, described, solve, references)
+    return reactions.joint_wrenches(m, name, described, solve, references, at)
 
 
-def driving_forces(m: Model, method: str = "auto") -> reactions.DrivingKernel:
+def driving_forces(m: Model, method: str = "auto", at: Any = None) -> reactions.DrivingKernel:
     """Return the kernel (t, q, v, tau) -> force: what it takes to drive the driven joints, along their coordinates `m.driven_names`.
 
     It is what the joint's motor gives, torques [N m] along angles and forces [N] along displacements: against the inertia of all that moves
-    with the joint, gravity, and the damping, stiffness, friction, armature and stops of the joint itself.
+    with the joint, gravity, and the damping, stiffness, friction, armature and stops of the joint itself. `at` is as in
+    `forward_dynamics`.
 
     >>> m = ct.Model("hoist")
     >>> m.add("cabin", ct.point_mass(100.0), ct.Driven(ct.Prismatic("z"), lambda t: 0.5 * t**2))
@@ -307,7 +314,7 @@ def driving_forces(m: Model, method: str = "auto") -> reactions.DrivingKernel:
     if not m.driven_names:
         raise ModelError(f"driving_forces: no joint of model '{m.name}' is driven; drive one by ct.Driven(joint, motion)")
     name, described, solve, references = solution("forward_dynamics", method, m, traced=True)
-    return reactions.driving_forces(m, name, described, solve, references)
+    return reactions.driving_forces(m, name, described, solve, references, at)
 
 
 def jacobian(m: Model, body: str, point: Any = (0.0, 0.0, 0.0)) -> Kernel:

@@ -92,6 +92,7 @@ class _Planner:
 
     def __init__(self, m: Model, q: np.ndarray) -> None:
         self.tree = tree = m.tree()
+        self.reach = tuple(coordinate_units(m).tolist())
         rng = np.random.default_rng(0)
         self.chosen = independent_rows(m, q)
         self.samples = [_rows(*at, set(self.chosen)) for at in ((m, q), *((anywhere(m, rng), m.random(rng)) for _ in range(2)))]
@@ -116,7 +117,7 @@ class _Planner:
             waiting[p] = [*waiting[p], *waiting[k]]
         left, outboard[-1] = self._stages(waiting[-1], (-1, "outboard"))
         assert not left, left
-        return Plan(self.chosen, tuple(outboard), tuple(inboard))
+        return Plan(self.chosen, tuple(outboard), tuple(inboard), self.reach)
 
     def _stages(self, waiting: list[int], where: tuple[int, str]) -> tuple[list[int], tuple[Stage, ...]]:
         """Return the coordinates that still wait after the stages at a place, and the stages: one for each group of loops."""

@@ -3,25 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from catena.assembly import loop_units
-from catena.closed import Plans, flags, plans_of
+from catena.assembly import coordinate_units, loop_units
+from catena.closed import Plans, configuration, either, flags, measures, pivoted_flags, planned_kernel, plans_of, solved_flags
 from catena.constrained import ConstrainedKernel
+from catena.errors import ArgumentError
 from catena.formulations import METHODS
 from catena.formulations.applied_forces import applied_forces
 from catena.formulations.constraints import closing_wrenches, constraint_jacobian
+from catena.formulations.cubic import all_constraints
 from catena.formulations.inverse import newton_euler
 from catena.formulations.joint_forces import passive_force
 from catena.formulations.partition import Closed, Partition
-from catena.mobility import mobility, usual
 from catena.model import Driven, Model, Tree
+from catena.model.values import array
 from catena.model.releasing import free_slices, free_tree, with_driven
-from catena.native import Kernel
 from catena.spatial import Rigid
+from catena.tolerances import RANK
 from catena.tracing import acting_forces, check_forces, traced_kernel
 
 #: What redundant constraints add to a component of a wrench is rounding below this part of the largest.
@@ -42,19 +44,28 @@ class WrenchKernel(ConstrainedKernel):
     @property
     def joints(self) -> tuple[str, ...]:
         """Names of the joints: bodies in the order they were added, then loops."""
-        return (*self._model.body_names, *(closure.name for closure in self._model.loops))
+        return self.labels["wrenches"]
 
     @cached_property
     def unique(self) -> np.ndarray:
-        """Which components of the wrenches are the same in all solutions, (joints, 6), at most configurations."""
-        if not self._model.has_loops:
+        """Which components of the wrenches are the same in all solutions, (joints, 6), at the configuration that the kernel was made for."""
+        return self.unique_at(self.made_for)
+
+    def unique_at(self, q: Any) -> np.ndarray:
+        """Return which components of the wrenches are the same in all solutions, (joints, 6), at positions q that close the loops."""
+        m = self._model
+        if m is None:
+            raise ArgumentError(
+                f"{self.name}: model '{self.model}' has functions that pickle cannot carry, so that the kernel came without it; "
+                "ask for what is unique where it was made"
+            )
+        if not m.has_loops:
             return np.ones((len(self.joints), 6), dtype=bool)
-        found = mobility(self._model)
-        m, q, still = self._model.at(found.t), found.q, np.zeros(self._model.nv)
+        q, still = array(f"{self.name}: q", q, (m.nq,)), np.zeros(m.nv)
         units = np.array(loop_units(m))
-        J = np.asarray(constraint_jacobian(m.tree(), q)[1], dtype=float) / units[:, None]
+        J = np.asarray(constraint_jacobian(m.tree(), q)[1], dtype=float) * coordinate_units(m) / units[:, None]
         left, sizes, _ = np.linalg.svd(J)
-        rank = int(np.count_nonzero(sizes > 1e-9 * sizes.max(initial=0.0)))
+        rank = int(np.count_nonzero(sizes > RANK * sizes.max(initial=0.0)))
 
         def wrenches(multipliers: np.ndarray) -> np.ndarray:
             tree = m.tree(weld=False)
@@ -79,7 +90,7 @@ class DrivingKernel(ConstrainedKernel):
     @property
     def names(self) -> tuple[str, ...]:
         """Names of the coordinates that are driven."""
-        return self._model.driven_names
+        return self.labels["force"]
 
 
 class _Moved(NamedTuple):
@@ -95,60 +106,72 @@ def _plan(m: Model, method: str, q: Any) -> Plans:
     return plans_of(m, method, q) if m.has_loops else Plans((), Partition(()))
 
 
-def _moved(m: Model, tree: Tree, method: str, solve: Callable[..., Any], chosen: Plans, t: Any, q: Any, v: Any, tau: Any) -> _Moved:
-    """Return how a mechanism moves under joint forces, and what that takes in the joints that close its loops."""
+def _moved(
+    m: Model, tree: Tree, method: str, solve: Callable[..., Any], chosen: Plans | None, t: Any, q: Any, v: Any, tau: Any
+) -> _Moved:  # fmt: skip
+    """Return how a mechanism moves under joint forces, and what that takes in the joints that close its loops.
+
+    Without plans, by pivots chosen at run time.
+    """
     force, wrenches = acting_forces(tree, t, q, v)
     if not m.has_loops:
         return _Moved(solve(tree, q, v, tau + force, wrenches), [], 0.0)
+    if chosen is None:
+        solved = all_constraints.forward_dynamics(tree, q, v, tau + force, wrenches, measures=measures(m))
+        return _Moved(solved.vdot, closing_wrenches(tree, q, -solved.multipliers), pivoted_flags(solved, v))
     closes = METHODS[method].closes
     assert closes is not None
-    vdot = closes.forward_dynamics(tree, q, v, tau + force, wrenches, plan=chosen.dynamics).vdot
+    solved = closes.forward_dynamics(tree, q, v, tau + force, wrenches, plan=chosen.dynamics)
     closed = Closed(tree, q, chosen.coordinates)
-    lacking = newton_euler.inverse_dynamics(tree, q, v, vdot, wrenches) - tau - force
+    lacking = newton_euler.inverse_dynamics(tree, q, v, solved.vdot, wrenches) - tau - force
     multipliers = closed.multipliers(lacking, np.array(loop_units(m)))
-    return _Moved(vdot, closing_wrenches(tree, q, multipliers), flags(m, closed, v=v))
+    flag = either(solved_flags(m, solved, tree, v), flags(m, closed, v=v))
+    return _Moved(solved.vdot, closing_wrenches(tree, q, multipliers), flag)
 
 
-def _kernel(kind: Any, m: Model, name: str, output: str, function: Callable[..., Any], method: str, *described: Any) -> Any:
+def _kernel(
+    kind: Any, m: Model, name: str, output: str, function: Callable[..., Any], method: str, described: str, references: Any, at: Any
+) -> Any:  # fmt: skip
     """Return the kernel of a kind of `function(tree, chosen, t, q, v, tau) -> output, flags`."""
     check_forces(m, name)
 
-    def make(chosen: Plans) -> Kernel:
+    def planned(chosen: Plans | None) -> Any:
         def timed(tree: Tree, *arguments: Any) -> Any:
             return function(tree, chosen, *(arguments if m.time_dependent else (0.0, *arguments)))
 
-        inputs = ("t", "q", "v", "tau") if m.time_dependent else ("q", "v", "tau")
-        return traced_kernel(m, name, inputs, (output, "flags"), timed, *described)
+        return timed
 
-    return kind(m, usual(m), lambda m, q: _plan(m, method, q), make)
+    inputs = ("t", "q", "v", "tau") if m.time_dependent else ("q", "v", "tau")
+    make = partial(traced_kernel, m, name, inputs, (output, "flags"), method=described, references=references)
+    return planned_kernel(m, configuration(m, at), lambda m, q: _plan(m, method, q), planned, planned(None), make, kind=kind)
 
 
-def joint_wrenches(m: Model, method: str, described: str, solve: Callable[..., Any], references: tuple[str, ...]) -> WrenchKernel:
+def joint_wrenches(m: Model, method: str, described: str, solve: Callable[..., Any], references: tuple[str, ...], at: Any) -> WrenchKernel:
     """Return the kernel of all joint wrenches, with accelerations by a method."""
     whole = m.tree(weld=False)
 
-    def function(tree: Tree, chosen: Plans, t: Any, q: Any, v: Any, tau: Any) -> Any:
+    def function(tree: Tree, chosen: Plans | None, t: Any, q: Any, v: Any, tau: Any) -> Any:
         vdot, closing, flag = _moved(m, tree, method, solve, chosen, t, q, v, tau)
-        unwelded = whole.marked(tree.mark, tree.solver).at(t)
+        unwelded = whole.marked(tree.mark, tree.solver, tree.saddle_solver).at(t)
         return _wrenches(m, unwelded, q, v, vdot, closing, applied_forces(unwelded, t, q, v)[1]), flag
 
-    return _kernel(WrenchKernel, m, "joint_wrenches", "wrenches", function, method, described, references)
+    return _kernel(WrenchKernel, m, "joint_wrenches", "wrenches", function, method, described, references, at)
 
 
-def driving_forces(m: Model, method: str, described: str, solve: Callable[..., Any], references: tuple[str, ...]) -> DrivingKernel:
+def driving_forces(m: Model, method: str, described: str, solve: Callable[..., Any], references: tuple[str, ...], at: Any) -> DrivingKernel:
     """Return the kernel of what driven joints take, with accelerations by a method."""
     whole = free_tree(m)
     driven = [i for link, _, at in free_slices(m) if isinstance(link.joint, Driven) for i in range(at.start, at.stop)]
 
-    def function(tree: Tree, chosen: Plans, t: Any, q: Any, v: Any, tau: Any) -> Any:
+    def function(tree: Tree, chosen: Plans | None, t: Any, q: Any, v: Any, tau: Any) -> Any:
         vdot, closing, flag = _moved(m, tree, method, solve, chosen, t, q, v, tau)
-        free = whole.marked(tree.mark, tree.solver)
+        free = whole.marked(tree.mark, tree.solver, tree.saddle_solver)
         q_all, v_all, vdot_all = with_driven(m, t, q, v, vdot)
         loads = _loads(tree, applied_forces(tree, t, q, v)[1], closing)
         force = newton_euler.inverse_dynamics(free, q_all, v_all, vdot_all, loads) - passive_force(free, q_all, v_all)
         return force[driven], flag
 
-    return _kernel(DrivingKernel, m, "driving_forces", "force", function, method, described, references)
+    return _kernel(DrivingKernel, m, "driving_forces", "force", function, method, described, references, at)
 
 
 def _loads(tree: Tree, acting: Any, closing: list[Any]) -> list[Any]:

@@ -4,21 +4,31 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Collection
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
 
 from catena.assembly import TOLERANCE, coordinate_units
-from catena.closed import apart_by, coordinates, flags, largest, places
+from catena.closed import (
+    apart_by,
+    configuration,
+    coordinates,
+    flags,
+    following_flags,
+    largest,
+    measures,
+    places,
+    planned_kernel,
+)
 from catena.constrained import ConstrainedKernel
 from catena.errors import ArgumentError, ModelError, SingularWarning
+from catena.formulations.cubic import all_constraints
 from catena.formulations.inverse import newton_euler
 from catena.formulations.mass import composite_body
 from catena.formulations.partition import Closed, Partition
-from catena.mobility import mobility, partition, usual
+from catena.mobility import mobility, partition
 from catena.model import Model, Tree
-from catena.native import Kernel
 from catena.references import REFERENCES
 from catena.tracing import check_model, dynamics_kernel, traced_kernel
 
@@ -49,12 +59,13 @@ class Reduced:
     but `positions(x, guess, t)`; rates have what the driven joints do besides N rate.
     """
 
-    def __init__(self, m: Model, independent: Collection[str] | None = None) -> None:
+    def __init__(self, m: Model, independent: Collection[str] | None = None, at: Any = None) -> None:
         check_model(m, "reduced")
         if not m.has_loops:
             raise ModelError(f"reduced: model '{m.name}' has no loops, and all its coordinates are independent; use ct.mass_matrix")
-        found = mobility(m)
-        self.model, self._usual = m, usual(m)
+        self.model, self._for = m, configuration(m, at)
+        self._start = None if at is None else self._for[1]
+        found = mobility(*self._for)
         self._at = list(coordinates(m, found.independent if independent is None else independent, "reduced: independent"))
         self.names: tuple[str, ...] = tuple(m.v_names[i] for i in self._at)
         if len(set(self._at)) != found.freedom:
@@ -62,7 +73,7 @@ class Reduced:
                 f"reduced: {len(set(self._at))} independent coordinates are named, and model '{m.name}' has {found.freedom} degrees of "
                 f"freedom; name as many, such as {', '.join(map(repr, found.independent))}"
             )
-        left = set(range(m.nv)) - set(self._at) - set(self._plan(*self._usual).dependent)
+        left = set(range(m.nv)) - set(self._at) - set(self._plan(*self._for).dependent)
         if left:
             raise ModelError(
                 f"reduced: {', '.join(self.names)} do not determine {', '.join(m.v_names[i] for i in sorted(left))} of model '{m.name}'; "
@@ -89,7 +100,7 @@ class Reduced:
     def mass_matrix(self) -> ConstrainedKernel:
         """The function q -> mass matrix (freedom, freedom), with which kinetic energy is rate @ mass @ rate / 2."""
 
-        def function(closed: Closed) -> Any:
+        def function(closed: Any) -> Any:
             N = self._basis(closed)
             return N.T @ composite_body.mass_matrix(closed.tree, closed.q) @ N
 
@@ -99,35 +110,26 @@ class Reduced:
     def accelerations(self) -> ConstrainedKernel:
         """The function (q, v, acceleration) -> vdot."""
 
-        def make(chosen: Partition) -> Kernel:
-            def function(tree: Tree, q: Any, v: Any, acceleration: Any) -> Any:
-                closed = Closed(tree, q, chosen)
-                return closed.accelerations(v, self._spread(acceleration)), flags(self.model, closed, v=v)
+        def function(closed: Any, v: Any, acceleration: Any) -> Any:
+            return closed.accelerations(v, self._spread(acceleration))
 
-            inputs, outputs = ("q", "v", "acceleration"), ("vdot", "flags")
-            return traced_kernel(self.model, "accelerations", inputs, outputs, function, _METHOD, _SOURCE, self._shapes)
-
-        return self._constrained(make)
+        return self._kernel("accelerations", ("q", "v", "acceleration"), "vdot", function)
 
     @cached_property
     def bias_force(self) -> ConstrainedKernel:
         """The function (q, v) -> bias, with mass @ acceleration + bias = N.T @ tau; where a force depends on time, (t, q, v) -> bias."""
 
-        def make(chosen: Partition) -> Kernel:
-            def function(tree: Tree, q: Any, v: Any, force: Any, wrenches: Any) -> Any:
-                closed = Closed(tree, q, chosen)
-                vdot = closed.accelerations(v, np.zeros(self.model.nv))
-                bias = closed.on_independent(newton_euler.inverse_dynamics(tree, q, v, vdot, wrenches) - force)
-                return bias[self._at], flags(self.model, closed, v=v)
+        def function(closed: Any, v: Any, force: Any, wrenches: Any) -> Any:
+            vdot = closed.accelerations(v, np.zeros(self.model.nv))
+            bias = closed.on_independent(newton_euler.inverse_dynamics(closed.tree, closed.q, v, vdot, wrenches) - force)
+            return bias[self._at]
 
-            return dynamics_kernel(self.model, "bias_force", ("q", "v"), ("bias", "flags"), function, _METHOD, _SOURCE)
-
-        return self._constrained(make)
+        return self._kernel("bias_force", ("q", "v"), "bias", function, acting=True)
 
     def positions(self, x: Any, guess: Any = None, t: Any = None) -> np.ndarray:
         """Return the positions (..., nq) that close the loops, with the independent coordinates x (..., freedom).
 
-        They are followed from a guess, which picks the branch; without one, from a configuration that closes the loops. A guess that does
+        They are followed from a guess, which picks the branch; without one, from the configuration that the reduction was made for, or another that closes the loops. A guess that does
         not close them is closed first, with its own independent coordinates. Where joints are driven, the positions are those at the times
         t (...), 0 if not given; without a guess they are followed from t = 0.
         """
@@ -137,7 +139,7 @@ class Reduced:
         x = np.asarray(x, dtype=float)
         if x.shape[-1:] != (len(places),):
             raise ArgumentError(f"positions: x has the shape {x.shape}; give (..., {len(places)}), the values of {', '.join(self.names)}")
-        start = m.assemble() if guess is None else np.asarray(guess, dtype=float)
+        start = np.asarray(guess if guess is not None else m.assemble() if self._start is None else self._start, dtype=float)
         if start.shape[-1:] != (m.nq,):
             raise ArgumentError(f"positions: guess has the shape {start.shape}; give (..., {m.nq})")
         batch = np.broadcast_shapes(x.shape[:-1], start.shape[:-1], times.shape)
@@ -200,26 +202,36 @@ class Reduced:
         m = self.model
         columns = coordinate_units(m)
 
-        def function(closed: Closed) -> Any:
-            change, apart = closed.correction(), apart_by(m, closed)
+        def function(closed: Any) -> Any:
+            change = closed.correction()
+            apart = apart_by(m, closed) if isinstance(closed, Closed) else largest(closed.loops.values)
             return np.array([*m.chart(closed.q, change), largest(change * (1.0 / columns)), apart], dtype=object)
 
         return self._kernel("positions", ("q",), "q_next", function, opened=False)
 
     def _kernel(
-        self, name: str, inputs: tuple[str, ...], output: str, function: Callable[..., Any], opened: bool = True
-    ) -> ConstrainedKernel:  # fmt: skip
-        def make(chosen: Partition) -> Kernel:
+        self, name: str, inputs: tuple[str, ...], output: str, function: Callable[..., Any], opened: bool = True, acting: bool = False
+    ) -> ConstrainedKernel:
+        """Return the kernel of a function of the solved constraints and of the inputs after q, of which one may be v; if `acting`, also of
+        the forces and wrenches that act.
+        """
+        m = self.model
+
+        def planned(chosen: Partition) -> Any:
             def traced(tree: Tree, q: Any, *rest: Any) -> Any:
                 closed = Closed(tree, q, chosen)
-                return function(closed, *rest), flags(self.model, closed, opened=opened)
+                return function(closed, *rest), flags(m, closed, v=rest[0] if "v" in inputs else None, opened=opened)
 
-            return traced_kernel(self.model, name, inputs, (output, "flags"), traced, _METHOD, _SOURCE, self._shapes)
+            return traced
 
-        return self._constrained(make)
+        def pivoted(tree: Tree, q: Any, *rest: Any) -> Any:
+            following = all_constraints.Following(tree, q, self._at, measures(m))
+            result = function(following, *rest)
+            return result, following_flags(m, following, rest[0] if "v" in inputs else None, opened)
 
-    def _constrained(self, make: Callable[[Partition], Kernel]) -> ConstrainedKernel:
-        return ConstrainedKernel(self.model, self._usual, self._plan, make)
+        kernel = partial(dynamics_kernel if acting else traced_kernel, m, name, inputs, (output, "flags"))
+        make = partial(kernel, method=_METHOD, references=_SOURCE, shapes=self._shapes)
+        return planned_kernel(m, self._for, self._plan, planned, pivoted, make)
 
     @property
     def _shapes(self) -> dict[str, tuple[int, ...]]:
@@ -231,7 +243,7 @@ class Reduced:
         spread[self._at] = x
         return spread
 
-    def _basis(self, closed: Closed) -> Any:
+    def _basis(self, closed: Any) -> Any:
         return closed.basis()[:, self._at]
 
     def _places(self) -> list[int]:
@@ -239,10 +251,11 @@ class Reduced:
         return places(self.model, self._at, "positions")
 
 
-def reduced(m: Model, independent: Collection[str] | None = None) -> Reduced:
+def reduced(m: Model, independent: Collection[str] | None = None, at: Any = None) -> Reduced:
     """Return a mechanism with loops by its independent coordinates: kinematics of the others, mass matrix and bias in as many unknowns.
 
     `independent` names as many velocity coordinates as the mechanism has degrees of freedom; without it, those of `m.mobility()`.
+    Degrees of freedom are counted at the configuration `at` (nq), which closes the loops, or at a generic one; the code is made for it.
 
     >>> from catena.examples import four_bar
     >>> m = four_bar()
@@ -255,4 +268,4 @@ def reduced(m: Model, independent: Collection[str] | None = None) -> Reduced:
     >>> crank.mass_matrix(q).shape, crank.bias_force(q, v).shape
     ((5, 1, 1), (5, 1))
     """
-    return Reduced(m, independent)
+    return Reduced(m, independent, at)

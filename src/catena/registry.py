@@ -141,5 +141,5 @@ def _operations(tree: Tree, function: Callable[..., Any]) -> int:
     """Return how many operations a function of (tree, q, v, tau) takes."""
     trace = Trace("count")
     q, v, tau = trace.input("q", (tree.nq,)), trace.input("v", (tree.nv,)), trace.input("tau", (tree.nv,))
-    graph = trace.graph(result=function(tree.marked(trace.mark, trace.solve).at(trace.input("t")), q, v, tau))
+    graph = trace.graph(result=function(tree.traced(trace).at(trace.input("t")), q, v, tau))
     return sum(graph.operations.values())

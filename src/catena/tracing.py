@@ -58,7 +58,7 @@ def traced_kernel(
     started = time.perf_counter()
     trace = Trace(name)
     arguments = [trace.input(i, known.get(i, (m.nv,))) for i in inputs]
-    results = function(tree.marked(trace.mark, trace.solve).at(arguments[0]), *arguments)
+    results = function(tree.traced(trace).at(arguments[0]), *arguments)
     graph = trace.graph(**dict(zip(outputs, results if isinstance(results, tuple) else (results,), strict=True)))
 
     def eager(*arrays: Any) -> Any:

@@ -39,7 +39,7 @@ class ComputedTorque:
         """Return the joint forces at a time and a state that closes the loops."""
         q, v = np.asarray(q), np.asarray(v)
         trace = next((x.trace for x in (t, *q, *v) if isinstance(x, Scalar)), None)
-        tree = self._tree if trace is None else self._tree.marked(trace.mark, trace.solve)
+        tree = self._tree if trace is None else self._tree.traced(trace)
         tau = self._force(tree, t, q, v)
         return tau.astype(float) if trace is None else tau
 

@@ -312,7 +312,7 @@ class _Writer:
 
 def _direct(one: Program) -> bool:
     """Return whether a program is a single block, which can read the arguments themselves."""
-    return len(one.calls) == 1 and one.calls[0].elimination is None and not one.calls[0].numbers
+    return len(one.calls) == 1 and one.calls[0].system is None and not one.calls[0].numbers
 
 
 def _call(name: str, arguments: Sequence[str]) -> str:

@@ -71,7 +71,7 @@ def exported(kernel: Any, name: str | None = None, plans: int | None = None) -> 
     if plans is not None and (not isinstance(plans, int) or plans < 1):
         raise ExportError(f"plans is {plans!r}; give a whole number from 1 on, or None for all that the kernel has")
     if isinstance(kernel, ConstrainedKernel):
-        graphs = tuple(known.graph for known in kernel.kernels(plans))
+        graphs = kernel.graphs(plans)
         flagged = kernel.has_loops
         if not flagged:  # the flags are 0
             graphs = tuple(without_last(graph) for graph in graphs)

@@ -83,7 +83,7 @@ class Table(NamedTuple):
     @property
     def elimination(self) -> Elimination | None:
         """The elimination that the table is for, if it is for one."""
-        return self.calls[0].elimination
+        return self.calls[0].system  # `exported` lets no other system through
 
 
 class Step(NamedTuple):

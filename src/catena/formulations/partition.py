@@ -78,6 +78,15 @@ class Solved:
         """Return the columns of the Jacobian of velocity coordinates, by number."""
         return self.jacobian[:, [self.column[j] for j in columns]]
 
+    def probe(self, reach):
+        """Return a generic motion of the group, on all its coordinates, which are measured by `reach`; it meets the independent rows."""
+        group = self.group
+        w = np.cos(2.0 + 3.0 * np.arange(len(group.independent))) * reach[list(group.independent)]
+        found = np.zeros(len(self.column)).astype(object)
+        found[[self.column[j] for j in group.independent]] = w
+        found[[self.column[j] for j in group.dependent]] = self.follow @ w
+        return found
+
     def block(self, rows, columns):
         """Return rows of the Jacobian on velocity coordinates, both by number."""
         return self.jacobian[np.ix_([self.row[i] for i in rows], [self.column[j] for j in columns])]

@@ -6,11 +6,12 @@ outputs. `partition` cuts a graph into the blocks and calls that `catena.native`
 
 from catena.graph.elimination import Elimination, Entry
 from catena.graph.functions import atan2, maximum, minimum, where
-from catena.graph.graph import Graph, Port, kinds
-from catena.graph.partition import ELIMINATE, Block, Call, Program, partition
+from catena.graph.graph import SYSTEMS, Graph, Port, kinds
+from catena.graph.partition import ELIMINATE, SADDLE_POINT, Block, Call, Program, partition
+from catena.graph.saddle_point import SaddlePoint, Solution
 from catena.graph.scalar import Condition, Scalar, Trace
 
 __all__ = [
-    "ELIMINATE", "Block", "Call", "Condition", "Elimination", "Entry", "Graph", "Port", "Program", "Scalar", "Trace",
-    "atan2", "kinds", "maximum", "minimum", "partition", "where",
+    "ELIMINATE", "SADDLE_POINT", "SYSTEMS", "Block", "Call", "Condition", "Elimination", "Entry", "Graph", "Port", "Program", "SaddlePoint",
+    "Scalar", "Solution", "Trace", "atan2", "kinds", "maximum", "minimum", "partition", "where",
 ]

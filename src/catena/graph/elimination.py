@@ -21,7 +21,7 @@ import numpy as np
 
 
 class Entry(NamedTuple):
-    """The operation that picks one entry of a solution."""
+    """The operation that picks one entry of the solution of a system."""
 
     unknown: int
 
@@ -53,6 +53,11 @@ class Elimination:
     def starts(self) -> tuple[int, ...]:
         """Where every row begins, among the operands and later in memory; its first entry becomes that of the solution."""
         return tuple(accumulate((depth + 2 for depth in self.depth[:-1]), initial=0))
+
+    @property
+    def entries(self) -> int:
+        """Number of entries of the solution."""
+        return len(self.parent)
 
     @cached_property
     def size(self) -> int:

@@ -14,6 +14,10 @@ import numpy as np
 
 from catena.errors import TraceError
 from catena.graph.elimination import Elimination, Entry
+from catena.graph.saddle_point import SaddlePoint
+
+#: The operations that solve a system of equations; their entries are picked by `Entry`.
+SYSTEMS = (Elimination, SaddlePoint)
 
 #: What each operation counts as. Negations are free where they meet a sum or a product, so they count apart.
 kinds: dict[str, str] = {
@@ -54,7 +58,7 @@ class Graph:
     """Operations in the order they are computed.
 
     `nodes[i]` is `("const", value)`, `("input", k)` with k counting through all inputs, or `(op, operand, ...)` with operands below i. An
-    operation is a name, or an `Elimination`, whose solution is read by nodes `(Entry(k), i)`.
+    operation is a name, or a system such as an `Elimination`, whose solution is read by nodes `(Entry(k), i)`.
     `results[j]` holds the node of every entry of output j. A region begins at every index in `marks`.
     """
 
@@ -89,7 +93,7 @@ class Graph:
     def _count(nodes: Sequence[tuple]) -> dict[str, int]:
         counts = Counter(kinds[node[0]] for node in nodes if node[0] in kinds)
         for op, *_ in nodes:
-            if isinstance(op, Elimination):
+            if isinstance(op, SYSTEMS):
                 counts.update(op.operations)
         return {kind: counts[kind] for kind in sorted(counts)}
 
@@ -102,18 +106,18 @@ class Graph:
                 good = len(operands) == 1 and isinstance(operands[0], float)
             elif op == "input":
                 good = len(operands) == 1 and 0 <= operands[0] < entries
-            elif isinstance(op, Elimination):
+            elif isinstance(op, SYSTEMS):
                 good = op.well_formed and len(operands) == op.size and all(0 <= j < i and truth[j] is False for j in operands)
             elif isinstance(op, Entry):
                 good = len(operands) == 1 and 0 <= operands[0] < i and truth[operands[0]] is None
-                good = good and 0 <= op.unknown < len(self.nodes[operands[0]][0].parent)
+                good = good and 0 <= op.unknown < self.nodes[operands[0]][0].entries
             else:
                 good = len(operands) == _ARITY.get(op, -1) and all(0 <= j < i for j in operands)
                 wanted = (True, False, False) if op == "select" else (op in _LOGIC,) * len(operands)
                 good = good and all(truth[j] is want for j, want in zip(operands, wanted, strict=True))
             if not good:
                 raise TraceError(f"graph '{self.name}': node {i} {(op, *operands)} is not well formed")
-            truth.append(None if isinstance(op, Elimination) else op in _LOGIC or op in _COMPARISONS)
+            truth.append(None if isinstance(op, SYSTEMS) else op in _LOGIC or op in _COMPARISONS)
         if len(self.outputs) != len(self.results):
             raise TraceError(f"graph '{self.name}': {len(self.outputs)} outputs have {len(self.results)} results")
         for port, result in zip(self.outputs, self.results, strict=True):
@@ -164,7 +168,7 @@ class Graph:
                     values.append(operands[0])
                 elif op == "input":
                     values.append(columns[operands[0]])
-                elif isinstance(op, Elimination):
+                elif isinstance(op, SYSTEMS):
                     values.append(op.solution([values[j] for j in operands]))
                 elif isinstance(op, Entry):
                     values.append(values[operands[0]][..., op.unknown])

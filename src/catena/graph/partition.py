@@ -13,7 +13,8 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from catena.graph.elimination import Elimination, Entry
-from catena.graph.graph import Graph
+from catena.graph.graph import SYSTEMS, Graph
+from catena.graph.saddle_point import UNDETERMINED, SaddlePoint
 
 
 class Block(NamedTuple):
@@ -28,21 +29,28 @@ class Block(NamedTuple):
     results: tuple[int, ...]
 
 
-#: The block that a call with an elimination runs, whatever the system: it reads the rows, and writes to the slots that it works in.
+#: The blocks that calls with systems run, whatever their sizes: they read the operands, and write to the slots that they work in.
 ELIMINATE = Block(0, 0, (("eliminate",),), ())
+SADDLE_POINT = Block(0, 0, (("saddle point",),), ())
+
+#: By kind of system: its block, and the numbers of its calls.
+_SOLVED_BY: dict[type, tuple[Block, tuple[float, ...]]] = {
+    Elimination: (ELIMINATE, (1.0,)),
+    SaddlePoint: (SADDLE_POINT, (1.0, UNDETERMINED)),
+}
 
 #: The block that puts a number into a slot.
 _NUMBER = Block(0, 1, (), (0,))
 
 
 class Call(NamedTuple):
-    """One run of a block: the slots it reads, its numbers, the slots it writes, and the elimination it does, if that is what it is for."""
+    """One run of a block: the slots it reads, its numbers, the slots it writes, and the system it solves, if that is what it is for."""
 
     block: int
     reads: tuple[int, ...]
     numbers: tuple[float, ...]
     writes: tuple[int, ...]
-    elimination: Elimination | None = None
+    system: Elimination | SaddlePoint | None = None
 
 
 class Program(NamedTuple):
@@ -57,16 +65,16 @@ class Program(NamedTuple):
 def partition(graph: Graph, merge: bool = False) -> Program:
     """Return the program of a graph: a call per region, or a single block with its numbers in place if `merge`.
 
-    An elimination is a call of its own, between what comes before it and what comes after it.
+    A system is a call of its own, between what comes before it and what comes after it.
     """
     nodes = graph.nodes
-    eliminations = {i for i, node in enumerate(nodes) if isinstance(node[0], Elimination)}
+    systems = {i for i, node in enumerate(nodes) if isinstance(node[0], SYSTEMS)}
     marks = () if merge else graph.marks
-    cuts = sorted({0, len(nodes), *marks, *eliminations, *[i + 1 for i in eliminations]})
+    cuts = sorted({0, len(nodes), *marks, *systems, *[i + 1 for i in systems]})
     regions = [range(a, b) for a, b in pairwise(cuts)]
     region_of = [r for r, region in enumerate(regions) for _ in region]
     results = [i for result in graph.results for i in result]
-    last = max((r for r, region in enumerate(regions) if region.start not in eliminations), default=0)
+    last = max((r for r, region in enumerate(regions) if region.start not in systems), default=0)
 
     # who needs a node outside its own region: it gets a slot
     exported = [False] * len(nodes)
@@ -87,17 +95,18 @@ def partition(graph: Graph, merge: bool = False) -> Program:
     blocks: dict[Block, int] = {}
     calls: list[Call] = []
     for r, region in enumerate(regions):
-        if region.start in eliminations:
-            elimination, *operands = nodes[region.start]
+        if region.start in systems:
+            system, *operands = nodes[region.start]
             for j in dict.fromkeys(operands):
                 if nodes[j][0] == "const" and j not in slot:  # it reads slots, whatever is in them
                     calls.append(Call(blocks.setdefault(_NUMBER, len(blocks)), (), (nodes[j][1],), (slots,)))
                     slot[j] = slots
                     slots += 1
-            rows, room = tuple(slot[j] for j in operands), range(slots, slots + elimination.room)
-            calls.append(Call(blocks.setdefault(ELIMINATE, len(blocks)), rows, (1.0,), tuple(room), elimination))
+            rows, room = tuple(slot[j] for j in operands), range(slots, slots + system.room)
+            block, constants = _SOLVED_BY[type(system)]
+            calls.append(Call(blocks.setdefault(block, len(blocks)), rows, constants, tuple(room), system))
             slot[region.start] = slots
-            slots += elimination.room
+            slots += system.room
             continue
         for i in region:
             if isinstance(nodes[i][0], Entry):

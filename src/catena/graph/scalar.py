@@ -19,6 +19,7 @@ import numpy as np
 from catena.errors import TraceError
 from catena.graph.elimination import Elimination, Entry, preorder
 from catena.graph.graph import Graph, Port
+from catena.graph.saddle_point import SaddlePoint, Solution
 
 _NUMBERS = (int, float, np.floating, np.integer)
 
@@ -75,6 +76,16 @@ class Trace:
             solution[order] = [self.node(Entry(i), system) for i in range(len(order))]
             self.mark()
         return solution
+
+    def saddle_point(self, M: Any, f: Any, J: Any, g: Any, tolerance: Any) -> Solution:
+        """Return the solution of a saddle point, (n, n), (n, k), (m, n), (m, k), as one operation in a region of its own."""
+        system = SaddlePoint(len(M), len(J), f.shape[1])
+        self.mark()
+        solved = self.node(system, *[self.index(x) for x in system.operands(M, f, J, g, tolerance)]).index
+        entries = np.empty(system.entries, dtype=object)
+        entries[:] = [self.node(Entry(i), solved) for i in range(system.entries)]
+        self.mark()
+        return system.unpacked(entries)
 
     def graph(self, **outputs: Any) -> Graph:
         """Return the graph of the named results, without what they do not need."""

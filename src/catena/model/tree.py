@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from catena.errors import ModelError
-from catena.graph import Elimination
+from catena.graph import Elimination, SaddlePoint, Solution, Trace
 from catena.model.inertias import moved
 from catena.model.motions import DrivenMotion, Motion
 from catena.spatial import Array, Factor, Placement, Rigid
@@ -143,6 +143,7 @@ class Tree:
     couplings: tuple[PlacedCoupling, ...] = ()
     mark: Callable[[], None] = _no_mark
     solver: Callable[[Array, Array, Sequence[int]], Array] | None = None  # how a trace solves a system with the zeros of a tree
+    saddle_solver: Callable[[Array, Array, Array, Array, Any], Solution] | None = None  # how a trace solves a saddle point
 
     @property
     def n(self) -> int:
@@ -196,9 +197,20 @@ class Tree:
             M[k] = M[k] - outer
         return tuple(M)
 
-    def marked(self, mark: Callable[[], None], solver: Callable[[Array, Array, Sequence[int]], Array] | None = None) -> Tree:
-        """Return the tree with loops that call `mark` at each turn, and systems that are solved by `solver(A, x, parents)`."""
-        return replace(self, mark=mark, solver=solver)
+    def marked(
+        self,
+        mark: Callable[[], None],
+        solver: Callable[[Array, Array, Sequence[int]], Array] | None = None,
+        saddle_solver: Callable[[Array, Array, Array, Array, Any], Solution] | None = None,
+    ) -> Tree:
+        """Return the tree with loops that call `mark` at each turn, and systems that are solved by `solver(A, x, parents)`, saddle points
+        by `saddle_solver(M, f, J, g, tolerance)`.
+        """
+        return replace(self, mark=mark, solver=solver, saddle_solver=saddle_solver)
+
+    def traced(self, trace: Trace, mark: Callable[[], None] | None = None) -> Tree:
+        """Return the tree as a trace records what is done with it."""
+        return self.marked(trace.mark if mark is None else mark, trace.solve, trace.saddle_point)
 
     def weightless(self) -> Tree:
         """Return the tree without gravity."""
@@ -256,6 +268,13 @@ class Tree:
         if self.solver is None or sum(Elimination(parents).operations.values()) <= ENTRY_BY_ENTRY:
             return Factor(A).solve(x)
         return self.solver(A, x, parents)
+
+    def saddle_point(self, M: Array, f: Array, J: Array, g: Array, tolerance: Any) -> Solution:
+        """Return the solution of a saddle point, (nv, nv), (nv, k), (m, nv), (m, k); of any numbers of unknowns and constraints."""
+        if self.saddle_solver is not None:
+            return self.saddle_solver(M, f, J, g, tolerance)
+        system = SaddlePoint(len(M), len(J), f.shape[1])
+        return system.unpacked(system.solution([np.asarray(x, dtype=float) for x in system.operands(M, f, J, g, tolerance)]))
 
     def columns(self, count: int) -> list[list[Any]]:
         """Return lists with a place for every body and, last, for the ground."""

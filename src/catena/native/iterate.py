@@ -17,7 +17,7 @@ import numpy as np
 from catena.errors import CompileError
 from catena.graph import Graph, partition
 from catena.native import lower, machine, passes, tables
-from catena.native.kernel import cut
+from catena.native.kernel import cut, machine_code
 from catena.native.layout import ALIGN, Data
 from catena.native.loop import calls
 from catena.native.repeat import DONE as DONE
@@ -114,12 +114,11 @@ class Iteration:
         program = passes.reused(program, sum(self.sizes[:3]) + 2 * len(angles))
         self.blocks, self.calls = len(program.blocks), len(program.calls)
         self.llvm = lower.write(program, calls(host.lanes, direct=False) + repeat(host.lanes, host.streams), lanes=host.lanes, merged=False)
-        names = tuple(f"block{i}" for i in range(self.blocks))
         lowered = time.perf_counter()
-        code, seconds, self.cached = machine.compiled(self.llvm, (*names, "iterate"))
-        self._data, kept = tables.tables(program, angles, graph, [code.addresses[name] for name in names], host)
+        code, seconds, self.cached = machine_code(self.llvm, program, "iterate")
+        self._data, kept = tables.tables(program, angles, graph, code.blocks, host)
         self._keep = (code, kept)
-        self._function = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)(code.addresses["iterate"])
+        self._function = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)(code.entry)
         self.seconds = {"trace": trace_seconds, "lower": lowered - started, **seconds}
 
     def run(self, state: Any, table: Any, constants: Any, record: Any, iterations: int) -> None:

@@ -7,12 +7,13 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import cached_property
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 from catena.errors import ArgumentError
-from catena.graph import ELIMINATE, Graph, Port, Program, partition
+from catena.graph import SADDLE_POINT, Graph, Port, Program, partition
 from catena.native import arguments, lower, machine, passes, tables, ufunc
 from catena.native.loop import loop
+from catena.native.saddle_point import saddle_point
 
 #: Graphs up to this many nodes become one block. Beyond it regions run faster (their code stays in the processor's cache of decoded
 #: instructions), compile in less time than linear in the size of the mechanism, and serve mechanisms of any size.
@@ -72,7 +73,7 @@ class Kernel:
         program, small = divided(graph)
         if small:
             program = passes.lift(program)
-        self.merged = small and ELIMINATE not in program.blocks
+        self.merged = small and not any(call.system for call in program.calls)
         inputs = sum(port.size for port in graph.inputs)
         program, angles = passes.hoist(program, inputs)
         self.program = program = passes.reused(program, inputs + 2 * len(angles))
@@ -80,11 +81,10 @@ class Kernel:
         direct = self.merged and bool(program.blocks)
         driver = loop(graph.inputs, graph.outputs, host.lanes, host.streams, direct=direct, x86=host.x86)
         self.llvm = lower.write(program, driver, lanes=host.lanes, merged=self.merged)
-        names = tuple(f"block{i}" for i in range(self.blocks))
         lowered = time.perf_counter()
-        code, seconds, self.cached = machine.compiled(self.llvm, (*names, "loop"))
-        data, kept = tables.tables(program, angles, graph, [code.addresses[name] for name in names], host)
-        self.ufunc = ufunc.gufunc(graph.name, code.addresses["loop"], data, graph.inputs, graph.outputs, (code, kept))
+        code, seconds, self.cached = machine_code(self.llvm, program, "loop")
+        data, kept = tables.tables(program, angles, graph, code.blocks, host)
+        self.ufunc = ufunc.gufunc(graph.name, code.entry, data, graph.inputs, graph.outputs, (code, kept))
         self.seconds: dict[str, float] = {"trace": trace_seconds, "lower": lowered - started, **seconds}
         self._count = len(graph.inputs)
         self._run: Callable[..., Any] = self.ufunc
@@ -151,6 +151,30 @@ class Kernel:
         except Exception:  # a function defined inside another, which pickle cannot name
             function = None
         return Kernel, (self.graph, self.method, self.references, self.seconds["trace"], function, self.model, self.labels)
+
+
+class MachineCode(NamedTuple):
+    """The addresses of a program's entry and of its blocks, and the code that lives as long as this."""
+
+    entry: int
+    blocks: list[int]
+    codes: tuple[machine.Code, ...]
+
+
+def machine_code(text: str, program: Program, entry: str) -> tuple[MachineCode, dict[str, float], bool]:
+    """Return the machine code of a program's IR, the seconds it took to make, and whether it was made before.
+
+    The block of saddle points is the same in all programs, and compiled by itself, once.
+    """
+    names = [f"block{i}" for i, block in enumerate(program.blocks) if block != SADDLE_POINT]
+    code, seconds, cached = machine.compiled(text, (*names, entry))
+    codes, addresses = (code,), dict(code.addresses)
+    if SADDLE_POINT in program.blocks:
+        own, more, _ = machine.compiled(saddle_point("saddle_point", machine.host().lanes), ("saddle_point",))
+        codes, seconds = (code, own), {part: seconds[part] + more[part] for part in seconds}
+        addresses[f"block{program.blocks.index(SADDLE_POINT)}"] = own.addresses["saddle_point"]
+    blocks = [addresses[f"block{i}"] for i in range(len(program.blocks))]
+    return MachineCode(addresses[entry], blocks, codes), seconds, cached
 
 
 def divided(graph: Graph) -> tuple[Program, bool]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from catena.graph import ELIMINATE, Block, Program
+from catena.graph import ELIMINATE, SADDLE_POINT, Block, Program
 from catena.native.eliminate import eliminate
 from catena.native.functions import FLAGS, LIBRARY, lanewise, sincos
 from catena.native.layout import ALIGN, Data
@@ -204,7 +204,7 @@ def write(program: Program, driver: str, *, lanes: int, merged: bool) -> str:
         call = program.calls[0] if merged else None
         if block == ELIMINATE:
             text.append(eliminate(f"block{i}", lanes))
-        else:
+        elif block != SADDLE_POINT:  # that is code of its own
             text.append(_write_block(f"block{i}", block, lanes, call and call.reads, call and call.writes[0]))
     text.append(driver)
     # 1: what a call reads, which is nothing that it writes; 2: what never changes; 3: a branch that is hardly ever taken

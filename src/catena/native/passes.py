@@ -70,7 +70,7 @@ def hoist(program: Program, inputs: int) -> tuple[Program, tuple[Angle, ...]]:
     calls = []
     for call, pair in zip(program.calls, turned, strict=True):
         _, reads, sources = rebuilt[call.block]
-        if not forms[call.block]:  # nothing is taken from it; an elimination has reads and writes that its block does not count
+        if not forms[call.block]:  # nothing is taken from it; a system has reads and writes that its block does not count
             reads, sources = [(i, None) for i in range(len(call.reads))], [None] * len(call.writes)
         writes = []
         for old, source in zip(call.writes, sources, strict=True):
@@ -132,12 +132,12 @@ def _longest_first(program: Program, last: dict[int, int]) -> Program:
     """Return the program with the results of each block in the order of how long they live in its calls, given the last call of each."""
     lives = [[0] * len(block.results) for block in program.blocks]
     for k, call in enumerate(program.calls):
-        if call.elimination is None:
+        if call.system is None:
             lives[call.block] = [max(life, last[slot] - k) for life, slot in zip(lives[call.block], call.writes, strict=True)]
     orders = [sorted(range(len(life)), key=lambda i: -life[i]) for life in lives]
     blocks = tuple(b._replace(results=tuple(b.results[i] for i in order)) for b, order in zip(program.blocks, orders, strict=True))
     calls = tuple(
-        call if call.elimination is not None else call._replace(writes=tuple(call.writes[i] for i in orders[call.block]))
+        call if call.system is not None else call._replace(writes=tuple(call.writes[i] for i in orders[call.block]))
         for call in program.calls
     )
     return program._replace(blocks=blocks, calls=calls)

@@ -4,26 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import product
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from catena.assembly import loop_units, mechanism_size
-from catena.closed import coordinates, places, solved_flags
+from catena.assembly import coordinate_units, loop_units, mechanism_size
+from catena.closed import configuration, coordinates, following_flags, measures, places, planned_kernel, solved_flags
 from catena.constrained import ConstrainedKernel
 from catena.errors import ArgumentError, ModelError
+from catena.formulations.cubic.all_constraints import Following
+from catena.formulations.frames import jacobian as _jacobian
+from catena.formulations.inverse import newton_euler
 from catena.formulations.linear import denoc
 from catena.formulations.linear.denoc import Plan, Platform
-from catena.mobility import usual
+from catena.formulations.mass import composite_body
 from catena.model import Model, Pose, Tree
 from catena.native import Kernel
 from catena.parallel.positions import MET, Positions
 from catena.platforms import explanation, platform_plan
 from catena.reduced import Reduced
 from catena.references import REFERENCES
-from catena.spatial import cross
+from catena.spatial import Factor, cross
 from catena.tracing import check_model, dynamics_kernel, traced_kernel
 
 _METHOD, _SOURCE = "denoc", (REFERENCES["SS01"],)
@@ -91,7 +94,7 @@ class ParallelManipulator:
     ((6, 3), (3,))
     """
 
-    def __init__(self, m: Model, actuated: Collection[str], tool: Any = (0.0, 0.0, 0.0)) -> None:
+    def __init__(self, m: Model, actuated: Collection[str], tool: Any = (0.0, 0.0, 0.0), at: Any = None) -> None:
         check_model(m, "ParallelManipulator")
         if m.driven_names:
             raise ModelError(f"ParallelManipulator: '{m.driven_names[0]}' of model '{m.name}' is driven; leave it free, and actuate it")
@@ -99,14 +102,14 @@ class ParallelManipulator:
         if lacking:
             raise ModelError(f"ParallelManipulator: model '{m.name}' is no platform on legs: {lacking}")
         self.model = m
-        self._reduced = Reduced(m, actuated)
+        self._reduced = Reduced(m, actuated, at)
         self.actuated = self._reduced.names
         self._at = list(coordinates(m, self.actuated, "ParallelManipulator: actuated"))
         self.tool = np.asarray(tool, dtype=float)
         if self.tool.shape != (3,) or not np.isfinite(self.tool).all():
             raise ArgumentError(f"ParallelManipulator: tool is {tool!r}; give a point (x, y, z) of the platform, in its frame [m]")
-        self._usual = usual(m)
-        self._plan_usual = self._plan(*self._usual)
+        self._for = configuration(m, at)
+        self._plan_usual = self._plan(*self._for)
         order = [j for leg in self._plan_usual.legs for j in leg.actuated]
         #: where the motors of the plan are among those of the user, and back
         self._of_plan = [self._at.index(j) for j in order]
@@ -208,7 +211,7 @@ class ParallelManipulator:
             if not found:
                 raise ModelError(f"inverse_kinematics: '{self.platform}' cannot get to {wanted.tolist()}; give a pose within reach")
             return self._sorted(found[0] if core == (3,) else self._combined(found))
-        given = self._usual[1] if guess is None else np.asarray(guess, dtype=float)
+        given = self._for[1] if guess is None else np.asarray(guess, dtype=float)
         if given.shape[-1:] != (m.nq,):
             raise ArgumentError(f"inverse_kinematics: guess has the shape {given.shape}; give (..., {m.nq})")
         batch = np.broadcast_shapes(batch, given.shape[:-1])
@@ -267,70 +270,83 @@ class ParallelManipulator:
     @cached_property
     def rates(self) -> ConstrainedKernel:
         """The function (q, rate) -> v. (7)-(13)."""
-        return self._kinematics("rates", ("q", "rate"), "v", lambda platform, q, rate: platform.rates(rate[self._of_plan]))
+
+        def planned(platform: Platform, q: Any, rate: Any) -> Any:
+            v = platform.rates(rate[self._of_plan])
+            return v, v
+
+        return self._kinematics("rates", "v", planned, lambda following, rate: following.rates(self._spread(rate)), ("q", "rate"))
 
     @cached_property
     def jacobian(self) -> ConstrainedKernel:
         """The function q -> J (6, motors), with J rate the angular velocity of the platform and the velocity of its tool. (14)."""
 
-        def function(platform: Platform, q: Any) -> Any:
+        def planned(platform: Platform, q: Any) -> Any:
             J, _ = platform.jacobian()
-            return self._at_tool(platform) @ J[:, self._of_user]
+            return self._at_tool(platform) @ J[:, self._of_user], self._probed(platform, J)
 
-        return self._kinematics("jacobian", ("q",), "jacobian", function)
+        def pivoted(following: Following) -> Any:
+            return _jacobian(following.tree, following.q, self.platform, self.tool) @ following.basis()[:, self._at]
 
-    @cached_property
-    def accelerations(self) -> ConstrainedKernel:
-        """The function (q, v, acceleration) -> vdot."""
-
-        def make(plan: Plan) -> Kernel:
-            def function(tree: Tree, q: Any, v: Any, acceleration: Any) -> Any:
-                platform = Platform(tree, q, plan, v)
-                return platform.rates(acceleration[self._of_plan]), solved_flags(self.model, platform.solved(), tree, v)
-
-            inputs, outputs = ("q", "v", "acceleration"), ("vdot", "flags")
-            return traced_kernel(self.model, "accelerations", inputs, outputs, function, _METHOD, _SOURCE, self._shapes)
-
-        return self._constrained(make)
-
-    @cached_property
-    def inverse_dynamics(self) -> ConstrainedKernel:
-        """The function (q, v, acceleration) -> tau of the motors. (19)-(24)."""
-
-        def make(plan: Plan) -> Kernel:
-            def function(tree: Tree, q: Any, v: Any, acceleration: Any, force: Any, wrenches: Any) -> Any:
-                tau, solved = denoc.inverse_dynamics(tree, q, v, acceleration[self._of_plan], force, wrenches, plan=plan)
-                return tau[self._of_user], solved_flags(self.model, solved, tree, v)
-
-            inputs, outputs = ("q", "v", "acceleration"), ("tau", "flags")
-            return dynamics_kernel(self.model, "inverse_dynamics", inputs, outputs, function, _METHOD, _SOURCE, self._shapes)
-
-        return self._constrained(make)
+        return self._kinematics("jacobian", "jacobian", planned, pivoted)
 
     @cached_property
     def mass_matrix(self) -> ConstrainedKernel:
         """The function q -> generalised inertia (motors, motors). (26)-(34)."""
 
-        def function(platform: Platform, q: Any) -> Any:
-            return denoc.generalised_inertia(platform, q)[np.ix_(self._of_user, self._of_user)]
+        def planned(platform: Platform, q: Any) -> Any:
+            mass = denoc.generalised_inertia(platform, q)[np.ix_(self._of_user, self._of_user)]
+            return mass, self._probed(platform, platform.jacobian()[0])
 
-        return self._kinematics("mass_matrix", ("q",), "mass", function)
+        def pivoted(following: Following) -> Any:
+            N = following.basis()[:, self._at]
+            return N.T @ composite_body.mass_matrix(following.tree, following.q) @ N
+
+        return self._kinematics("mass_matrix", "mass", planned, pivoted)
+
+    @cached_property
+    def accelerations(self) -> ConstrainedKernel:
+        """The function (q, v, acceleration) -> vdot."""
+
+        def planned(tree: Tree, plan: Plan, q: Any, v: Any, acceleration: Any) -> Any:
+            platform = Platform(tree, q, plan, v)
+            vdot = platform.rates(acceleration[self._of_plan])
+            return vdot, platform.solved(vdot)
+
+        def pivoted(following: Following, v: Any, acceleration: Any) -> Any:
+            return following.accelerations(v, self._spread(acceleration))
+
+        return self._kernel("accelerations", ("q", "v", "acceleration"), "vdot", planned, pivoted)
+
+    @cached_property
+    def inverse_dynamics(self) -> ConstrainedKernel:
+        """The function (q, v, acceleration) -> tau of the motors. (19)-(24)."""
+
+        def planned(tree: Tree, plan: Plan, q: Any, v: Any, acceleration: Any, force: Any, wrenches: Any) -> Any:
+            tau, solved = denoc.inverse_dynamics(tree, q, v, acceleration[self._of_plan], force, wrenches, plan=plan)
+            return tau[self._of_user], solved
+
+        def pivoted(following: Following, v: Any, acceleration: Any, force: Any, wrenches: Any) -> Any:
+            vdot = following.accelerations(v, self._spread(acceleration))
+            return following.on_independent(newton_euler.inverse_dynamics(following.tree, following.q, v, vdot, wrenches) - force)[self._at]
+
+        return self._kernel("inverse_dynamics", ("q", "v", "acceleration"), "tau", planned, pivoted, acting=True)
 
     @cached_property
     def forward_dynamics(self) -> ConstrainedKernel:
         """The function (q, v, tau) -> acceleration of the motors, under their joint forces tau."""
 
-        def make(plan: Plan) -> Kernel:
-            def function(tree: Tree, q: Any, v: Any, tau: Any, force: Any, wrenches: Any) -> Any:
-                total = np.array(force, dtype=object)
-                total[self._at] = total[self._at] + tau
-                solved = denoc.forward_dynamics(tree, q, v, total, wrenches, plan=plan)
-                return solved.vdot[self._at], solved_flags(self.model, solved, tree, v)
+        def planned(tree: Tree, plan: Plan, q: Any, v: Any, tau: Any, force: Any, wrenches: Any) -> Any:
+            solved = denoc.forward_dynamics(tree, q, v, self._spread(tau) + force, wrenches, plan=plan)
+            return solved.vdot[self._at], solved
 
-            inputs, outputs = ("q", "v", "tau"), ("acceleration", "flags")
-            return dynamics_kernel(self.model, "forward_dynamics", inputs, outputs, function, _METHOD, _SOURCE, self._shapes)
+        def pivoted(following: Following, v: Any, tau: Any, force: Any, wrenches: Any) -> Any:
+            tree, q = following.tree, following.q
+            N, vdot = following.basis()[:, self._at], following.accelerations(v, np.zeros(tree.nv))
+            left = self._spread(tau) + force - newton_euler.inverse_dynamics(tree, q, v, vdot, wrenches)
+            return Factor(N.T @ composite_body.mass_matrix(tree, q) @ N).solve(N.T @ left)
 
-        return self._constrained(make)
+        return self._kernel("forward_dynamics", ("q", "v", "tau"), "acceleration", planned, pivoted, acting=True)
 
     # singularities, complements
 
@@ -432,18 +448,58 @@ class ParallelManipulator:
         _, offset = platform.tree.frames[self.platform]
         return platform.end.p + platform.end.R @ (offset.p + offset.R @ self.tool)
 
-    def _constrained(self, make: Callable[[Plan], Kernel]) -> ConstrainedKernel:
-        return ConstrainedKernel(self.model, self._usual, self._plan, make, lambda plan: explanation(self.model, plan))
+    def _kinematics(
+        self, name: str, output: str, planned: Callable[..., Any], pivoted: Callable[..., Any], inputs: tuple[str, ...] = ("q",)
+    ) -> ConstrainedKernel:  # fmt: skip
+        """Return the kernel of a function of the platform at q, which also gives rates that are to keep the loops closed."""
 
-    def _kinematics(self, name: str, inputs: tuple[str, ...], output: str, function: Callable[..., Any]) -> ConstrainedKernel:
-        def make(plan: Plan) -> Kernel:
-            def traced(tree: Tree, q: Any, *rest: Any) -> Any:
-                platform = Platform(tree, q, plan)
-                return function(platform, q, *rest), solved_flags(self.model, platform.solved(), tree)
+        def solved(tree: Tree, plan: Plan, q: Any, *rest: Any) -> Any:
+            platform = Platform(tree, q, plan)
+            result, rates = planned(platform, q, *rest)
+            return result, platform.solved(rates)
 
-            return traced_kernel(self.model, name, inputs, (output, "flags"), traced, _METHOD, _SOURCE, self._shapes)
+        return self._kernel(name, inputs, output, solved, pivoted)
 
-        return self._constrained(make)
+    def _kernel(
+        self,
+        name: str,
+        inputs: tuple[str, ...],
+        output: str,
+        planned: Callable[..., Any],
+        pivoted: Callable[..., Any],
+        acting: bool = False,
+    ) -> ConstrainedKernel:
+        """Return the kernel of `planned(tree, plan, *inputs) -> result, solution`; where that does not fit, of `pivoted(following, …)`, whose
+        coordinates follow the motors by pivots chosen at run time. If `acting`, both take the forces and wrenches that act.
+        """
+        m = self.model
+
+        def of_plan(plan: Plan) -> Any:
+            def function(tree: Tree, q: Any, *rest: Any) -> Any:
+                result, solved = planned(tree, plan, q, *rest)
+                return result, solved_flags(m, solved, tree, rest[0] if "v" in inputs else None)
+
+            return function
+
+        def of_pivots(tree: Tree, q: Any, *rest: Any) -> Any:
+            following = Following(tree, q, self._at, measures(m))
+            result = pivoted(following, *rest)
+            return result, following_flags(m, following, rest[0] if "v" in inputs else None)
+
+        kernel = partial(dynamics_kernel if acting else traced_kernel, m, name, inputs, (output, "flags"))
+        make = partial(kernel, method=_METHOD, references=_SOURCE, shapes=self._shapes)
+        return planned_kernel(m, self._for, self._plan, of_plan, of_pivots, make, partial(explanation, m))
+
+    def _probed(self, platform: Platform, J: Any) -> Any:
+        """Return the rates of all joints for generic ones of the motors, where J leads from these to the platform."""
+        rates = np.cos(2.0 + 3.0 * np.arange(self.freedom)) * coordinate_units(self.model)[self._at][self._of_plan]
+        return platform.follow(J @ rates, rates)
+
+    def _spread(self, x: Any) -> Any:
+        """Return a vector of all velocity coordinates, with x in the place of the motors' ones."""
+        spread = np.zeros(self.model.nv).astype(object)
+        spread[self._at] = x
+        return spread
 
     @property
     def _shapes(self) -> dict[str, tuple[int, ...]]:

@@ -271,7 +271,7 @@ class Loops:
 
         def make() -> Kernel:
             trace = Trace("constraint jacobian")
-            tree = self.model.tree().marked(trace.mark, trace.solve).at(trace.input("t"))
+            tree = self.model.tree().traced(trace).at(trace.input("t"))
             return compile_graph(trace.graph(jacobian=constraint_jacobian(tree, trace.input("q", (self.model.nq,)))[1]))
 
         return kept(self.model, "constraint jacobian", (), make)
@@ -282,7 +282,7 @@ class Loops:
 
         def make() -> Kernel:
             trace = Trace("projection")
-            tree = self.model.tree().marked(trace.mark, trace.solve).at(trace.input("t"))
+            tree = self.model.tree().traced(trace).at(trace.input("t"))
             q, v = trace.input("q", (self.model.nq,)), trace.input("v", (self.model.nv,))
             q_new, v_new, strength, apart = closing.project(tree, q, v)
             return compile_graph(trace.graph(q=q_new, v=v_new, strength=strength, apart=apart), method=self.method)

@@ -112,7 +112,7 @@ def _compiled(m: Model, integrator: Integrator, method: str, controls: Controls,
     if m.has_loops:
         system.hold(*held)
     trace, bodies = Trace("rollout"), []
-    tree = m.tree().marked(lambda: bodies.append(len(trace.nodes)), trace.solve)
+    tree = m.tree().traced(trace, lambda: bodies.append(len(trace.nodes)))
     constants = Layout(dict.fromkeys(("anchor", "step", "every", "steps", "since"), 1))
     layouts = (layout(m), system.input.row, constants)
     arguments = [trace.input(name, (part.size,)) for name, part in zip(("state", "row", "constants"), layouts, strict=True)]

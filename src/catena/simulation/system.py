@@ -327,7 +327,7 @@ class System:
     def _trace(self, name: str) -> tuple[Trace, Tree]:
         assert self.closing is not None or not self.model.has_loops, "the constraints of the loops must be chosen first"
         trace = Trace(name)
-        return trace, self.model.tree().marked(trace.mark, trace.solve)
+        return trace, self.model.tree().traced(trace)
 
     def _kernel(self, name: str, inputs: tuple[str, ...], function: Callable[..., dict[str, Any]]) -> Kernel:
         trace, tree = self._trace(name)

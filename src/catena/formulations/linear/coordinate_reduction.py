@@ -59,27 +59,29 @@ class Stage(NamedTuple):
 class Plan:
     """Constraints that are independent, and the stages at all bodies: outboard and inboard of their joints; last the ground's.
 
-    Its length is the number of constraints.
+    Its length is the number of constraints. `reach` is what the velocity coordinates are measured by, where pivots are compared.
     """
 
     chosen: tuple[int, ...]
     outboard: tuple[tuple[Stage, ...], ...]
     inboard: tuple[tuple[Stage, ...], ...]
+    reach: tuple[float, ...]
 
     def __len__(self) -> int:
         return len(self.chosen)
 
 
 class Solved(NamedTuple):
-    """Accelerations; values and rates of all constraints; how well the plan fits.
+    """Accelerations; values and rates of all constraints, and what the accelerations leave of them; how well the plan fits.
 
-    `pivots` has a list for each stage with loops, of (constraint, square of the pivot, square of its row), in the units of the constraint
-    and of kinetic energy. The plan is weak where a pivot is small beside the largest row of its stage.
+    `pivots` has a list for each stage with loops, of (constraint, square of the pivot, square of its row), in the units of the constraint.
+    The plan is weak where a pivot is small beside the largest row of its stage.
     """
 
     vdot: Any
     values: Any
     rates: Any
+    residual: Any
     pivots: Any
 
 
@@ -107,7 +109,7 @@ def forward_dynamics(tree, q, v, tau, wrenches=None, *, plan):
     `wrenches` act on the bodies: one (moment, force) for each body in its frame, at its origin, or None; last the ground's.
     """
     X, S, W, a = turnings(tree, q, v)
-    loops = Loops(tree, q, v, plan.chosen)
+    loops = Loops(tree, q, v, plan.chosen, plan.reach)
     felt = [Felt((), M, np.zeros(6)) for M in (*tree.felt, np.zeros((6, 6)))]
     outboard, inboard, A = tree.columns(3)
     vdot = tree.vector()
@@ -131,7 +133,7 @@ def forward_dynamics(tree, q, v, tau, wrenches=None, *, plan):
         recover(inboard[k], A_plus, vdot)
         A[k] = A_plus + S[k] @ vdot[tree.v_slices[k]]
         recover(outboard[k], A[k], vdot)
-    return Solved(vdot, np.array(loops.values), np.array(loops.rates), loops.pivots)
+    return Solved(vdot, np.array(loops.values), np.array(loops.rates), loops.residual(vdot), loops.pivots)
 
 
 def project(tree, q, v, chart, *, plan):
@@ -144,7 +146,7 @@ def project(tree, q, v, chart, *, plan):
 def tree_dynamics(tree, q, v, tau, wrenches=None):
     """Return vdot of a tree: no coordinate waits, and the method is that of articulated bodies. (20)-(22)."""
     free = tuple((Stage(free=tuple(range(at.start, at.stop))),) for at in tree.v_slices)
-    return forward_dynamics(tree, q, v, tau, wrenches, plan=Plan((), ((),) * (tree.n + 1), free)).vdot
+    return forward_dynamics(tree, q, v, tau, wrenches, plan=Plan((), ((),) * (tree.n + 1), free, (1.0,) * tree.nv)).vdot
 
 
 # the constraints
@@ -156,20 +158,22 @@ class Loops:
     A row has the coordinates around its loop only: the motion of the base moves both ends alike. (23), (24), (47).
     """
 
-    def __init__(self, tree, q, v, chosen):
+    def __init__(self, tree, q, v, chosen, reach):
+        self.tree, self.reach, self.whole = tree, reach, []
         self.values, self.rates, self.pivots = [], [], []
         self.E, self.g, self.seen = {}, {}, {}
         chosen = set(chosen)
         for closure in tree.closures:
             first = len(self.values)
-            only = [i for i in range(row_count(closure)) if first + i in chosen]
             loop = Loop(tree, q, closure)
-            value, columns = loop.jacobian(only=only)
+            value, columns = loop.jacobian()
             rate, right = loop.motion(v)
             self.values += [*value]
             self.rates += [*rate]
-            for n, i in enumerate(only):
-                self._open(first + i, {j: column[n] for j, column in columns.items()}, right[i])
+            self.whole.append((columns, right))
+            for i in range(row_count(closure)):
+                if first + i in chosen:
+                    self._open(first + i, {j: column[i] for j, column in columns.items()}, right[i])
         tree.mark()
         for coupling in tree.couplings:
             if len(self.values) in chosen:
@@ -182,17 +186,24 @@ class Loops:
         for j in row:
             self.seen.setdefault(j, set()).add(i)
 
-    def dependent(self, pairs, rest, H):
-        """Return B and beta: the rows of the pairs say that their coordinates are beta - B rest. (27)-(43), (65)-(81).
+    def residual(self, vdot):
+        """Return what accelerations leave of all constraints, also of those that were not chosen."""
+        found = []
+        for columns, right in self.whole:
+            self.tree.mark()
+            found += [*(sum(column * vdot[j] for j, column in columns.items()) - right)]
+        self.tree.mark()
+        return np.array([*found, *(coupling_rate(coupling, vdot) for coupling in self.tree.couplings)])
 
-        `H` has the inertia of each coordinate, by which the pivots are measured.
-        """
+    def dependent(self, pairs, rest):
+        """Return B and beta: the rows of the pairs say that their coordinates are beta - B rest. (27)-(43), (65)-(81)."""
         number, coordinates = len(pairs), [*(j for _, j in pairs), *rest]
         table = np.array([[*(self.E[i].get(j, 0.0) for j in coordinates), self.g[i]] for i, _ in pairs], dtype=object)
-        sizes = [sum(entry * entry / H[j] for j, entry in zip(coordinates, row, strict=False)) for row in table]
+        squares = [self.reach[j] ** 2 for j in coordinates]
+        sizes = [sum(entry * entry * square for square, entry in zip(squares, row, strict=False)) for row in table]
         self.pivots.append([])
-        for n, (i, j) in enumerate(pairs):
-            self.pivots[-1].append((i, table[n, n] * table[n, n] / H[j], sizes[n]))
+        for n, (i, _) in enumerate(pairs):
+            self.pivots[-1].append((i, table[n, n] * table[n, n] * squares[n], sizes[n]))
             table[n, n + 1 :] = table[n, n + 1 :] * (1.0 / table[n, n])
             for other in range(n + 1, number):
                 table[other, n + 1 :] = table[other, n + 1 :] - table[other, n] * table[n, n + 1 :]
@@ -245,24 +256,19 @@ def reduce(body, stages, loops):
         if stage.closed:  # (27)-(45): what waits follows from the loop
             dependent = [j for _, j in stage.closed]
             movers = [j for j in body.waiting if j not in dependent and any(j in loops.E[i] for i, _ in stage.closed)]
-            B, beta = loops.dependent(stage.closed, movers, inertias(body))
+            B, beta = loops.dependent(stage.closed, movers)
             loops.close(stage.closed, movers, B, beta)
             body = followed(body, dependent, movers, B, beta)
             steps.append(Step(dependent, movers, None, B, beta))
         if stage.held:  # (65)-(81): what waits keeps the loop as it is
             dependent, movers = [j for _, j in stage.held], list(stage.free)
-            B, _ = loops.dependent(stage.held, movers, inertias(body))
+            B, _ = loops.dependent(stage.held, movers)
             body = followed(body, dependent, movers, B)
             steps.append(Step(dependent, movers, None, B, None))
         if stage.free:
             body, step = eliminated(body, stage.free)
             steps.append(step)
     return body, steps
-
-
-def inertias(body):
-    """Return the inertia of each coordinate that waits."""
-    return {j: body.H[i, i] for i, j in enumerate(body.waiting, 6)}
 
 
 def followed(body, dependent, movers, B, beta=None):

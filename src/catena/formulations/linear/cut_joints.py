@@ -27,12 +27,16 @@ from catena.spatial import Factor, Rigid, cross
 
 
 class Solved(NamedTuple):
-    """Accelerations and multipliers; values and rates of all constraints; pivots of the chosen ones."""
+    """Accelerations and multipliers; values and rates of all constraints, and what the accelerations leave of them; pivots of the chosen.
+
+    Each pivot is compared with the entry of its own row: both depend on masses.
+    """
 
     vdot: Any
     force: Any
     values: Any
     rates: Any
+    residual: Any
     pivots: Any
 
 
@@ -43,12 +47,13 @@ def forward_dynamics(tree, q, v, tau, wrenches=None, *, reference, plan):
     """
     motion, state = states(tree, q, v, reference, wrenches)
     M22, G, Q2 = eliminate(tree, state, tau)
-    values, rates, on_bodies, on_joints, gamma = _constraints(tree, q, v, motion, state, reference, plan)
-    carried, c = _transfer(tree, state, G, on_bodies, on_joints)
-    A, left = _reduced(tree, state, M22, Q2, carried, c, gamma)
+    loops = _Constraints(tree, q, v, motion, state, reference)
+    carried, c = _transfer(tree, state, G, *loops.chosen(plan))
+    A, left = _reduced(tree, state, M22, Q2, carried, c, [loops.gamma[i] for i in plan])
     factor = Factor(A)
     force = factor.solve(left)
-    return Solved(_accelerations(tree, state, M22, G, Q2, c, force), force, values, rates, _pivots(plan, A, factor))
+    vdot, Y_rate = _accelerations(tree, state, M22, G, Q2, c, force)
+    return Solved(vdot, force, loops.values, loops.rates, loops.residual(vdot, Y_rate), _pivots(plan, A, factor))
 
 
 def project(tree, q, v, chart, *, reference, plan):
@@ -67,55 +72,66 @@ def _change(tree, q, v, reference, chosen, of_rates):
     """Return the smallest change that takes the values of the chosen constraints, or their rates, to zero; their pivots, and all values."""
     motion, state = states(tree, q, v, reference)
     M22, G, _ = eliminate(tree, state, np.zeros(tree.nv))
-    values, rates, on_bodies, on_joints, _ = _constraints(tree, q, v, motion, state, reference, chosen)
-    _, c = _transfer(tree, state, G, on_bodies, on_joints)
+    loops = _Constraints(tree, q, v, motion, state, reference)
+    _, c = _transfer(tree, state, G, *loops.chosen(chosen))
     still = [np.zeros(at.stop - at.start) for at in tree.v_slices]
-    left = -(rates if of_rates else values)[list(chosen)]
+    left = -(loops.rates if of_rates else loops.values)[list(chosen)]
     A, _ = _reduced(tree, state, M22, still, {}, c, left)
     factor = Factor(A)
     at_rest = [body._replace(D=np.zeros(6)) for body in state]
-    return _accelerations(tree, at_rest, M22, G, still, c, factor.solve(left)), _pivots(chosen, A, factor), values
+    return _accelerations(tree, at_rest, M22, G, still, c, factor.solve(left))[0], _pivots(chosen, A, factor), loops.values
 
 
 def _pivots(chosen, A, factor):
-    """Return of each constraint what those after it leave of its entry in the reduced matrix, and that entry; all in one stage."""
-    return [[(row, 1.0 / w, A[i, i]) for i, (row, w) in enumerate(zip(chosen, factor.w, strict=True))]]
+    """Return of each constraint what those after it leave of its entry in the reduced matrix, and that entry; each for itself."""
+    return [[(row, 1.0 / w, A[i, i])] for i, (row, w) in enumerate(zip(chosen, factor.w, strict=True))]
 
 
-def _constraints(tree, q, v, motion, state, reference, chosen):
-    """Return values and rates of all constraints; of the chosen ones rows on bodies and joints, and right-hand sides. (37), (44)."""
-    values, rates, gamma = [], [], []
-    on_bodies, on_joints = {}, {}
-    number, place = 0, {row: i for i, row in enumerate(chosen)}
-    for closure in tree.closures:
-        tree.mark()
-        bodies = [(k, motion[k]) for k in (closure.a, closure.b)]
-        on_a, on_b = (Rigid(body.A, body.r) for _, body in bodies)
-        at = ends(closure, on_a, on_b, motion[base(tree, closure)].A)
-        value, *r = rows(closure, at)
-        V = [np.concatenate([body.omega, body.r_rate - cross(body.omega, body.r)]) for _, body in bodies]
-        g = right(closure, at, *V)
-        values.append(value)
-        rates.append(r[0] @ V[0] + r[1] @ V[1])
-        for i in range(len(value)):
-            if number + i in place:
-                total = g[i]
+class _Constraints:
+    """Values and rates of all constraints, their rows on bodies and joints, by number, and right-hand sides. (37), (44)."""
+
+    def __init__(self, tree, q, v, motion, state, reference):
+        self.tree, self.on_bodies, self.on_joints, self.gamma = tree, {}, {}, []
+        values, rates = [], []
+        for closure in tree.closures:
+            tree.mark()
+            bodies = [(k, motion[k]) for k in (closure.a, closure.b)]
+            on_a, on_b = (Rigid(body.A, body.r) for _, body in bodies)
+            at = ends(closure, on_a, on_b, motion[base(tree, closure)].A)
+            value, *r = rows(closure, at)
+            V = [np.concatenate([body.omega, body.r_rate - cross(body.omega, body.r)]) for _, body in bodies]
+            values.append(value)
+            rates.append(r[0] @ V[0] + r[1] @ V[1])
+            for i, total in enumerate(right(closure, at, *V)):
                 for (k, body), row in zip(bodies, r, strict=True):
                     if k >= 0:
                         at_reference, moved = _at_reference(row[i], body, state[k], reference)
-                        on_bodies[k, place[number + i]] = at_reference
+                        self.on_bodies[k, len(self.gamma)] = at_reference
                         total = total + moved
-                gamma.append(total)
-        number += len(value)
-    for coupling in tree.couplings:
-        values.append(np.array([coupling_value(coupling, q)]))
-        rates.append(np.array([coupling_rate(coupling, v)]))
-        if number in place:
-            on_joints[place[number]] = dict(coupling.coefficients)
-            gamma.append(0.0)
-        number += 1
-    tree.mark()
-    return np.concatenate(values), np.concatenate(rates), on_bodies, on_joints, gamma
+                self.gamma.append(total)
+        for coupling in tree.couplings:
+            values.append(np.array([coupling_value(coupling, q)]))
+            rates.append(np.array([coupling_rate(coupling, v)]))
+            self.on_joints[len(self.gamma)] = dict(coupling.coefficients)
+            self.gamma.append(0.0)
+        tree.mark()
+        self.values, self.rates = np.concatenate(values), np.concatenate(rates)
+
+    def chosen(self, plan):
+        """Return the rows of the plan, counted as there."""
+        place = {row: i for i, row in enumerate(plan)}
+        on_bodies = {(k, place[i]): row for (k, i), row in self.on_bodies.items() if i in place}
+        return on_bodies, {place[i]: row for i, row in self.on_joints.items() if i in place}
+
+    def residual(self, vdot, Y_rate):
+        """Return what accelerations leave of all constraints."""
+        found = -np.array(self.gamma, dtype=object)
+        self.tree.mark()
+        for (k, i), row in self.on_bodies.items():
+            found[i] = found[i] + row @ Y_rate[k]
+        for i, row in self.on_joints.items():
+            found[i] = found[i] + sum(c * vdot[j] for j, c in row.items())
+        return found
 
 
 def _at_reference(row, body, state, reference):
@@ -161,8 +177,8 @@ def _reduced(tree, state, M22, Q2, carried, c, gamma):
 
 
 def _accelerations(tree, state, M22, G, Q2, c, force):
-    """Return vdot. (43): the joint forces with what the multipliers add to them."""
+    """Return vdot, and the derivatives of the velocity states. (43): the joint forces with what the multipliers add to them."""
     load = list(Q2)
     for k, i in c:
         load[k] = load[k] + c[k, i] * force[i]
-    return accelerate(tree, state, M22, G, load)[0]
+    return accelerate(tree, state, M22, G, load)

@@ -120,11 +120,12 @@ def lacking(tree):
 
 
 class Solved(NamedTuple):
-    """Accelerations; values and rates of all constraints; pivots as in `coordinate_reduction`."""
+    """Accelerations; values and rates of all constraints, and what the accelerations leave of them; pivots as in `coordinate_reduction`."""
 
     vdot: Any
     values: Any
     rates: Any
+    residual: Any
     pivots: Any
 
 
@@ -226,7 +227,7 @@ class Platform:
         self.B, self.end = B, places[plan.platform]
 
         # the closures: values and rates, and what moves them besides the joints
-        self.legs, values, rates = [], [np.zeros(0)], [np.zeros(0)]
+        self.legs, self.closures, values, rates = [], [], [np.zeros(0)], [np.zeros(0)]
         for leg in plan.legs:
             tree.mark()
             if leg.closure is None and afloat:
@@ -242,6 +243,9 @@ class Platform:
                 rate = r_a @ V[closure.a] + r_b @ V[closure.b]
                 values.append(value)
                 rates.append(rate)
+                g = np.zeros(len(value)) if v is None else right(closure, at, V[closure.a], V[closure.b])
+                known = sum(r @ (V if v is None else bias)[k] for r, k in ((r_a, closure.a), (r_b, closure.b)))
+                self.closures.append((closure, r_a, r_b, known - g))
                 (on_platform, _), (on_tip, tip) = ((r_a, closure.a), (r_b, closure.b))[:: 1 if closure.a == plan.platform else -1]
                 chosen = list(leg.rows)
                 on_platform, on_tip = on_platform[chosen], on_tip[chosen]
@@ -250,7 +254,7 @@ class Platform:
                     on_platform, on_tip = on_platform * own, on_tip * own
                 known = on_tip @ (V if v is None else bias)[tip]
                 if v is not None:
-                    known = known + on_platform @ adrift - right(closure, at, V[closure.a], V[closure.b])[chosen]
+                    known = known + on_platform @ adrift - g[chosen]
             self.legs.append(Followed(leg, coordinates(tree, leg.bodies), on_platform, on_tip, B, self.columns, known))
         self.values, self.opening = np.concatenate(values), np.concatenate(rates)
 
@@ -261,9 +265,19 @@ class Platform:
         self.pivots = [[(plan.chosen[0], *pair)] for leg in self.legs for pair in leg.pivots]
         self.pivots += [[(plan.chosen[0], 1.0 / w, self.F[i, i])] for i, w in enumerate(self.factor.w)]
 
-    def solved(self, vdot=None):
-        """Return the solution with accelerations of all joints."""
-        return Solved(vdot, self.values, self.opening, self.pivots)
+    def solved(self, vdot):
+        """Return the solution with accelerations, or rates, of all joints."""
+        return Solved(vdot, self.values, self.opening, self.residual(vdot), self.pivots)
+
+    def residual(self, vdot):
+        """Return what accelerations, or rates, of all joints leave of all constraints."""
+        moved = {-1: np.zeros(6)}
+        for leg in self.plan.legs:
+            if leg.bodies:
+                moved[leg.bodies[-1]] = sum(self.columns[j] * vdot[j] for j in coordinates(self.tree, leg.bodies))
+        self.tree.mark()
+        found = [r_a @ moved[closure.a] + r_b @ moved[closure.b] + known for closure, r_a, r_b, known in self.closures]
+        return np.concatenate([np.zeros(0), *found])
 
     def own(self, leg, theta):
         """Return what the actuated joints of a leg have of a vector for all of them."""

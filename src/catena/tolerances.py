@@ -1,0 +1,35 @@
+"""Every threshold of loops, with its unit and reason.
+
+Constraints are measured without units: lengths by the size of their own loop, angles in radians, couplings by their largest coefficient;
+coordinates by their reach, a radian or the size of the loop. Masses have no say in it. A pivot is what is left of a row, or column, of the
+constraint Jacobian once those before it are taken out; its part of the whole is the sine of an angle between constraints.
+"""
+
+#: A mechanism is together where no loop is further open than this: some thousand times the rounding of its lengths.
+CLOSED = 1e-12
+
+#: States whose loops are open by more than this are refused, and velocities and accelerations that open them at such a part of their own
+#: size: a millionth is more than integrators and files leave, and less than a wrong branch.
+LOOSE = 1e-6
+
+#: Pivots below this part of the largest are zero: what is left of a constraint that depends on others, at a state that closes the loops to
+#: rounding, is 1e-15 or so; a mechanism this near to a singular configuration has lost half of its digits.
+RANK = 1e-9
+
+#: At a state that closes the loops less well, constraints that depend on each other differ by its closure residual, times what lies between
+#: a coordinate and the end of its loop. Below so many times the residual, pivots are zero, and constraints that differ are no contradiction.
+CLOSURE = 100.0
+
+#: A plan serves a state where all its pivots are at least this part of their rows: three digits are lost at most.
+PIVOT = 1e-3
+
+#: Multipliers are found from J M^-1 J^T, whose pivots depend on masses. Where one is below this part of its entry, the square of a sine in
+#: the metric of the inverse masses, five digits of accelerations may be lost; and the state is solved by pivots chosen for it.
+MULTIPLIER_PIVOT = 1e-10
+
+#: Accelerations that a plan gives meet all constraints, chosen or not, to this part of their terms; else the plan lacks one of them.
+RESIDUAL = 1e-9
+
+#: Where the accelerations of a generic velocity that keeps the loops closed do so too, up to this part, the constraints that depend on each
+#: other at a state do so around it, and the state is regular.
+CONSISTENT = 1e-6
