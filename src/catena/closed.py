@@ -22,7 +22,7 @@ from catena.formulations.linear import canonical_loops, cut_joints
 from catena.formulations.partition import Closed, Partition
 from catena.graph import Graph
 from catena.graph.functions import maximum, minimum, where
-from catena.mobility import configurations, independent_rows, partition, usual
+from catena.mobility import configurations, generic, independent_rows, partition
 from catena.model import Model, Tree
 from catena.model.values import array
 from catena.native import Kernel
@@ -64,7 +64,7 @@ def forward_dynamics(m: Model, method: str, described: str, references: tuple[st
         return solved.vdot, pivoted_flags(solved, v)
 
     make = partial(dynamics_kernel, m, "forward_dynamics", ("q", "v", "tau"), ("vdot", "flags"), method=described, references=references)
-    return planned_kernel(m, configuration(m, at), lambda m, q: plan_of(m, method, q), planned, pivoted, make, partial(explained, m, method))
+    return _of_method(m, at, method, planned, pivoted, make)
 
 
 def velocities(m: Model, described: str, references: tuple[str, ...], at: Any = None) -> ConstrainedKernel:
@@ -82,7 +82,7 @@ def velocities(m: Model, described: str, references: tuple[str, ...], at: Any = 
         return solved.vdot, pivoted_flags(solved)
 
     make = partial(traced_kernel, m, "velocities", ("q", "p"), ("v", "flags"), method=described, references=references)
-    return planned_kernel(m, configuration(m, at), lambda m, q: plan_of(m, REDUCTION, q), planned, pivoted, make, partial(explained, m, REDUCTION))
+    return _of_method(m, at, REDUCTION, planned, pivoted, make)
 
 
 def hamiltonian_dynamics(m: Model, described: str, references: tuple[str, ...], at: Any = None) -> ConstrainedKernel:
@@ -113,8 +113,13 @@ def hamiltonian_dynamics(m: Model, described: str, references: tuple[str, ...], 
         )  # fmt: skip
 
     speeds = partial(all_constraints.velocities, measures=measures(m))
-    explain = partial(explained, m, REDUCTION)
-    return planned_kernel(m, configuration(m, at), lambda m, q: plan_of(m, REDUCTION, q), planned, (pivoted, speeds), make, explain)
+    return _of_method(m, at, REDUCTION, planned, (pivoted, speeds), make)
+
+
+def _of_method(m: Model, at: Any, method: str, planned: Callable[[Any], Any], pivoted: Any, make: Callable[[Any], Kernel]) -> Any:
+    """Return the kernel of a function that is made for plans of a method."""
+    explain = partial(explained, m, method)
+    return planned_kernel(m, configuration(m, at), lambda m, q: plan_of(m, method, q), planned, pivoted, make, explain)
 
 
 def planned_kernel(
@@ -129,8 +134,8 @@ def planned_kernel(
 ) -> Any:
     """Return the kernel of a function that is made for a plan, and of one whose pivots are chosen at run time.
 
-    `plan(m, q)` is made at a configuration, which comes after the model at its time. `planned(plan)` and `pivoted` are functions of the tree, whose last
-    result are flags, of which `make` makes kernels.
+    `plan(m, q)` is made at a configuration, which comes after the model at its time. `planned(plan)` and `pivoted` are functions of the
+    tree, whose last result are flags; `make` makes kernels of them.
     """
     first = plan(*at)
 
@@ -153,13 +158,13 @@ def configuration(m: Model, at: Any) -> tuple[Model, np.ndarray]:
     Refuse what leaves a loop open.
     """
     if at is None:
-        return usual(m)
+        return generic(m)
     q = array("at", at, (m.nq,))
     still = m.at(0.0)
     found = gap(still, q)
-    if found.sizes.max(initial=0.0) > LOOSE:
+    if not found.sizes.max(initial=0.0) <= LOOSE:
         raise ArgumentError(f"at leaves loop '{found.worst}' of model '{m.name}' open; give positions that close the loops, by m.assemble")
-    return still, q
+    return still, still.assemble(guess=q)
 
 
 def measures(m: Model) -> Measures:

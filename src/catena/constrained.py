@@ -142,11 +142,10 @@ class ConstrainedKernel:
         m = None if self._model is None else self._model.at(t)
         time = f", t={t:g}" if m is not None and m.driven_names else ""
         if flag & OPEN:
-            loop = "a loop"
+            loop, by = "a loop", ""
             if m is not None:
                 found = gap(m, state["q"])
-                loop = f"loop '{found.worst}'"
-            by = "" if m is None else f", by {found.sizes.max():.2g} of its size or rad"
+                loop, by = f"loop '{found.worst}'", f", by {found.sizes.max():.2g} of its size or rad"
             raise ArgumentError(
                 f"{self.name}: {name} leaves {loop} of model '{self.model}' open{by}; give positions that close the loops, "
                 f"by m.assemble(guess=q{time})"

@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from catena.assembly import RANK, assemble, coordinate_units, gap, loop_units, mechanism_size, moved_along
-from catena.formulations.constraints import Joined, base, branch, constraint_jacobian, joined, row_count
+from catena.assembly import assemble, coordinate_units, gap, loop_units, mechanism_size, moved_along, project_velocity
+from catena.errors import ModelError
+from catena.formulations.constraints import Joined, base, branch, constraint_jacobian, constraint_motion, joined, row_count
 from catena.formulations.partition import Group, Partition
 from catena.kept import kept
 from catena.model import Model
-from catena.model.releasing import anywhere
+from catena.model.values import array
+from catena.tolerances import CLOSURE, CONSISTENT, LOOSE, RANK
 
 #: Length of the steps of a walk through the configurations [rad or m], and the longest time that one takes where joints are driven [s].
 _PACE, _LONGEST = 0.5, 0.7
+
+#: Configurations that are looked at to find a generic one, and starts from which other branches are sought.
+_TRIED, _BRANCHES = 6, 4
 
 #: A walk ends where a loop is further apart than this, relative to the mechanism's size or in radians.
 _OPEN = 1e-9
@@ -39,6 +45,10 @@ class Mobility:
     `coordinates` are the velocity coordinates of the tree, of which `independent` may be given and `dependent` follow. `constraints` are
     what loops and couplings ask for, of which `redundant` ask for nothing new. `coupled` has the groups of loops that share joints. Where
     joints are driven, all this is at the time `t` [s].
+
+    At a `singular` configuration constraints depend on each other that do not around it: motions of the null space go on in some directions
+    only, and `freedom` is the dimension of that space. `freedoms` are the degrees of freedom on the branches that a search came to, which
+    may differ: a linkage of equal lengths can fold onto itself and move otherwise.
     """
 
     q: np.ndarray
@@ -50,6 +60,8 @@ class Mobility:
     loops: tuple[Loop, ...]
     coupled: tuple[tuple[str, ...], ...]
     t: float = 0.0
+    singular: bool = False
+    freedoms: tuple[int, ...] = ()
 
     @property
     def freedom(self) -> int:
@@ -58,7 +70,7 @@ class Mobility:
 
 
 def mobility(m: Model, q: Any = None, t: float | None = None) -> Mobility:
-    """Return what the loops leave a model, at q, or at a configuration that is none of the special ones; at a time where joints are driven.
+    """Return what the loops leave a model, at q, or at a generic configuration; at a time where joints are driven.
 
     >>> m = ct.Model("slider-crank")
     >>> m.add("crank", ct.rod(0.2, mass=1.0), ct.Revolute("y"))
@@ -70,19 +82,32 @@ def mobility(m: Model, q: Any = None, t: float | None = None) -> Mobility:
     (1, 5, 3)
     """
     if q is None and t is None:
-        found = kept(m, "mobility", (), lambda: _mobility(*_general(m)))
+        found = kept(m, "mobility", (), lambda: _anywhere(m, *generic(m)))
         return replace(found, q=found.q.copy())
     still, _ = m._timed(t, {})
     if q is None:
-        return _mobility(*_general(still))
-    return _mobility(still, np.asarray(q, dtype=float), scaled_blocks(still, q))
+        return _mobility(*_generic(still))
+    return _mobility(still, array("mobility: q", q, (m.nq,)))
 
 
-def _mobility(m: Model, q: np.ndarray, blocks: list[np.ndarray]) -> Mobility:
-    """Return what the loops leave a model, at a time, at q, where these are the Jacobians of its groups of loops."""
-    tree = m.tree()
+def _anywhere(m: Model, still: Model, q: np.ndarray) -> Mobility:
+    """Return the mobility at a generic configuration, with the degrees of freedom on other branches."""
+    found = _mobility(still, q)
+    freedoms, rng = {found.freedom}, np.random.default_rng(0)
+    if m.has_loops and not m.driven_names:
+        for _ in range(_BRANCHES):
+            with suppress(ModelError):  # a start that leads nowhere
+                other = moved_along(m, assemble(m, m.random(rng), {}), 0.1 * rng.normal(size=m.nv))
+                if regular(m, other):
+                    freedoms.add(m.nv - rank(m, other))
+    return replace(found, freedoms=tuple(sorted(freedoms)))
+
+
+def _mobility(m: Model, q: np.ndarray) -> Mobility:
+    """Return what the loops leave a model, at a time, at q."""
+    tree, blocks = m.tree(), scaled_blocks(m, q)
     groups = joined(tree)
-    ranks = [pivots(J, 1.0)[0] for J in blocks]
+    ranks = [pivots(J, 1.0, _tolerance(m, q))[0] for J in blocks]
     dependent = {group.columns[c] for group, J, rank in zip(groups, blocks, ranks, strict=True) for c in _dependent(J, rank)}
     names, number = m.v_names, sum(len(J) for J in blocks)
     loops = tuple(
@@ -99,24 +124,31 @@ def _mobility(m: Model, q: np.ndarray, blocks: list[np.ndarray]) -> Mobility:
         loops,
         tuple((*(tree.closures[i].name for i in group.closures), *(tree.couplings[i].name for i in group.couplings)) for group in groups),
         m._instant,
+        not regular(m, q),
     )
 
 
-def usual(m: Model) -> tuple[Model, np.ndarray]:
-    """Return a configuration that is none of the special ones, after the model at the time at which it is one."""
+def generic(m: Model) -> tuple[Model, np.ndarray]:
+    """Return a generic configuration, after the model at the time at which it is one; it is found once."""
     if not m.has_loops:
         return m, m.neutral()
-    found = mobility(m)
-    return m.at(found.t), found.q
 
 
-def configurations(m: Model, steps: int) -> Iterator[tuple[Model, np.ndarray]]:
-    """Yield configurations that a walk along the motions of a mechanism comes to, always the same; the first is that of `mobility`.
+    def make() -> tuple[float, np.ndarray]:
+        still, q = _generic(m)
+        return still._instant, q
+
+    t, q = kept(m, "generic configuration", (), make)
+    return m.at(t), q.copy()
+
+
+def configurations(m: Model, steps: int, at: tuple[Model, np.ndarray] | None = None) -> Iterator[tuple[Model, np.ndarray]]:
+    """Yield configurations that a walk along the motions of a mechanism comes to, always the same; from one given, or a generic one.
 
     Each comes after the model at its time, for where joints are driven the walk goes on in time.
     """
     rng = np.random.default_rng(0)
-    still, q = usual(m)
+    still, q = generic(m) if at is None else at
     step = rng.normal(size=m.nv)
     yield still, q
     for _ in range(steps):
@@ -161,25 +193,46 @@ def scaled_blocks(m: Model, q: Any) -> list[np.ndarray]:
     return [J / max(longest, 1e-300) for J in blocks]
 
 
-def pivots(J: np.ndarray, size: float = 0.0) -> tuple[int, np.ndarray]:
+def pivots(J: np.ndarray, size: float = 0.0, tolerance: float = RANK) -> tuple[int, np.ndarray]:
     """Return the rank of a matrix, and its columns in the order in which they are the most independent of those before.
 
-    What is small against the matrix, or against `size`, counts as zero.
+    What is below the tolerance against the matrix, or against `size`, counts as zero.
     """
     from scipy.linalg import qr
 
     R, order = qr(J, mode="r", pivoting=True)  # type: ignore[misc]
     sizes = np.abs(np.diag(R))
-    return int(np.count_nonzero(sizes > RANK * max(sizes.max(initial=0.0), size, 1e-300))), order
+    return int(np.count_nonzero(sizes > tolerance * max(sizes.max(initial=0.0), size, 1e-300))), order
 
 
 def rank(m: Model, q: Any) -> int:
     """Return how many constraints are independent at q."""
-    return _rank(scaled_blocks(m, q))
+    return sum(pivots(J, 1.0, _tolerance(m, q))[0] for J in scaled_blocks(m, q))
 
 
-def _rank(blocks: list[np.ndarray]) -> int:
-    return sum(pivots(J, 1.0)[0] for J in blocks)
+def _tolerance(m: Model, q: Any) -> float:
+    """Return the part of the largest pivot up to which others are zero, at positions that may not quite close the loops."""
+    return RANK + CLOSURE * min(LOOSE, float(gap(m, q).sizes.max(initial=0.0)))
+
+
+def regular(m: Model, q: Any) -> bool:
+    """Return whether the constraints that depend on each other at q, which closes the loops, do so around it.
+
+    Then the accelerations of any motion there can meet them all; a generic one tells.
+    """
+    if not m.has_loops:
+        return True
+    tree, rng = m.tree(), np.random.default_rng(2)
+    units, reach = np.array(loop_units(m)), coordinate_units(m)
+    J = np.asarray(constraint_jacobian(tree, q)[1], dtype=float) * reach / units[:, None]
+    left, sizes, right = np.linalg.svd(J)
+    tolerance = _tolerance(m, q)
+    number = int(np.count_nonzero(sizes > tolerance * sizes.max(initial=0.0)))
+    v = right[number:].T @ (right[number:] @ rng.normal(size=m.nv)) * reach
+    rest = project_velocity(m, q, np.zeros(m.nv), {}) if m.driven_names else np.zeros(m.nv)
+    bent, still = (np.asarray(constraint_motion(tree, q, x)[1], dtype=float) / units for x in (rest + v, rest))
+    across = left[:, number:].T @ (bent - still)
+    return bool(np.abs(across).max(initial=0.0) <= (CONSISTENT + tolerance) * (np.abs(bent - still).max(initial=0.0) + 1e-3))
 
 
 def independent_rows(m: Model, q: Any) -> tuple[int, ...]:
@@ -237,28 +290,29 @@ def _group(loops: Joined, J: np.ndarray, never: Collection[int], last: Collectio
     )
 
 
-def _general(m: Model) -> tuple[Model, np.ndarray, list[np.ndarray]]:
-    """Return a configuration that closes the loops, a little away from the nearest one, which may be a special one; and its Jacobians.
+def _generic(m: Model) -> tuple[Model, np.ndarray]:
+    """Return a configuration that closes the loops and is regular, near the one that they are assembled to, which may be a special one.
 
-    It comes after the model at the time of the configuration; where joints are driven, times after 0 are looked at too, if none is given.
-
-    No configuration has a larger rank than one drawn at random, where the loops are open: one with this rank is general, and none other
-    has to be looked at.
+    It comes after the model at its time; where joints are driven, times after 0 are looked at too, if none is given. From a singular
+    configuration several branches lead away: that with the most degrees of freedom is taken, for a mechanism is meant to move.
     """
     still, _ = m._timed(None, {})
-    q = assemble(still, None, {})
-    rng, other = np.random.default_rng(0), np.random.default_rng(1)
-    best, most, bound = (still, q, []), -1, rank(anywhere(m, other), m.random(other))
-    for _ in range(3):
-        q = moved_along(still, q, 0.1 * rng.normal(size=m.nv))
-        blocks = scaled_blocks(still, q)
-        found = _rank(blocks)
-        if found > most:
-            best, most = (still, q, blocks), found
-        if most >= bound:
-            break
+    q = first = assemble(still, None, {})
+    rng, count = np.random.default_rng(0), rank(still, q)
+    start_regular = regular(still, q)
+    found: list[tuple[int, int, Model, np.ndarray]] = []
+    for n in range(_TRIED):
+        q = moved_along(still, q if start_regular else first, 0.1 * (1 + n) * rng.normal(size=m.nv))
+        own = rank(still, q)
+        good = gap(still, q).sizes.max(initial=0.0) <= LOOSE and regular(still, q)
+        if good and start_regular and own <= count:
+            return still, q
+        start_regular = start_regular and own <= count
+        # regular ones first, then those with the most freedom; none is regular where constraints depend on each other everywhere
+        found.append((0 if good else 1, own if good else -own, still, q))
         still = _later(still) if still is not m else still
-    return best
+    _, _, still, q = min(found, key=lambda one: one[:2])
+    return still, q
 
 
 def _name(tree: Any, k: int) -> str:

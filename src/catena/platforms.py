@@ -11,7 +11,6 @@ from catena.assembly import coordinate_units, mechanism_size
 from catena.errors import ModelError
 from catena.formulations.constraints import arm, arm_motion, constraint_jacobian, ends, row_count, rows
 from catena.formulations.linear.denoc import Leg, Plan, Structure, coordinates, structure
-from catena.kept import kept
 from catena.mobility import configurations, partition, pivots
 from catena.model import Model, Tree
 
@@ -34,7 +33,7 @@ def platform_plan(m: Model, q: Any, actuated: Collection[int] | None = None, afl
     if actuated is None:
         dependent = partition(m, q).dependent
         actuated = [j for j in range(m.nv) if j not in dependent]
-    basis, own = kept(m, "motions of a platform", (), lambda: _motions(m, found))
+    basis, own = _motions(m, q, found)
     carrying = coordinates(tree, found.legs[0][0])
     free = found.legs[0][0] == (found.platform,) and len(carrying) == len(basis) == 6 and not set(carrying) & set(actuated)
     space = None if afloat and free else basis
@@ -73,23 +72,23 @@ def explanation(m: Model, plan: Plan) -> str:
     return "\n".join(lines)
 
 
-def _motions(m: Model, found: Structure) -> tuple[Any, Any]:
+def _motions(m: Model, q: np.ndarray, found: Structure) -> tuple[Any, Any]:
     """Return bases of the twists of the platform, and of those of all joints of the leg that carries it, at the ground's origin.
 
-    What driven joints do is part of both.
+    They are those of the branch that q is on, found on a walk from there. What driven joints do is part of both.
     """
     bodies = found.legs[0][0]
     twists, joints = [], []
-    for still, q in configurations(m, _STEPS):
+    for still, place in configurations(m, _STEPS, (m, q)):
         tree = still.tree()
-        _, columns = _leg(tree, q, bodies)
-        _, sizes, right = np.linalg.svd(np.asarray(constraint_jacobian(tree, q)[1], dtype=float))
+        _, columns = _leg(tree, place, bodies)
+        _, sizes, right = np.linalg.svd(np.asarray(constraint_jacobian(tree, place)[1], dtype=float))
         free = right[np.count_nonzero(sizes > _NONE * sizes.max(initial=0.0)) :]
         twists.append(columns @ free.T[coordinates(tree, bodies)])
         joints.append(columns)
         if m.driven_names:
-            v = still.project_velocity(q, np.zeros(m.nv))
-            moved, drift = (arm_motion(tree, q, rates, arm(tree, q, bodies)[1])[0] for rates in (v, np.zeros(m.nv)))
+            v = still.project_velocity(place, np.zeros(m.nv))
+            moved, drift = (arm_motion(tree, place, rates, arm(tree, place, bodies)[1])[0] for rates in (v, np.zeros(m.nv)))
             twists.append(np.asarray(moved, dtype=float)[:, None])
             joints.append(np.asarray(drift, dtype=float)[:, None])
     scale = np.repeat([1.0, 1.0 / mechanism_size(m)], 3)[:, None]

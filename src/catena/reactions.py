@@ -20,8 +20,8 @@ from catena.formulations.inverse import newton_euler
 from catena.formulations.joint_forces import passive_force
 from catena.formulations.partition import Closed, Partition
 from catena.model import Driven, Model, Tree
-from catena.model.values import array
 from catena.model.releasing import free_slices, free_tree, with_driven
+from catena.model.values import array
 from catena.spatial import Rigid
 from catena.tolerances import RANK
 from catena.tracing import acting_forces, check_forces, traced_kernel
@@ -48,7 +48,7 @@ class WrenchKernel(ConstrainedKernel):
 
     @cached_property
     def unique(self) -> np.ndarray:
-        """Which components of the wrenches are the same in all solutions, (joints, 6), at the configuration that the kernel was made for."""
+        """Which components of the wrenches are the same in all solutions, (joints, 6), at the configuration of the kernel's plan."""
         return self.unique_at(self.made_for)
 
     def unique_at(self, q: Any) -> np.ndarray:

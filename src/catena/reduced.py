@@ -129,9 +129,9 @@ class Reduced:
     def positions(self, x: Any, guess: Any = None, t: Any = None) -> np.ndarray:
         """Return the positions (..., nq) that close the loops, with the independent coordinates x (..., freedom).
 
-        They are followed from a guess, which picks the branch; without one, from the configuration that the reduction was made for, or another that closes the loops. A guess that does
-        not close them is closed first, with its own independent coordinates. Where joints are driven, the positions are those at the times
-        t (...), 0 if not given; without a guess they are followed from t = 0.
+        They are followed from a guess, which picks the branch; without one, from the configuration that the reduction was made for, or
+        another that closes the loops. A guess that does not close them is closed first, with its own independent coordinates. Where joints
+        are driven, the positions are those at the times t (...), 0 if not given; without a guess they are followed from t = 0.
         """
         m = self.model
         times = np.asarray(0.0 if t is None else t, dtype=float)

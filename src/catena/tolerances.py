@@ -16,8 +16,11 @@ LOOSE = 1e-6
 #: rounding, is 1e-15 or so; a mechanism this near to a singular configuration has lost half of its digits.
 RANK = 1e-9
 
+#: Where the rank is known, as along a motion, pivots count down to this: the rounding of a Jacobian.
+LOST = 1e-13
+
 #: At a state that closes the loops less well, constraints that depend on each other differ by its closure residual, times what lies between
-#: a coordinate and the end of its loop. Below so many times the residual, pivots are zero, and constraints that differ are no contradiction.
+#: a coordinate and the end of its loop. Below so many times the residual, pivots are zero, and constraints may contradict each other.
 CLOSURE = 100.0
 
 #: A plan serves a state where all its pivots are at least this part of their rows: three digits are lost at most.

@@ -6,7 +6,8 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
-from catena.graph import ELIMINATE, Block, Call, Elimination, Graph, Program
+from catena.errors import ExportError
+from catena.graph import ELIMINATE, Block, Call, Elimination, Graph, Program, SaddlePoint
 from catena.native.kernel import divided
 from catena.native.passes import reused
 
@@ -83,7 +84,10 @@ class Table(NamedTuple):
     @property
     def elimination(self) -> Elimination | None:
         """The elimination that the table is for, if it is for one."""
-        return self.calls[0].system  # `exported` lets no other system through
+        system = self.calls[0].system
+        if isinstance(system, SaddlePoint):
+            raise ExportError("pivots that are chosen at run time cannot be exported; export a kernel for a plan")
+        return system
 
 
 class Step(NamedTuple):

@@ -43,11 +43,11 @@ class Solution(NamedTuple):
 class SaddlePoint:
     """The operation that solves a saddle point of n unknowns and m constraints for k columns of right-hand sides.
 
-    Operands: the columns of J, those of g, the rows of the lower triangle of M, the columns of f, and the least pivot that counts, relative
-    to the longest column of J. Entries of the result: those of `Solution`, column by column.
+    Operands: the columns of J, those of g, the rows of the lower triangle of M, the columns of f, the least pivot that counts, relative to
+    the longest column of J, and the most pivots to take. Entries of the result: those of `Solution`, column by column.
 
     >>> system = SaddlePoint(2, 1, 1)
-    >>> rows = system.operands(np.eye(2), np.zeros((2, 1)), np.array([[1.0, 1.0]]), np.array([[1.0]]), 1e-9)
+    >>> rows = system.operands(np.eye(2), np.zeros((2, 1)), np.array([[1.0, 1.0]]), np.array([[1.0]]), 1e-9, 1)
     >>> system.unpacked(system.solution(rows)).x.ravel()
     array([0.5, 0.5])
     """
@@ -60,7 +60,7 @@ class SaddlePoint:
     def size(self) -> int:
         """Number of operands."""
         n, m, k = self.unknowns, self.constraints, self.columns
-        return m * n + m * k + n * (n + 1) // 2 + n * k + 1
+        return m * n + m * k + n * (n + 1) // 2 + n * k + 2
 
     @property
     def entries(self) -> int:
@@ -110,10 +110,10 @@ class SaddlePoint:
         """Whether there is something to solve."""
         return self.unknowns > 0 and self.constraints > 0 and self.columns > 0
 
-    def operands(self, M: Any, f: Any, J: Any, g: Any, tolerance: Any) -> list[Any]:
-        """Return the operands of a system."""
+    def operands(self, M: Any, f: Any, J: Any, g: Any, tolerance: Any, most: Any) -> list[Any]:
+        """Return the operands of a system, (n, n), (n, k), (m, n), (m, k), and two numbers."""
         lower = [M[i, j] for i in range(self.unknowns) for j in range(i + 1)]
-        return [*J.T.ravel(), *g.T.ravel(), *lower, *f.T.ravel(), tolerance]
+        return [*J.T.ravel(), *g.T.ravel(), *lower, *f.T.ravel(), tolerance, most]
 
     def unpacked(self, entries: Any) -> Solution:
         """Return the result of its entries, in the last axis, which are of any scalar."""
@@ -133,7 +133,7 @@ class SaddlePoint:
 
     def _solved(self, operands: np.ndarray) -> np.ndarray:
         n, m, k = self.unknowns, self.constraints, self.columns
-        J, g, lower, f, (tolerance,) = np.split(operands.astype(float), np.cumsum([m * n, m * k, n * (n + 1) // 2, n * k]))
+        J, g, lower, f, (tolerance, most) = np.split(operands.astype(float), np.cumsum([m * n, m * k, n * (n + 1) // 2, n * k]))
         J, g, f = J.reshape(n, m).copy(), g.reshape(k, m).copy(), f.reshape(k, n)  # rows are columns of the system
         M = np.zeros((n, n))
         M[np.tril_indices(n)] = lower
@@ -143,7 +143,7 @@ class SaddlePoint:
         squares = (J * J).sum(axis=1)
         longest = squares.max()
         rank = 0
-        while rank < min(n, m):
+        while rank < min(n, m, most):
             at = rank + int(np.argmax(squares[order[rank:]]))
             if not squares[order[at]] > tolerance**2 * longest:
                 break

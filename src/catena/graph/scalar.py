@@ -77,11 +77,11 @@ class Trace:
             self.mark()
         return solution
 
-    def saddle_point(self, M: Any, f: Any, J: Any, g: Any, tolerance: Any) -> Solution:
+    def saddle_point(self, M: Any, f: Any, J: Any, g: Any, tolerance: Any, most: Any) -> Solution:
         """Return the solution of a saddle point, (n, n), (n, k), (m, n), (m, k), as one operation in a region of its own."""
         system = SaddlePoint(len(M), len(J), f.shape[1])
         self.mark()
-        solved = self.node(system, *[self.index(x) for x in system.operands(M, f, J, g, tolerance)]).index
+        solved = self.node(system, *[self.index(x) for x in system.operands(M, f, J, g, tolerance, most)]).index
         entries = np.empty(system.entries, dtype=object)
         entries[:] = [self.node(Entry(i), solved) for i in range(system.entries)]
         self.mark()

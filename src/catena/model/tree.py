@@ -143,7 +143,7 @@ class Tree:
     couplings: tuple[PlacedCoupling, ...] = ()
     mark: Callable[[], None] = _no_mark
     solver: Callable[[Array, Array, Sequence[int]], Array] | None = None  # how a trace solves a system with the zeros of a tree
-    saddle_solver: Callable[[Array, Array, Array, Array, Any], Solution] | None = None  # how a trace solves a saddle point
+    saddle_solver: Callable[..., Solution] | None = None  # how a trace solves a saddle point
 
     @property
     def n(self) -> int:
@@ -201,10 +201,10 @@ class Tree:
         self,
         mark: Callable[[], None],
         solver: Callable[[Array, Array, Sequence[int]], Array] | None = None,
-        saddle_solver: Callable[[Array, Array, Array, Array, Any], Solution] | None = None,
+        saddle_solver: Callable[..., Solution] | None = None,
     ) -> Tree:
         """Return the tree with loops that call `mark` at each turn, and systems that are solved by `solver(A, x, parents)`, saddle points
-        by `saddle_solver(M, f, J, g, tolerance)`.
+        by `saddle_solver(M, f, J, g, tolerance, most)`.
         """
         return replace(self, mark=mark, solver=solver, saddle_solver=saddle_solver)
 
@@ -269,12 +269,13 @@ class Tree:
             return Factor(A).solve(x)
         return self.solver(A, x, parents)
 
-    def saddle_point(self, M: Array, f: Array, J: Array, g: Array, tolerance: Any) -> Solution:
-        """Return the solution of a saddle point, (nv, nv), (nv, k), (m, nv), (m, k); of any numbers of unknowns and constraints."""
+    def saddle_point(self, M: Array, f: Array, J: Array, g: Array, tolerance: Any, most: int | None = None) -> Solution:
+        """Return the solution of a saddle point, (n, n), (n, k), (m, n), (m, k), with pivots from a tolerance on, and so many at most."""
+        most = min(J.shape) if most is None else most
         if self.saddle_solver is not None:
-            return self.saddle_solver(M, f, J, g, tolerance)
+            return self.saddle_solver(M, f, J, g, tolerance, most)
         system = SaddlePoint(len(M), len(J), f.shape[1])
-        return system.unpacked(system.solution([np.asarray(x, dtype=float) for x in system.operands(M, f, J, g, tolerance)]))
+        return system.unpacked(system.solution([np.asarray(x, dtype=float) for x in system.operands(M, f, J, g, tolerance, most)]))
 
     def columns(self, count: int) -> list[list[Any]]:
         """Return lists with a place for every body and, last, for the ground."""

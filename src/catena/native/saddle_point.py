@@ -169,7 +169,7 @@ def saddle_point(name: str, lanes: int) -> str:
     reads = str(len(_SIZES) + len(parts))
     one, small = (new(f"load double, ptr {at('%numbers', i)}, !invariant.load !2") for i in ("0", "1"))
     triangle = new(f"lshr i64 {new(f'mul i64 {n}, {code.plus(n, str(1))}')}, 1")
-    operands = code.plus(triangle, "1")
+    operands = code.plus(triangle, "2")
     for a, b in ((m, n), (m, k), (n, k)):
         operands = code.plus(operands, new(f"mul i64 {a}, {b}"))
     written = new(f"getelementptr i8, ptr %scratch, i64 {entry(code.plus(operands, reads))}")
@@ -219,7 +219,7 @@ def saddle_point(name: str, lanes: int) -> str:
 
         loop("0", n, triangle_row)
         columns(f, wide, n, k)
-        tolerance = operand()
+        tolerance, most = operand(), operand()
 
         # the columns of J, the longest first, made orthogonal to each other
         longest = code.variable("double", "0.0")
@@ -297,7 +297,8 @@ def saddle_point(name: str, lanes: int) -> str:
         def step(s: str) -> None:
             # a step that takes no pivot is the last: those after it find the rank behind them
             fits = new(f"icmp eq i64 {s}, {code.get('i64', rank)}")
-            code.when(fits, lambda: pivot(s))
+            wanted = new(f"fcmp olt double {new(f'sitofp i64 {s} to double')}, {most}")
+            code.when(new(f"and i1 {fits}, {wanted}"), lambda: pivot(s))
 
         loop("0", pivots, step)
         r = code.get("i64", rank)

@@ -41,8 +41,10 @@ def tables(
     # a call writes to slots that follow each other, so the first of them says it all
     rows = [[slot * size for slot in (*call.reads, call.writes[0])] for call in program.calls]
     for row, call in zip(rows, program.calls, strict=True):
-        if call.system is not None:
-            row[:0] = (eliminate if isinstance(call.system, Elimination) else saddle_point).structure(call.system, size)
+        if isinstance(call.system, Elimination):
+            row[:0] = eliminate.structure(call.system, size)
+        elif call.system is not None:
+            row[:0] = saddle_point.structure(call.system, size)
     places = np.array([*chain.from_iterable(rows), 0], dtype=np.uint32)
     numbers = np.array([*chain.from_iterable(call.numbers for call in program.calls), 0.0])
     calls = np.zeros((len(rows) + 1, 3), dtype=np.uint64)

@@ -469,8 +469,8 @@ class ParallelManipulator:
         pivoted: Callable[..., Any],
         acting: bool = False,
     ) -> ConstrainedKernel:
-        """Return the kernel of `planned(tree, plan, *inputs) -> result, solution`; where that does not fit, of `pivoted(following, …)`, whose
-        coordinates follow the motors by pivots chosen at run time. If `acting`, both take the forces and wrenches that act.
+        """Return the kernel of `planned(tree, plan, *inputs) -> result, solution`; where that does not fit, of `pivoted(following, …)`,
+        whose coordinates follow the motors by pivots chosen at run time. If `acting`, both take the forces and wrenches that act.
         """
         m = self.model
 

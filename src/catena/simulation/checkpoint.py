@@ -17,12 +17,13 @@ from catena.atomic import as_path, replacing
 from catena.errors import ArgumentError, SimulationError
 from catena.model.forces import python
 from catena.simulation.arguments import number
+from catena.simulation.closing import Held
 from catena.simulation.trajectory import Occurrence
 
 if TYPE_CHECKING:
     from catena.simulation.simulate import Run
 
-_FORMAT = "catena checkpoint 3"
+_FORMAT = "catena checkpoint 4"
 
 
 class Checkpoint:
@@ -59,7 +60,9 @@ class Checkpoint:
         samples = np.concatenate(run.samples) if run.samples else np.empty((0, run.system.problem.record.size))
         occurrences = np.array([[o.t, *o.q, *o.v] for o in run.occurrences]).reshape(len(run.occurrences), 1 + run.model.nq + run.model.nv)
         names = np.array([o.name for o in run.occurrences], dtype=np.str_)
-        held = np.array([[hold.t, hold.made, *hold.q] for hold in run.holds]).reshape(len(run.holds), 2 + run.model.nq)
+        held = np.array(
+            [[held.t, c.hold.plan is not None, c.hold.rank, c.limit, c.t, *c.q] for held in run.holds for c in (held.chosen,)], dtype=float
+        ).reshape(len(run.holds), 5 + run.model.nq)
         parts = {
             "format": _FORMAT, "key": self._key, "state": run.state, "samples": samples, "occurrences": occurrences, "names": names,
             "held": held,
@@ -90,7 +93,8 @@ class Checkpoint:
             )
         run.state[:] = state
         run.samples = [samples] if len(samples) else []
-        run.hold_again([(float(row[0]), float(row[1]), row[2:]) for row in held])
+        again = run.system.loops.again
+        run.hold_again([Held(row[0], again(bool(row[1]), int(row[2]), row[3], row[4], row[5:])) for row in held])
         nq = run.model.nq
         run.occurrences = [Occurrence(str(n), float(o[0]), o[1 : 1 + nq], o[1 + nq :]) for n, o in zip(names, occurrences, strict=True)]
 

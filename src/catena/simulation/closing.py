@@ -1,32 +1,32 @@
-"""The loops of a run: the plan by which a method holds them, how well it does, and which other takes over where it does not.
+"""The loops of a run: how they are held, how well, and by what else where a plan loses its hold.
 
-A plan says which constraints are independent, and what a method needs to know besides; it belongs to a configuration, and machine code is
-made for one plan. How well a plan holds a state is its `strength`, the square of a sine: 1 where its constraints are independent of each
-other, 0 where they are not. A run goes on with a plan while the strength stays above a limit, which is part of its state, and the
-constraints that were left out are met too.
+A run holds its loops by a plan, for which machine code is made: which coordinates depend on which constraints. How well it does is its
+`strength`, the square of a sine: 1 where the pivots of the plan are as large as they can be, 0 where it holds nothing. Where the strength
+falls below a limit, pivots that are chosen at every evaluation take over; they fit every configuration, and take longer. After some steps
+the run looks whether its plan holds again, or whether another pays. The number of independent constraints is that of the state that the
+run begins at: it does not change along a motion.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from catena.assembly import coordinate_units, gap, loop_units, mechanism_size
-from catena.closed import LOOSE, REDUCTION, apart_by, largest, plan_of, strength
-from catena.errors import ArgumentError
+from catena.assembly import gap, loop_units
+from catena.closed import REDUCTION, apart_by, largest, measures, pivoted_flags, plan_of, strength
+from catena.errors import ArgumentError, ModelError
 from catena.formulations import METHODS
-from catena.formulations.constraints import constraint_jacobian
+from catena.formulations.cubic import all_constraints
 from catena.formulations.partition import Closed
-from catena.graph import Trace, maximum, minimum, where
+from catena.graph import Trace, where
 from catena.kept import kept
 from catena.kernels import loop_error
-from catena.mobility import configurations
+from catena.mobility import generic, rank, regular
 from catena.model import Model, Tree
 from catena.native import Kernel, compile_graph
 from catena.planning import dependent_coordinates
-from catena.registry import solution
+from catena.tolerances import LOOSE, PIVOT
 
 Array = Any
 Plan = Any  # a method's own; it can be compared, and its length is the number of constraints
@@ -35,259 +35,186 @@ Plan = Any  # a method's own; it can be compared, and its length is the number o
 #: stages, which are not quite on the loops, depend on the plan, and steps lose accuracy.
 _WORSE, _WEAK = 1e-1, 1e-2
 
-#: A configuration at which no plan is stronger than this is singular.
-SINGULAR = 1e-10
+#: It takes over again from so many times the limit on.
+_AGAIN = 2.0
 
-#: Independent coordinates are integrated by plans that hold from this strength on. Dependent rates follow from them to about 1e-16 of its
-#: inverse; what is nearest by kinetic energy is more accurate below.
-_SURE = 1e-4
+#: A configuration at which the best pivots are not stronger than this is singular.
+SINGULAR = 1e-10
 
 #: Constraints are met to this, relative to the mechanism's size or in radians, those that are not in the plan too.
 _APART = 1e-11
 
-#: How often states are projected again that do not meet them.
-_AGAIN = 3
+#: How often states are projected that do not meet them.
+_PROJECTIONS = 4
 
-#: A plan is made for a state where the known ones have less than this part of their strength, and the constraints are no cause of it.
-_LEAST = 1e-2
-
-#: How many plans are known at most; steps of the walk on which they are found, of the usual one and of others.
-_KNOWN, _NEAR, _FAR = 8, 3, 16
+#: Steps after which a run without a plan looks for one; and the most coordinates of mechanisms for which one is made on the way, in a
+#: fraction of a second: code for more takes longer to make than it saves.
+LOOK, MADE_ON_THE_WAY = 64, 12
 
 
-def limit_of(strength: Any) -> Any:
-    """Return down to which strength a plan holds that has this strength where it is made."""
-    return np.maximum(SINGULAR, np.minimum(_WEAK, _WORSE * strength))
+class Hold(NamedTuple):
+    """How the loops are held: by a plan, or by pivots chosen at every evaluation; and the number of independent constraints."""
+
+    plan: Plan | None
+    rank: int
 
 
-def renewed(limit: Any, strength: Any) -> Any:
-    """Return the limit after a step: where the plan has become stronger, it is held to more."""
-    return maximum(limit, minimum(_WEAK, _WORSE**2 * strength))
+class Chosen(NamedTuple):
+    """A hold, the least strength down to which it is good, and the time and configuration that its plan was made for."""
+
+    hold: Hold
+    limit: float
+    t: float
+    q: np.ndarray
 
 
-def near(limit: Any) -> Any:
-    """Return whether the plan of a run is held down to so small a limit that steps end at the nearest state that meets the constraints."""
-    return limit < _SURE
+class Held(NamedTuple):
+    """From when on the loops of a run are held, and how."""
+
+    t: float
+    chosen: Chosen
 
 
 def lasting(strength: Any, apart: Any) -> Any:
-    """Return the strength of a plan, negative where its state does not meet all constraints: it would leave the branch of the motion."""
+    """Return the strength of a hold, negative where its state does not meet all constraints: it would leave the branch of the motion."""
     return where(apart <= _APART, strength, -strength)
 
 
 class Closing:
-    """A plan that holds the loops of a model, by a method; whether steps end at the nearest state, or keep the independent coordinates."""
+    """The loops of a model as they are held, by a method."""
 
-    def __init__(self, model: Model, method: str, plan: Plan, near: bool) -> None:
+    def __init__(self, model: Model, method: str, hold: Hold) -> None:
         closes = METHODS[method].closes
         assert closes is not None
-        self.model, self.closes, self.plan, self.near = model, closes, plan, near or method != REDUCTION
+        self.model, self.closes, self.method, self.hold = model, closes, method, hold
         self._units = np.array(loop_units(model))
 
     def forward_dynamics(self, tree: Tree, q: Array, v: Array, tau: Array, wrenches: Any) -> Array:
         """Return vdot."""
-        return self.closes.forward_dynamics(tree, q, v, tau, wrenches, plan=self.plan).vdot
+        if self.hold.plan is None:
+            return all_constraints.accelerations(tree, q, v, tau, wrenches, measures=measures(self.model), rank=self.hold.rank)
+        return self.closes.forward_dynamics(tree, q, v, tau, wrenches, plan=self.hold.plan).vdot
 
     def project(self, tree: Tree, q: Array, v: Array) -> tuple[Array, Array, Any, Any]:
-        """Return a state that meets the constraints, for one that nearly does; the strength of the plan there, and what is left of all.
+        """Return a state that meets the constraints, for one that nearly does; the strength of the hold there, and what is left of all.
 
-        The independent coordinates are kept: the others follow by two steps of Newton's, and their rates from the constraints. Or it is the
-        nearest state by kinetic energy.
+        By a plan of coordinate reduction the independent coordinates are kept: the others follow by two steps of Newton's, and their rates
+        from the constraints. By other plans, it is the nearest state by kinetic energy; by pivots, that of least change, and its velocity
+        the nearest by kinetic energy.
         """
-        if not self.near:
-            coordinates = dependent_coordinates(self.model, self.plan)
+        plan = self.hold.plan
+        if plan is None:
+            rank = self.hold.rank
+            q, v, values, found = all_constraints.project(tree, q, v, self.model.chart, measures=measures(self.model), rank=rank)
+            return q, v, where(found.rank >= rank, found.least * found.least, 0.0), largest(values)
+        if self.method == REDUCTION:
+            coordinates = dependent_coordinates(self.model, plan)
             for _ in range(2):
                 q = self.model.chart(q, Closed(tree, q, coordinates).correction())
             closed = Closed(tree, q, coordinates)
-            pivots = self.closes.forward_dynamics(tree, q, v, np.zeros(tree.nv), plan=self.plan).pivots
+            pivots = self.closes.forward_dynamics(tree, q, v, np.zeros(tree.nv), plan=plan).pivots
             return q, closed.rates(v), strength(pivots, self._units), apart_by(self.model, closed)
-        q, v, pivots, values = self.closes.project(tree, q, v, self.model.chart, plan=self.plan)
+        q, v, pivots, values = self.closes.project(tree, q, v, self.model.chart, plan=plan)
         return q, v, strength(pivots, self._units), largest(values * (1.0 / self._units))
 
 
-class Held(NamedTuple):
-    """How the loops of a state are held: by a plan, and whether steps end at the nearest state."""
-
-    plan: Plan
-    near: bool
-
-
-class Chosen(NamedTuple):
-    """A plan, the time and configuration that it is made for, and its strength at one."""
-
-    plan: Plan
-    t: float
-    q: np.ndarray
-    strength: float
-
-
-class Settled(NamedTuple):
-    """States that are put on the constraints: (N, nq), (N, nv); the plans that hold them, each with its states; and the strengths, (N,)."""
-
-    q: np.ndarray
-    v: np.ndarray
-    plans: dict[Plan, np.ndarray]
-    strength: np.ndarray
-
-
 class Loops:
-    """The plans that hold the loops of a model, by a method, state by state.
-
-    Plans are compiled, so that few are better than the best. Some are known: a usual one, and others that are found on a walk through the
-    configurations; they belong to the model. A state is held by the first of them that is about as strong there as where it was made, else
-    by the strongest; where that is weak too, by a plan of its own. So the choice does not depend on other states.
-
-    Configurations are those at a time, which matters where joints are driven.
-    """
+    """How the loops of a model are held, by a method, state by state. Configurations are those at a time, where joints are driven."""
 
     def __init__(self, model: Model, method: str) -> None:
         self.model, self.method = model, method
 
-    def plan(self, t: float, q: np.ndarray) -> Plan:
-        """Return the plan for a configuration."""
-        return plan_of(self.model.at(t), self.method, q)
-
     @property
     def usual(self) -> Chosen:
-        """The plan that is tried first, at a configuration that is none of the special ones."""
-        return kept(self.model, "usual plan", self.method, lambda: max(self._walk(_NEAR), key=lambda chosen: chosen.strength))
+        """The plan that is tried first, made at a generic configuration."""
 
-    @property
-    def known(self) -> tuple[Chosen, ...]:
-        """The plans that are tried, the usual one first."""
-        return kept(self.model, "known plans", self.method, self._known)
+        def make() -> Chosen | None:
+            still, q = generic(self.model)
+            return self.own(still._instant, q)
 
-    def _known(self) -> tuple[Chosen, ...]:
-        found = {self.usual.plan: self.usual}
-        for chosen in self._walk(_FAR):
-            if chosen.strength >= _WORSE * self.usual.strength and len(found) < _KNOWN:
-                found.setdefault(chosen.plan, chosen)
-        return tuple(found.values())
+        return kept(self.model, "usual plan", self.method, make) or self.pivoted(0.0, generic(self.model)[1], 0)
 
-    def _walk(self, steps: int) -> Iterator[Chosen]:
-        """Yield plans for configurations that a walk along the motions of the mechanism comes to."""
-        for still, q in configurations(self.model, steps):
-            yield self.own(still._instant, q)
+    def own(self, t: float, q: np.ndarray) -> Chosen | None:
+        """Return the plan that is made for a configuration, if it holds there."""
+        try:
+            plan = plan_of(self.model.at(t), self.method, q)
+        except ModelError:  # none fits; pivots do
+            return None
+        hold = Hold(plan, len(plan))
+        strength = self.strength(hold, t, q)
+        if not strength >= PIVOT**2:
+            return None
+        return Chosen(hold, max(PIVOT**2, min(_WEAK, _WORSE * strength)), t, q)
 
-    # one state, in floats
+    def pivoted(self, t: float, q: np.ndarray, rank: int) -> Chosen:
+        """Return the hold by pivots chosen at every evaluation, of a number of independent constraints."""
+        return Chosen(Hold(None, rank), SINGULAR, t, q)
 
-    def start(self, t: float, q: np.ndarray) -> Chosen:
-        """Return the plan to begin with at a configuration."""
-        strength = self.strength(self.usual.plan, t, q)
-        return self.usual._replace(strength=strength) if strength >= limit_of(self.usual.strength) else self.other(t, q, self.usual.plan)
+    def again(self, planned: bool, rank: int, limit: float, t: float, q: np.ndarray) -> Chosen:
+        """Return a hold that was chosen before, by a plan for a configuration or by pivots."""
+        return Chosen(Hold(plan_of(self.model.at(t), self.method, q) if planned else None, rank), limit, t, q)
 
-    def own(self, t: float, q: np.ndarray) -> Chosen:
-        """Return the plan that is made for a configuration."""
-        plan = self.plan(t, q)
-        return Chosen(plan, t, q, self.strength(plan, t, q))
+    def start(self, t: float, q: np.ndarray) -> Chosen | None:
+        """Return the hold to begin with at a configuration; none where it is singular."""
+        still = self.model.at(t)
+        number = rank(still, q)
+        for chosen in (lambda: self.usual, lambda: self.own(t, q)):
+            found = chosen()
+            if found is not None and found.hold.rank == number and self.strength(found.hold, t, q) >= found.limit:
+                return found
+        found = self.pivoted(t, q, number)
+        return found if regular(still, q) and self.strength(found.hold, t, q) > SINGULAR else None
 
-    def strength(self, plan: Plan, t: float, q: np.ndarray) -> float:
-        """Return the strength of a plan at a configuration."""
+    def strength(self, hold: Hold, t: float, q: np.ndarray) -> float:
+        """Return the strength of a hold at a configuration, negative where that does not meet all constraints."""
         with np.errstate(all="ignore"):
-            _, _, *held = Closing(self.model, self.method, plan, near=True).project(self.model.tree().at(t), q, np.zeros(self.model.nv))
+            _, _, *held = Closing(self.model, self.method, hold).project(self.model.tree().at(t), q, np.zeros(self.model.nv))
         return float(lasting(*held))
 
-    # many states, compiled
+    def better(self, last: Chosen, t: float, q: np.ndarray) -> Chosen | None:
+        """Return the plan to go on with at a configuration, where pivots hold the loops since the last plan lost its hold; or none."""
+        held = lasting(*self.projection(last.hold)(t, q, np.zeros(self.model.nv))[2:])
+        if held >= _AGAIN * last.limit:
+            return last
+        if self.model.nv > MADE_ON_THE_WAY:
+            return None
+        own = self.own(t, q)
+        return own if own is not None and own.hold.rank == last.hold.rank and own.hold != last.hold else None
 
-    def settle(self, t: np.ndarray, q: np.ndarray, v: np.ndarray) -> Settled:
-        """Return states at times (N,), (N, nq), (N, nv) that nearly close the loops, put on the constraints; each with its plan there."""
-        usual, limit = self.usual.plan, limit_of(self.usual.strength)
-        project = self.projection(usual)
-        q_new, v_new, strength, apart = project(t, q, v)
-        for _ in range(_AGAIN):
-            rest = np.flatnonzero((strength >= limit) & ~(apart <= _APART))
-            if len(rest):
-                q_new[rest], v_new[rest], strength[rest], apart[rest] = project(t[rest], q_new[rest], v_new[rest])
-        strong = (strength >= limit) & (apart <= _APART)
-        plans, weak = {usual: np.flatnonzero(strong)}, np.flatnonzero(~strong)
-        if len(weak):
-            t_weak, q_weak = t[weak], q[weak]
-            for i in np.flatnonzero(~(opening(self.model, t_weak, q_weak) <= _APART)):
-                q_weak[i] = self.model.at(t_weak[i]).assemble(guess=q_weak[i])
-            for plan, which in self.choose(t_weak, q_weak, usual).items():
-                at = weak[which]
-                q_new[at], v_new[at], strength[at], _ = self.projection(plan)(t_weak[which], q_weak[which], v[at])
-                plans[plan] = np.union1d(plans.get(plan, at), at)
-            for i in np.flatnonzero(~(strength[weak] > SINGULAR)):  # by the rank of all constraints
-                q_new[weak[i]], v_new[weak[i]] = q_weak[i], self.model.at(t_weak[i]).project_velocity(q_weak[i], v[weak[i]])
-        return Settled(q_new, v_new, plans, strength)
-
-    def other(self, t: float, q: np.ndarray, plan: Plan) -> Chosen:
-        """Return the plan to go on with at a configuration after one that weakens, as `choose` does."""
-        (other,) = (other for other, which in self.choose(np.array([t]), q[None], plan).items() if len(which))
-        made_for = next(((known.t, known.q) for known in self.known if known.plan == other), (t, q))
-        return Chosen(other, *made_for, float(lasting(*self.projection(other)(t, q, np.zeros(self.model.nv))[2:])))
-
-    def choose(self, t: np.ndarray, q: np.ndarray, plan: Plan) -> dict[Plan, np.ndarray]:
-        """Return the plans to go on with at configurations (N, nq), at times (N,), after one that weakens, each with its own.
-
-        The same one goes on where there is no better.
+    def settled(self, t: np.ndarray, q: np.ndarray, v: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        """Return states (N, nq), (N, nv) at times (N,) that nearly close the loops, put on the constraints; how many of these are
+        independent at each, and whether it is regular.
         """
-
-        def strengths(plan: Plan) -> np.ndarray:
-            return lasting(*self.projection(plan)(t, q, np.zeros(self.model.nv))[2:])
-
-        now, found = strengths(plan), np.full((len(self.known), len(q)), -np.inf)
-        fits = np.zeros(found.shape, dtype=bool)
-        for k, known in enumerate(self.known):
-            found[k] = now if known.plan == plan else strengths(known.plan)
-            fits[k] = (found[k] >= limit_of(known.strength)) & (found[k] > now)
-            if fits.any(axis=0).all():
-                break
-        which = np.where(fits.any(axis=0), fits.argmax(axis=0), found.argmax(axis=0))
-        least = self._least(t, q) * np.array([known.strength for known in self.known])[which]
-        enough = fits.any(axis=0) | (found.max(axis=0) >= least)
-        plans = {known.plan: np.flatnonzero(enough & (which == k)) for k, known in enumerate(self.known)}
-        for other, some in self.planned(t[~enough], q[~enough]).items():
-            at = np.flatnonzero(~enough)[some]
-            plans[other] = np.union1d(plans.get(other, at), at)
-        return plans
-
-    def planned(self, t: np.ndarray, q: np.ndarray) -> dict[Plan, np.ndarray]:
-        """Return the plans that are made for configurations (N, nq), at times (N,), each with its configurations."""
-        found: dict[Plan, list[int]] = {}
-        for i in range(len(q)):
-            found.setdefault(self.plan(t[i], q[i]), []).append(i)
-        return {plan: np.array(which) for plan, which in found.items()}
-
-    def _least(self, t: np.ndarray, q: np.ndarray) -> Any:
-        """Return the least part of its strength that a known plan must have at configurations (..., nq), at times (...).
-
-        Near a singular configuration no plan is strong, and those that are known are as good as others.
-        """
-        if len(self.known) == 1:
-            return np.zeros(q.shape[:-1])
-
-        def independence(t: Any, q: np.ndarray) -> Any:
-            J = self._jacobian(t, q) * coordinate_units(self.model) / np.array(loop_units(self.model))[:, None]
-            sizes = np.linalg.svd(J, compute_uv=False)
-            return (sizes[..., len(self.usual.plan) - 1] / sizes[..., 0]) ** 2
-
-        return _LEAST * np.minimum(1.0, independence(t, q) / independence(self.usual.t, self.usual.q))
-
-    @property
-    def _jacobian(self) -> Kernel:
-        """The kernel (t, q) -> Jacobian of all constraints."""
+        m = self.model
 
         def make() -> Kernel:
-            trace = Trace("constraint jacobian")
-            tree = self.model.tree().traced(trace).at(trace.input("t"))
-            return compile_graph(trace.graph(jacobian=constraint_jacobian(tree, trace.input("q", (self.model.nq,)))[1]))
+            trace = Trace("settled")
+            tree = m.tree().traced(trace).at(trace.input("t"))
+            q, v = trace.input("q", (m.nq,)), trace.input("v", (m.nv,))
+            q, v, _, _ = all_constraints.project(tree, q, v, m.chart, measures=measures(m))
+            solved = all_constraints.forward_dynamics(tree, q, v, np.zeros(m.nv), measures=measures(m))
+            flag = pivoted_flags(solved, v)
+            return compile_graph(trace.graph(q=q, v=v, rank=solved.rank, least=solved.least, flag=flag))
 
-        return kept(self.model, "constraint jacobian", (), make)
+        q, v, ranks, least, flags = kept(m, "settled", (), make)(t, q, v)
+        return q, v, ranks.astype(int), (flags == 0.0) & (least**2 > SINGULAR)
 
-    def projection(self, plan: Plan, near: bool = True) -> Kernel:
+    def projection(self, hold: Hold) -> Kernel:
         """Return the kernel (t, q, v) -> q, v, strength, apart of `Closing.project`."""
-        closing = Closing(self.model, self.method, plan, near)
+        return projection(self.model, self.method, hold)
 
-        def make() -> Kernel:
-            trace = Trace("projection")
-            tree = self.model.tree().traced(trace).at(trace.input("t"))
-            q, v = trace.input("q", (self.model.nq,)), trace.input("v", (self.model.nv,))
-            q_new, v_new, strength, apart = closing.project(tree, q, v)
-            return compile_graph(trace.graph(q=q_new, v=v_new, strength=strength, apart=apart), method=self.method)
 
-        return kept(self.model, "projection", (self.method, plan, closing.near), make)
+def projection(m: Model, method: str, hold: Hold) -> Kernel:
+    """Return the kernel (t, q, v) -> q, v, strength, apart of `Closing.project`."""
+
+    def make() -> Kernel:
+        trace = Trace("projection")
+        tree = m.tree().traced(trace).at(trace.input("t"))
+        q, v = trace.input("q", (m.nq,)), trace.input("v", (m.nv,))
+        q_new, v_new, strength, apart = Closing(m, method, hold).project(tree, q, v)
+        return compile_graph(trace.graph(q=q_new, v=v_new, strength=strength, apart=apart), method=method)
+
+    return kept(m, "projection", (method, hold) if hold.plan is not None else hold, make)
 
 
 def opening(m: Model, t: Any, q: np.ndarray) -> np.ndarray:
@@ -295,9 +222,15 @@ def opening(m: Model, t: Any, q: np.ndarray) -> np.ndarray:
     return kept(m, "loop error", (), lambda: loop_error(m))(*((t,) if m.driven_names else ()), q).max(axis=-1)
 
 
-def closed(m: Model, t: np.ndarray, q: np.ndarray, v: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return states (N, nq), (N, nv) at times (N,) that nearly close the loops, put on the constraints."""
-    return Loops(m, solution("forward_dynamics", "auto", m).name).settle(t, q, v)[:2]
+def closed(m: Model, t: np.ndarray, q: np.ndarray, v: np.ndarray, rank: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return states (N, nq), (N, nv) at times (N,) that nearly close the loops, put on the constraints, so many of them independent."""
+    project = projection(m, REDUCTION, Hold(None, rank))
+    q, v, _, apart = project(t, q, v)
+    for _ in range(_PROJECTIONS - 1):
+        rest = np.flatnonzero(~(apart <= _APART))
+        if len(rest):
+            q[rest], v[rest], _, apart[rest] = project(t[rest], q[rest], v[rest])
+    return q, v
 
 
 def check_closed(m: Model, t: float, q: np.ndarray, name: str, remedy: str) -> None:
@@ -305,7 +238,7 @@ def check_closed(m: Model, t: float, q: np.ndarray, name: str, remedy: str) -> N
     states = q.reshape(-1, m.nq)
     suspects: Any = range(len(states))
     if len(states) > 1:  # what is not clear at once is looked at one by one
-        suspects = np.flatnonzero(~(opening(m, t, states) <= LOOSE * min(1.0, mechanism_size(m))))
+        suspects = np.flatnonzero(~(opening(m, t, states) <= LOOSE * min(1.0, *loop_units(m))))
     for i in suspects:
         found = gap(m.at(t), states[i])
         if not found.sizes.max(initial=0.0) <= LOOSE:

@@ -14,8 +14,8 @@ from catena.graph import Graph, Trace, where
 from catena.kept import kept
 from catena.model import Model, Tree
 from catena.native import Iteration
-from catena.simulation.closing import Held, renewed
-from catena.simulation.iteration import FINISHED, RECOVERED, Layout, chosen, recovered, verdict
+from catena.simulation.closing import Hold
+from catena.simulation.iteration import FINISHED, LOOKED, Layout, chosen, verdict
 from catena.simulation.steps import Integrator
 from catena.simulation.steps import integrator as integrator_of
 from catena.simulation.system import Function, Input, System, Traced
@@ -56,7 +56,7 @@ class Loop:
 def layout(m: Model) -> Layout:
     """Return the names of the entries of the state of a rollout."""
     sizes = {"done": 1, "row": 1, "table": 1, "count": 1, "q": m.nq, "v": m.nv}
-    return Layout(sizes | {"limit": 1} if m.has_loops else sizes)
+    return Layout(sizes | {"limit": 1, "look": 1} if m.has_loops else sizes)
 
 
 def _advance(
@@ -70,9 +70,8 @@ def _advance(
     step = integrator.advance(flow, t, q, v, flow.acceleration(t, q, v), t1 - t)
     flow.mark()
     good, code = verdict(integrator, step, x.get("limit"))
-    limit = where(good, renewed(x["limit"], step.strength), x["limit"]) if "limit" in x else None
-    if limit is not None:
-        code = where(recovered(x["limit"], limit), float(RECOVERED), code)
+    if "look" in x:
+        code = where(good & (x["look"] <= 1.0), float(LOOKED), code)
     count = x["count"] + 1.0
     # a trajectory that fails keeps its last state: sines of what is not finite would slow its neighbours down
     new = {
@@ -83,20 +82,20 @@ def _advance(
         "q": chosen(good, step.q, q),
         "v": chosen(good, step.v, v),
     }
-    if limit is not None:
-        new["limit"] = limit
+    if "look" in x:
+        new |= {"limit": x["limit"], "look": where(good, x["look"] - 1.0, x["look"])}
     return layouts[0].join(new), np.concatenate([step.q, step.v])
 
 
-def fixed_steps(m: Model, integrator: str, method: str, table: bool, controller: Function | None, held: Held) -> Loop:
+def fixed_steps(m: Model, integrator: str, method: str, table: bool, controller: Function | None, hold: Hold | None) -> Loop:
     """Return the compiled loop of rollouts, from an earlier call where the model and what its functions compute are the same.
 
-    `held` says how the loops of the model are held, if there are any.
+    `hold` says how the loops of the model are held, if there are any.
     """
     functions = [force.function for force in m.forces] + ([] if controller is None else [controller])
     functions += [lambda t, q, v: np.concatenate([np.zeros(0), *(given.q for given in m._given(t))])]
-    key = (integrator, method, table, controller is not None, held, *(_traced(m, f) for f in functions))
-    return kept(m, "rollout", key, lambda: _compiled(m, integrator_of(integrator, m), method, Controls(m, table, controller), held))
+    key = (integrator, method, table, controller is not None, hold, *(_traced(m, f) for f in functions))
+    return kept(m, "rollout", key, lambda: _compiled(m, integrator_of(integrator, m), method, Controls(m, table, controller), hold))
 
 
 def _traced(m: Model, function: Function) -> Graph:
@@ -106,11 +105,11 @@ def _traced(m: Model, function: Function) -> Graph:
     return trace.graph(value=function(t, q, v))
 
 
-def _compiled(m: Model, integrator: Integrator, method: str, controls: Controls, held: Held) -> Loop:
+def _compiled(m: Model, integrator: Integrator, method: str, controls: Controls, hold: Hold | None) -> Loop:
     started = time.perf_counter()
     system = System(m, integrator, method, controls, False, ())
-    if m.has_loops:
-        system.hold(*held)
+    if hold is not None:
+        system.hold(hold)
     trace, bodies = Trace("rollout"), []
     tree = m.tree().traced(trace, lambda: bodies.append(len(trace.nodes)))
     constants = Layout(dict.fromkeys(("anchor", "step", "every", "steps", "since"), 1))

@@ -15,7 +15,7 @@ import numpy as np
 
 from catena.graph import maximum, minimum, where
 from catena.native.iterate import DONE, ROW, TABLE
-from catena.simulation.closing import SINGULAR, near, renewed
+from catena.simulation.closing import SINGULAR
 from catena.simulation.flow import Step
 from catena.simulation.solving import converged
 from catena.simulation.steps import Integrator
@@ -23,7 +23,7 @@ from catena.simulation.steps import Integrator
 Array = Any
 
 #: Why a trajectory is no longer advanced.
-RUNNING, FINISHED, NOT_FINITE, TOO_SMALL, EVENT, NOT_SOLVED, STOPPED, RECOVERED, WEAKENED, OPENED, NO_WAY_ON = range(11)
+RUNNING, FINISHED, NOT_FINITE, TOO_SMALL, EVENT, NOT_SOLVED, STOPPED, LOOKED, WEAKENED, OPENED, NO_WAY_ON = range(11)
 
 #: Step sizes below this part of the time (near 0, of 1 s) are lost in rounding.
 _SMALLEST_STEP = 1e-14
@@ -34,7 +34,7 @@ _STRETCH, _SLACK = 1e-2, 1e-6
 
 _HEAD = ("done", "row", "table", "t", "anchor", "count", "h", "since", "steps", "rejected")
 _CONSTANTS = ("until", "step", "every", "rtol", "atol", "largest")
-_NUMBERS = frozenset((*_HEAD, *_CONSTANTS, "limit", "root", "crossing"))
+_NUMBERS = frozenset((*_HEAD, *_CONSTANTS, "limit", "look", "root", "crossing"))
 
 #: From this root of the strength on a run is nearing a singular configuration, and steps are laid so that none of their stages is close to
 #: it: one that is at least this part of the step away, or it is passed anyhow; they grow by no more than this for it.
@@ -73,9 +73,9 @@ class Layout:
 class Problem:
     """What a run is made of: the integrator, whether it adapts its steps, the force input and the event functions.
 
-    `events` are functions of (t, q, v). With loops, the state has the `limit` down to which their constraints hold. Where steps adapt, it
-    also has the `root` of the strength, which falls in proportion to the distance from a configuration that is singular, and the time of
-    the `crossing` that this leads to expect.
+    `events` are functions of (t, q, v). With loops, the state has the `limit` of the strength down to which they are held, and the steps
+    after which to `look` for another hold. Where steps adapt, it also has the `root` of the strength, which falls in proportion to the
+    distance from a configuration that is singular, and the time of the `crossing` that this leads to expect.
     """
 
     nq: int
@@ -95,7 +95,7 @@ class Problem:
         if self.integrator.reuses_last:
             sizes["a"] = self.nv
         if self.loops:
-            sizes |= dict.fromkeys(("limit", "root", "crossing") if self.adaptive else ("limit",), 1)
+            sizes |= dict.fromkeys(("limit", "look", *(("root", "crossing") if self.adaptive else ())), 1)
         if self.events:
             sizes |= {"g": len(self.events), "before": 1 + self.nq + 2 * self.nv + len(self.events)}
         layout = Layout(sizes)
@@ -145,9 +145,8 @@ def attempt(problem: Problem, flow_of: Callable[[dict, dict], Any], state: Array
             code = where(weak & (x["limit"] > SINGULAR), float(WEAKENED), code)
     else:
         (accepted, code), h_next = verdict(problem.integrator, step, x.get("limit")), x["h"]
-    limit = renewed(x["limit"], step.strength) if problem.loops else None
-    if limit is not None:
-        code = where(accepted & recovered(x["limit"], limit), float(RECOVERED), code)
+    if problem.loops:
+        code = where(accepted & (x["look"] <= 1.0), float(LOOKED), code)
     code = where(accepted & (t1 >= c["until"]), float(FINISHED), code)
 
     new: dict[str, Any] = {
@@ -161,8 +160,8 @@ def attempt(problem: Problem, flow_of: Callable[[dict, dict], Any], state: Array
     }  # fmt: skip
     if problem.integrator.reuses_last:
         new["a"] = step.a
-    if limit is not None:
-        new["limit"] = limit
+    if problem.loops:
+        new["look"] = x["look"] - 1.0
         if problem.adaptive:
             new["root"] = root = np.sqrt(maximum(step.strength, 0.0))
             expected = t1 + h * root / maximum(x["root"] - root, 1e-300)
@@ -174,6 +173,7 @@ def attempt(problem: Problem, flow_of: Callable[[dict, dict], Any], state: Array
         crossed = _any([((before < 0.0) & (after >= 0.0)) | ((before > 0.0) & (after <= 0.0)) for before, after in signs])
         code = where(accepted & crossed, float(EVENT), code)
     kept = {name: chosen(accepted, value, x[name]) for name, value in new.items()}
+    kept |= {"limit": x["limit"]} if problem.loops else {}
     kept |= {"done": code, "h": h_next, "rejected": where(accepted, x["rejected"], x["rejected"] + 1.0)}
     tau = flow.force(t, q, v)
     return problem.state.join(kept), problem.record.join({"t": t, "q": q, "v": v, "a": a, "tau": tau})
@@ -209,11 +209,6 @@ def verdict(integrator: Integrator, step: Step, limit: Any = None) -> tuple[Any,
         weak = step.strength < limit
         good, code = good & ~weak, where(weak, where(abs(step.strength) < limit, float(WEAKENED), float(OPENED)), code)
     return good, code
-
-
-def recovered(before: Any, limit: Any) -> Any:
-    """Return whether steps need no longer end at the nearest state, by the limits before and after one."""
-    return near(before) & ~near(limit)
 
 
 def _judge(problem: Problem, c: dict[str, Any], x: dict[str, Any], step: Any, h: Any, finite: Any) -> tuple[Any, Any]:

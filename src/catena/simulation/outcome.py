@@ -22,7 +22,7 @@ def trajectory(run: Run, stopped: str, seconds: float) -> Trajectory:
     if int(run.state[0, 0]) == EVENT:  # interrupted before it was clear what happens in the last step
         t, q, v, _, _ = run.before()
     a, tau, _ = run.evaluate_at(t, q, v)
-    if run.holds and not run.system.loops.strength(run.plan, t, q) > SINGULAR:
+    if run.holds and not run.strength(t, q) > SINGULAR:
         a = np.full_like(a, np.nan)  # it could go on in several ways
     rows = np.concatenate([*run.samples, np.concatenate([[t], q, v, a, tau])[None]])
     rows = rows[rows[:, 0] > np.concatenate([[-np.inf], np.maximum.accumulate(rows[:-1, 0])])]
@@ -75,7 +75,7 @@ def _stretches(run: Run) -> Iterator[tuple[float, float]]:
         yield -np.inf, np.inf
         return
     for hold, until in zip(run.holds, [*(later.t for later in run.holds[1:]), np.inf], strict=True):
-        run.system.hold(hold.plan, near=True)
+        run.system.hold(hold.chosen.hold)
         yield hold.t, until
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
@@ -17,9 +16,9 @@ from catena.model import Model
 from catena.native import Iteration
 from catena.registry import solution
 from catena.simulation.arguments import check_moving, floats, number, positive
-from catena.simulation.closing import SINGULAR, Held, Loops, check_closed, limit_of, near
+from catena.simulation.closing import LOOK, Chosen, Hold, Loops, check_closed, lasting
 from catena.simulation.fixed_steps import fixed_steps, layout
-from catena.simulation.iteration import FINISHED, NO_WAY_ON, NOT_FINITE, NOT_SOLVED, OPENED, RECOVERED, RUNNING, WEAKENED
+from catena.simulation.iteration import FINISHED, LOOKED, NO_WAY_ON, NOT_FINITE, NOT_SOLVED, OPENED, RUNNING, WEAKENED
 from catena.simulation.steps import integrator as integrator_of
 from catena.simulation.system import Function, Input, check_traceable
 
@@ -173,11 +172,11 @@ class Plan:
         work = _Work(self, threads)
         groups = work.begin()
         while groups:
-            held = next(iter(groups))
-            which = groups.pop(held)
+            hold = next(iter(groups))
+            which = groups.pop(hold)
             if len(which):
-                work.advance(held, which)
-                for other, at in work.weakened(held, which).items():
+                work.advance(hold, which)
+                for other, at in work.otherwise(hold, which).items():
                     groups[other] = np.union1d(groups.get(other, at), at)
         return work.rollout()
 
@@ -185,7 +184,8 @@ class Plan:
 class _Work:
     """The states of a rollout, advanced by machine code, and its samples.
 
-    Trajectories go in groups, by the plan that holds their loops; those of trees are one.
+    Trajectories go in groups, by how their loops are held; those of trees are one. Loops are held by the usual plan where it is good, and
+    by pivots elsewhere: so the choice does not depend on other trajectories.
     """
 
     def __init__(self, plan: Plan, threads: int) -> None:
@@ -193,7 +193,6 @@ class _Work:
         self.plan, self.threads = plan, threads
         self.layout = layout(m)
         self.state = np.zeros((count, self.layout.size))
-        self.since = np.zeros(count)  # the steps after which each took its plan
         self.samples = np.empty((count, plan.steps // plan.every + 1, m.nq + m.nv))
 
     @cached_property
@@ -205,69 +204,69 @@ class _Work:
         """Return a part of all states."""
         return self.state[:, self.layout.at[name]]
 
-    def begin(self) -> dict[Held | None, np.ndarray]:
+    def begin(self) -> dict[Hold | None, np.ndarray]:
         """Put all trajectories at their start, and return the groups to advance."""
         q, v = self.plan.q, self.plan.v
-        groups: dict[Held | None, np.ndarray] = {None: np.arange(len(self.state))}
+        groups: dict[Hold | None, np.ndarray] = {None: np.arange(len(self.state))}
         if self.plan.model.has_loops and len(q):
-            q, v, plans, strength = self.loops.settle(self._times(slice(None)), q, v)
-            self._hold(slice(None), strength)
-            groups = self._groups(plans.items())
+            t = self._times(slice(None))
+            q, v, ranks, regular = self.loops.settled(t, q, v)
+            self.part("done")[~regular, 0] = NO_WAY_ON
+            groups = {}
+            for rank in np.unique(ranks[regular]).tolist():
+                which = np.flatnonzero(regular & (ranks == rank))
+                groups |= self._held(self.loops.pivoted(self.plan.start, q[which[0]], rank), which, q, v, t)
         self.part("q")[:], self.part("v")[:] = q, v
         self.samples[:, 0] = np.concatenate([q, v], axis=1)
         return groups
 
-    def weakened(self, held: Held | None, which: np.ndarray) -> dict[Held | None, np.ndarray]:
-        """Return the groups in which those trajectories of a group go on whose plan holds no longer, or better than before.
-
-        They go on by another plan; where that does not help, by one that is made for here; where it is the same, as far as it goes.
-        """
-        if held is None:  # there are no loops
+    def otherwise(self, hold: Hold | None, which: np.ndarray) -> dict[Hold | None, np.ndarray]:
+        """Return the groups in which those trajectories of a group go on whose plan loses its hold, or that look for it again."""
+        if hold is None:  # there are no loops
             return {}
-        plan, code, q = held.plan, self.part("done")[which, 0], self.part("q")
-        better, weak, opened = which[code == RECOVERED], which[code >= WEAKENED], which[code == OPENED]
-        self.part("done")[better] = RUNNING
-        if not len(weak):
-            return self._groups([(plan, better)])
-        new = self.part("count")[weak, 0] > self.since[weak]
-        first, again = weak[new], weak[~new]
-        plans = [(other, first[at]) for other, at in self.loops.choose(self._times(first), q[first], plan).items()]
-        plans += [(other, again[at]) for other, at in self.loops.planned(self._times(again), q[again]).items()]
-        for other, at in plans:
-            stuck = at[self.part("limit")[at, 0] <= SINGULAR]
-            self._hold(at, self.loops.projection(other)(self._times(at), q[at], self.part("v")[at])[2])
-            if other == plan:
-                self.part("limit")[at] = SINGULAR
-                far = np.isin(stuck, opened) & (len(plan) >= len(self.loops.usual.plan))
-                self.part("done")[stuck, 0] = np.where(far, OPENED, NO_WAY_ON)
-        return self._groups([(plan, better), *plans])
+        code = self.part("done")[which, 0]
+        weak, looking = which[code >= WEAKENED], which[code == LOOKED]
+        pivots = self.loops.pivoted(self.plan.start, self.plan.q[which[0]], hold.rank)
+        groups: dict[Hold | None, np.ndarray] = {}
+        if hold.plan is not None and len(weak):
+            self._hold(weak, pivots)
+            groups[pivots.hold] = weak
+        elif len(weak):
+            codes = self.part("done")[weak, 0]
+            self.part("done")[weak, 0] = np.where(codes == OPENED, OPENED, NO_WAY_ON)
+        if len(looking):
+            q, v = self.part("q"), self.part("v")
+            for other, at in self._held(pivots, looking, q, v, self._times(slice(None))).items():
+                groups[other] = np.union1d(groups.get(other, at), at)
+        return groups
 
-    def _groups(self, plans: Iterable[tuple[Any, np.ndarray]]) -> dict[Held | None, np.ndarray]:
-        """Return the trajectories that are running in groups that are held alike."""
-        groups: dict[Held | None, np.ndarray] = {}
-        for plan, at in plans:
-            at = at[self.part("done")[at, 0] == RUNNING]
-            ends = near(self.part("limit")[at, 0])
-            for side in (False, True):
-                held, which = Held(plan, side), at[ends == side]
-                if len(which):
-                    groups[held] = np.union1d(groups.get(held, which), which)
+    def _held(self, pivots: Chosen, which: np.ndarray, q: np.ndarray, v: np.ndarray, t: np.ndarray) -> dict[Hold | None, np.ndarray]:
+        """Hold trajectories by the usual plan where that is good, and by pivots elsewhere; and return the two groups."""
+        usual = self.loops.usual
+        good = np.zeros(len(which), dtype=bool)
+        if usual.hold.plan is not None and usual.hold.rank == pivots.hold.rank:
+            good = lasting(*self.loops.projection(usual.hold)(t[which], q[which], v[which])[2:]) >= usual.limit
+        groups: dict[Hold | None, np.ndarray] = {}
+        for chosen, at in ((usual, which[good]), (pivots, which[~good])):
+            if len(at):
+                self._hold(at, chosen)
+                groups[chosen.hold] = at
         return groups
 
     def _times(self, at: Any) -> np.ndarray:
         """Return the times that trajectories have come to."""
         return self.plan.start + self.part("count")[at, 0] * self.plan.step
 
-    def _hold(self, at: Any, strength: np.ndarray) -> None:
-        """Let trajectories be held by plans of a strength, unless it is too small."""
-        self.part("limit")[at, 0] = limit_of(strength)
-        self.part("done")[at, 0] = np.where(strength > SINGULAR, RUNNING, NO_WAY_ON)
-        self.since[at] = self.part("count")[at, 0]
+    def _hold(self, at: np.ndarray, chosen: Chosen) -> None:
+        """Let trajectories go on, held so."""
+        self.part("limit")[at, 0] = chosen.limit
+        self.part("look")[at, 0] = LOOK if chosen.hold.plan is None else np.inf
+        self.part("done")[at, 0] = RUNNING
 
-    def advance(self, held: Any, which: np.ndarray) -> None:
-        """Advance a group of trajectories, held by a plan, as far as it goes."""
+    def advance(self, hold: Hold | None, which: np.ndarray) -> None:
+        """Advance a group of trajectories, whose loops are held alike, as far as that goes."""
         plan = self.plan
-        loop = fixed_steps(plan.model, plan.integrator, plan.method, plan.table is not None, plan.controller, held)
+        loop = fixed_steps(plan.model, plan.integrator, plan.method, plan.table is not None, plan.controller, hold)
         table = np.zeros((1, 1, 0)) if plan.table is None else plan.table
         constants = {
             "anchor": plan.start, "step": plan.step, "every": plan.every, "steps": plan.steps, "since": plan.steps // table.shape[1],

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -14,10 +14,10 @@ from catena.model import Model
 from catena.model.forces import python
 from catena.simulation.arguments import check_moving, check_state, number, positive, recording
 from catena.simulation.checkpoint import Checkpoint
-from catena.simulation.closing import SINGULAR, Chosen, Plan, check_closed, lasting, limit_of, near
+from catena.simulation.closing import LOOK, SINGULAR, Chosen, Held, check_closed, lasting
 from catena.simulation.events import Event, handle
 from catena.simulation.interrupts import noted_interrupts
-from catena.simulation.iteration import EVENT, FINISHED, OPENED, RECOVERED, RUNNING, STOPPED, WEAKENED, run_in_python
+from catena.simulation.iteration import EVENT, FINISHED, LOOKED, OPENED, RUNNING, STOPPED, WEAKENED, run_in_python
 from catena.simulation.outcome import singular, trajectory, trouble
 from catena.simulation.progress import progress
 from catena.simulation.steps import integrator as integrator_of
@@ -95,15 +95,6 @@ def simulate(
     return run.go(kept, resume, show_progress)
 
 
-class Hold(NamedTuple):
-    """From when on a plan holds the loops of a run, the time and configuration it is made for, and the plan."""
-
-    t: float
-    made: float
-    q: np.ndarray
-    plan: Plan
-
-
 class Run:
     """A run: its arguments, checked, and its state."""
 
@@ -158,7 +149,7 @@ class Run:
             self.v0 = m.at(self.start).project_velocity(self.q0, self.v0)
         self.samples: list[np.ndarray] = []
         self.occurrences: list[Occurrence] = []
-        self.holds: list[Hold] = []  # the plans that hold the loops, one after the other
+        self.holds: list[Held] = []  # how the loops are held, one after the other
 
     def _automatic(self) -> tuple[str, str]:
         """Return the integrator of "auto", and why it is not the usual one."""
@@ -185,7 +176,7 @@ class Run:
         self.at = problem.state.at
         if self.model.has_loops:
             chosen = self.system.loops.start(self.start, self.q0)
-            if not chosen.strength > SINGULAR:
+            if chosen is None:
                 raise SimulationError(
                     f"simulate '{self.model.name}': q0 is a singular configuration, where constraints of loops depend on each other and "
                     "the motion could go on in several ways; start from another one"
@@ -310,12 +301,11 @@ class Run:
                     advance(self.state, self.table, self.constants, buffer, iterations)
                     self._collect(buffer)
                     code = int(self.state[0, 0])
-                    if code in (WEAKENED, OPENED):
+                    if code in (WEAKENED, OPENED, LOOKED):
                         self._hold_otherwise(code)
-                    code = handle(self) if code == EVENT else RUNNING if code in (RECOVERED, WEAKENED, OPENED) else code
+                        code = RUNNING
+                    code = handle(self) if code == EVENT else code
                     self.state[0, 0] = code
-                    if self.holds:
-                        self._limit(self.get("limit")[0])
                     report(self.time, int(self.get("steps")[0]))
                     if code == STOPPED:
                         return f"event '{self.occurrences[-1].name}'"
@@ -339,48 +329,53 @@ class Run:
     # --- the constraints of loops
 
     @property
-    def plan(self) -> Plan:
-        """The plan that holds the loops."""
-        return self.holds[-1].plan
+    def held(self) -> Chosen:
+        """How the loops are held."""
+        return self.holds[-1].chosen
 
     def _hold(self, t: float, chosen: Chosen) -> None:
-        """Hold the loops by a plan from a time on."""
-        if not chosen.strength > SINGULAR:
-            raise singular(self)
-        self.holds.append(Hold(t, chosen.t, chosen.q, chosen.plan))
+        """Hold the loops from a time on."""
+        self.holds.append(Held(t, chosen))
         if self.adaptive:
-            self.set(root=0.0)  # that of another plan says nothing
-        self._limit(limit_of(chosen.strength))
+            self.set(root=0.0)  # that of another hold says nothing
+        self.set(limit=chosen.limit, look=LOOK if chosen.hold.plan is None else np.inf)
+        self.system.hold(chosen.hold)
 
-    def _limit(self, limit: float) -> None:
-        """Hold the loops by the plan at hand, down to a limit of its strength."""
-        self.set(limit=limit)
-        self.system.hold(self.plan, near(limit))
-
-    def hold_again(self, made: Sequence[tuple[float, float, np.ndarray]]) -> None:
-        """Hold the loops by the plans that were made from times on for times and configurations; the last is at hand."""
-        self.holds = [Hold(t, at, q, self.system.loops.plan(at, q)) for t, at, q in made]
-        if self.holds:
-            self._limit(self.get("limit")[0])
+    def hold_again(self, holds: Sequence[Held]) -> None:
+        """Hold the loops as they were held from times on; the last is at hand."""
+        self.holds = list(holds)
+        if holds:
+            self.system.hold(self.held.hold)
 
     def _hold_otherwise(self, code: int) -> None:
-        """Hold the loops by another plan; where that does not help, by one made for here; where that is the same, as far as it goes."""
-        q, loops = self.get("q").copy(), self.system.loops
-        chosen = loops.other(self.time, q, self.plan) if self.holds[-1].t < self.time else loops.own(self.time, q)
-        again = chosen.plan == self.plan
-        if again and self.get("limit")[0] <= SINGULAR:
-            raise singular(self) if code == WEAKENED or len(self.plan) < len(loops.usual.plan) else trouble(self, code)
-        self._hold(self.time, chosen)
-        if again:
-            self._limit(SINGULAR)
+        """Hold the loops by pivots where a plan loses its hold, and by a plan again where one is good."""
+        t, q, loops = self.time, self.get("q").copy(), self.system.loops
+        if self.held.hold.plan is not None:
+            self._hold(t, loops.pivoted(t, q, self.held.hold.rank))
+        elif code == LOOKED:
+            last = next((held.chosen for held in reversed(self.holds) if held.chosen.hold.plan is not None), loops.usual)
+            better = loops.better(last, t, q) if last.hold.rank == self.held.hold.rank else None
+            if better is not None:
+                self._hold(t, better)
+            self.set(look=LOOK if better is None else np.inf)
+        else:
+            raise singular(self) if code == WEAKENED else trouble(self, code)
+
+    def strength(self, t: float, q: np.ndarray) -> float:
+        """Return how well the loops are held at a configuration."""
+        return float(lasting(*self.system.loops.projection(self.held.hold)(t, q, np.zeros(self.model.nv))[2:]))
 
     def closed(self, t: float, q: np.ndarray, v: np.ndarray, name: str) -> tuple[np.ndarray, np.ndarray]:
-        """Return a state put on the constraints of the loops, by another plan where that at hand is weak. Refuse q that opens them."""
+        """Return a state put on the constraints of the loops, held otherwise where need be. Refuse q that opens them."""
         check_closed(self.model, t, q, name, f"return m.assemble(guess=q{', t=t' if self.model.driven_names else ''})")
-        q1, v1, *held = self.system.loops.projection(self.plan)(t, q, v)
-        if not lasting(*held) >= self.get("limit")[0]:
-            self._hold(t, self.system.loops.other(t, q, self.plan))
-            q1, v1, *_ = self.system.loops.projection(self.plan)(t, q, v)
+        loops = self.system.loops
+        q1, v1, *held = loops.projection(self.held.hold)(t, q, v)
+        if not lasting(*held) >= self.held.limit:
+            chosen = loops.start(t, self.model.at(t).assemble(guess=q))  # perhaps on another branch
+            if chosen is None:
+                raise singular(self)
+            self._hold(t, chosen)
+            q1, v1, *_ = loops.projection(self.held.hold)(t, q, v)
         return q1, v1
 
     def _attempts(self) -> int:

@@ -20,7 +20,7 @@ from catena.model.forces import Applied, python
 from catena.native import Iteration, Kernel, compile_graph
 from catena.registry import solution
 from catena.simulation.arguments import floats
-from catena.simulation.closing import Closing, Loops, Plan, lasting
+from catena.simulation.closing import Closing, Hold, Loops, lasting
 from catena.simulation.iteration import Layout, Problem, attempt
 from catena.simulation.steps import Integrator
 from catena.tracing import acting_forces
@@ -194,7 +194,7 @@ class _Called:
         closing = self._system.closing
         if closing is None:
             return None
-        q, v, *held = self._system.loops.projection(closing.plan, closing.near)(t, np.asarray(q, dtype=float), np.asarray(v, dtype=float))
+        q, v, *held = self._system.loops.projection(closing.hold)(t, np.asarray(q, dtype=float), np.asarray(v, dtype=float))
         return q, v, lasting(*held)
 
 
@@ -223,14 +223,14 @@ class System:
             model.has_loops,
         )
 
-    def hold(self, plan: Plan, near: bool) -> None:
-        """Hold the loops by a plan from here on, with steps that end at the nearest state or not; what is compiled is compiled for it."""
-        self.closing = Closing(self.model, self.method, plan, near)
+    def hold(self, hold: Hold) -> None:
+        """Hold the loops so from here on; what is compiled is compiled for it."""
+        self.closing = Closing(self.model, self.method, hold)
         self.solve = self.closing.forward_dynamics
 
-    def _once(self, name: str, make: Callable[[], Any], steps: bool = False) -> Any:
-        """Return what is made for the plan at hand, from an earlier call if there was one; for steps, also for where they end."""
-        key = (name, *((self.closing.plan, steps and self.closing.near) if self.closing else ()))
+    def _once(self, name: str, make: Callable[[], Any]) -> Any:
+        """Return what is made for how the loops are held, from an earlier call if there was one."""
+        key = (name, self.closing.hold if self.closing else None)
         if key not in self._made:
             self._made[key] = kept(self.model, "run", (*self._settings, *key), make) if self._plain else make()
         return self._made[key]
@@ -243,7 +243,7 @@ class System:
 
     def iteration(self) -> Iteration:
         """Return the run as a loop in machine code."""
-        return self._once("iteration", self._iteration, steps=True)
+        return self._once("iteration", self._iteration)
 
     def _iteration(self) -> Iteration:
         started = time.perf_counter()
@@ -319,7 +319,7 @@ class System:
             found = {"q": step.q, "v": step.v}
             return found if step.free is None else found | {"strength": step.strength, "q_free": step.free[0], "v_free": step.free[1]}
 
-        return self._once("step", lambda: self._kernel("step", ("t", "q", "v", "a", "h"), function), steps=True)
+        return self._once("step", lambda: self._kernel("step", ("t", "q", "v", "a", "h"), function))
 
     def _arguments(self) -> tuple[tuple[str, Layout], ...]:
         return (("state", self.problem.state), ("row", self.problem.row), ("constants", self.problem.constants))

@@ -13,12 +13,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from catena.assembly import loop_measures
-from catena.closed import LOOSE
 from catena.errors import ArgumentError
 from catena.kernels import driving_forces, energy, joint_wrenches, loop_error
+from catena.mobility import rank
 from catena.model import Model
 from catena.simulation.closing import closed, opening
 from catena.simulation.interpolation import interpolate
+from catena.tolerances import LOOSE
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -256,7 +257,8 @@ class Trajectory:
         array([   nan,  0.   ,    nan, 19.198,    nan, -0.852])
         """
         kernel = joint_wrenches(self.model)
-        return _frozen(np.where(kernel.unique, self._of(kernel), np.nan))
+        unique = np.all([kernel.unique_at(self.q[i]) for i in self._some], axis=0)
+        return _frozen(np.where(unique, self._of(kernel), np.nan))
 
     # --- other times
 
@@ -291,10 +293,20 @@ class Trajectory:
         if self.model.has_loops:
             whole, k = opening(self.model, self.t, self.q) <= LOOSE, np.searchsorted(self.t, wanted)
             between = np.flatnonzero((self.t[k] > wanted) & whole[k] & whole[k - 1])
-            q[between], v[between] = closed(self.model, wanted[between], q[between], v[between])
+            q[between], v[between] = closed(self.model, wanted[between], q[between], v[between], self._rank)
         tau = None if self.tau is None else np.stack([np.interp(wanted, self.t, column) for column in self.tau.T], axis=1)
         events = tuple(event for event in self.events if wanted[0] <= event.t <= wanted[-1])
         return Trajectory(self.model, wanted, q, v, vdot, tau, info=self.info, events=events)
+
+    @property
+    def _some(self) -> tuple[int, ...]:
+        """Numbers of some samples: the first, one in the middle, the last."""
+        return 0, len(self) // 2, len(self) - 1
+
+    @property
+    def _rank(self) -> int:
+        """How many constraints are independent along the motion; at a singular configuration on the way there are fewer."""
+        return max(rank(self.model.at(self.t[i]), self.q[i]) for i in self._some)
 
     def _jumps(self) -> dict[int, tuple[np.ndarray, np.ndarray]]:
         """Return the states before jumps by the number of the sample after: an event at a sample's time in another state than that."""

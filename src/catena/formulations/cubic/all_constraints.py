@@ -26,7 +26,7 @@ from catena.formulations.constraints import constraint_jacobian, constraint_moti
 from catena.formulations.inverse import newton_euler
 from catena.formulations.linear.canonical_momenta import momentum_rates
 from catena.formulations.mass.composite_body import mass_matrix
-from catena.tolerances import CLOSURE, RANK
+from catena.tolerances import CLOSURE, LOST, RANK
 
 
 class Measures(NamedTuple):
@@ -70,16 +70,19 @@ def size(x):
 
 
 class AllConstraints:
-    """The constraints of a tree at q, without units; rows that are zero at every configuration are left out."""
+    """The constraints of a tree at q, without units; rows that are zero at every configuration are left out.
 
-    def __init__(self, tree, q, measures):
-        self.tree, self.q, self.measures = tree, q, measures
+    With `rank`, the best so many pivots are taken, whatever the state leaves of the others: on the way of a motion whose rank is known.
+    """
+
+    def __init__(self, tree, q, measures, rank=None):
+        self.tree, self.q, self.measures, self.rank = tree, q, measures, rank
         values, J = constraint_jacobian(tree, q)
         self.values = values * (1.0 / measures.constraints)
         self.rows = [i for i, row in enumerate(J) if any(_may_differ(x) for x in row)] or [0]
         unit = np.outer(1.0 / measures.constraints[self.rows], measures.coordinates)
         self.J = J[self.rows] * unit
-        self.tolerance = RANK + CLOSURE * size(self.values)
+        self.tolerance = RANK + CLOSURE * size(self.values) if rank is None else LOST
 
     def right(self, g):
         """Return right-hand sides of all constraints without units, for the rows that are left."""
@@ -88,13 +91,13 @@ class AllConstraints:
     def solve(self, M, f, g):
         """Return the saddle point of columns f and g, g without units: x, and the multipliers of all constraints with their units."""
         reach = self.measures.coordinates
-        found = self.tree.saddle_point(M * np.outer(reach, reach), f * reach[:, None], self.J, g, self.tolerance)
+        found = self.tree.saddle_point(M * np.outer(reach, reach), f * reach[:, None], self.J, g, self.tolerance, self.rank)
         y = np.zeros((len(self.measures.constraints), f.shape[1])).astype(object)
         y[self.rows] = found.y * (1.0 / self.measures.constraints[self.rows])[:, None]
         return found._replace(x=found.x * reach[:, None], y=y)
 
     def solved(self, M, force, g, rates, v):
-        """Return the solution M x + J^T y = force, J x = g, and whether the state is regular; v is a velocity that keeps the loops closed."""
+        """Return the solution M x + J^T y = force, J x = g, and whether the state is regular; v keeps the loops closed."""
         n, m = len(M), len(self.rows)
         w = generic(n, 1) * self.measures.coordinates
         f = np.stack([force, M @ w, np.zeros(n)], axis=1)
@@ -122,6 +125,30 @@ def forward_dynamics(tree, q, v, tau, wrenches=None, *, measures):
     rates, g = constraint_motion(tree, q, v)
     force = tau - newton_euler.bias_force(tree, q, v, wrenches)
     return loops.solved(mass_matrix(tree, q), force, g, rates * (1.0 / measures.constraints), v)
+
+
+def accelerations(tree, q, v, tau, wrenches=None, *, measures, rank):
+    """Return vdot under the joint forces tau, where the rank of the constraints is known; `wrenches` as in `forward_dynamics`."""
+    loops = AllConstraints(tree, q, measures, rank)
+    force = tau - newton_euler.bias_force(tree, q, v, wrenches)
+    g = loops.right(constraint_motion(tree, q, v)[1])
+    return loops.solve(mass_matrix(tree, q), force[:, None], g[:, None]).x[:, 0]
+
+
+def project(tree, q, v, chart, *, measures, rank=None):
+    """Return a state that meets the constraints, for one that nearly does: positions by two steps of Newton's, which take an error e to
+    about e^4, velocities that differ by the least kinetic energy; and its constraints.
+    """
+    for _ in range(2):
+        loops = AllConstraints(tree, q, measures, rank)
+        change = loops.solve(np.diag(measures.coordinates**-2.0), np.zeros((tree.nv, 1)), -loops.values[loops.rows][:, None])
+        q = chart(q, change.x[:, 0])
+        tree.mark()
+    loops = AllConstraints(tree, q, measures, rank)
+    phi_t, _ = constraint_motion(tree, q, np.zeros(tree.nv))
+    M = mass_matrix(tree, q)
+    found = loops.solve(M, (M @ v)[:, None], -loops.right(phi_t)[:, None])
+    return q, found.x[:, 0], loops.values, found
 
 
 def velocities(tree, q, p, *, measures):

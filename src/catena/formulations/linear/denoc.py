@@ -262,8 +262,9 @@ class Platform:
         tree.mark()
         self.F = np.sum([symmetric(leg.projected @ leg.K) for leg in self.legs], axis=0)
         self.factor = Factor(self.F)
-        self.pivots = [[(plan.chosen[0], *pair)] for leg in self.legs for pair in leg.pivots]
-        self.pivots += [[(plan.chosen[0], 1.0 / w, self.F[i, i])] for i, w in enumerate(self.factor.w)]
+        # each is compared with a number in the same units
+        self.pivots = [[(0, *pair)] for leg in self.legs for pair in leg.pivots]
+        self.pivots += [[(0, 1.0 / w, self.F[i, i])] for i, w in enumerate(self.factor.w)]
 
     def solved(self, vdot):
         """Return the solution with accelerations, or rates, of all joints."""
@@ -271,7 +272,7 @@ class Platform:
 
     def residual(self, vdot):
         """Return what accelerations, or rates, of all joints leave of all constraints."""
-        moved = {-1: np.zeros(6)}
+        moved: dict[int, Any] = {-1: np.zeros(6)}
         for leg in self.plan.legs:
             if leg.bodies:
                 moved[leg.bodies[-1]] = sum(self.columns[j] * vdot[j] for j in coordinates(self.tree, leg.bodies))
