@@ -16,7 +16,7 @@ from tests.test_random_loops import Builder
 
 import catena as ct
 from catena.assembly import loop_units
-from catena.closed import SINGULAR_SQUARE, WEAK_SQUARE, plan_of, strength
+from catena.closed import plan_of, strength
 from catena.examples import EXAMPLES
 from catena.formulations import METHODS
 from catena.formulations.applied_forces import applied_forces
@@ -24,6 +24,7 @@ from catena.formulations.joint_forces import passive_force
 from catena.formulations.linear.coordinate_reduction import Loops, Plan, Stage
 from catena.graph import Trace
 from catena.planning import explanation
+from catena.tolerances import PIVOT
 from catena.tracing import dynamics_kernel
 
 METHOD, MULTIPLIERS = "coordinate-reduction", "fully-recursive/joint"
@@ -306,7 +307,7 @@ def test_the_printed_equations_give_the_same_accelerations(floating: bool, seed:
             free = tuple(i for i in reversed(range(m.nv)) if i not in ours)
             stage = Stage(closed=tuple(zip(plan_of(m, METHOD, q).chosen, ours, strict=True)), free=free)
             nothing = ((),) * m.tree().n
-            plan = Plan(plan_of(m, METHOD, q).chosen, (*nothing, (stage,)), nothing)
+            plan = Plan(plan_of(m, METHOD, q).chosen, (*nothing, (stage,)), nothing, (1.0,) * m.nv)
             assert relative(accelerations(m, METHOD, q, v, np.zeros(m.nv), plan), expected) < 1e-9
 
 
@@ -361,7 +362,7 @@ ANGLE, HEIGHT = 1, 3
 def of_five_bar(closed: tuple[tuple[int, int], ...], free: tuple[int, ...], *, between: int | None = None) -> Plan:
     """A plan whose coordinates wait for the base; or in which one, between those that depend, is eliminated at bar 2."""
     held = () if between is None else (Stage(held=closed, free=(between,)),)
-    return Plan((ANGLE, HEIGHT), ((),) * 5, ((Stage(closed=closed, free=free),), held, (), ()))
+    return Plan((ANGLE, HEIGHT), ((),) * 5, ((Stage(closed=closed, free=free),), held, (), ()), (1.0,) * 4)
 
 
 SINGULAR = of_five_bar(((ANGLE, 2), (HEIGHT, 3)), (1, 0))
@@ -404,7 +405,7 @@ def test_the_last_coordinates_of_the_five_bar_are_singular_and_the_pivots_tell()
     """Plain reduction takes 3, 4 and 5; where bar 3 is level, coordinate 4 does nothing to the slot."""
     m = five_bar()
     for q in by_multipliers()[::100]:
-        rows = Loops(m.tree(), q, np.zeros(4), (ANGLE, HEIGHT)).E
+        rows = Loops(m.tree(), q, np.zeros(4), (ANGLE, HEIGHT), (1.0,) * 4).E
         assert abs(rows[HEIGHT][3]) < 1e-9 < abs(rows[HEIGHT][2])
     unit, tau = np.array(loop_units(m)), np.arange(4.0)
     for q in (START, by_multipliers()[-1]):
@@ -412,8 +413,8 @@ def test_the_last_coordinates_of_the_five_bar_are_singular_and_the_pivots_tell()
         expected = accelerations(m, METHOD, q, v, tau)
         for plan, singular in ((SINGULAR, True), (WAITING, False), (BETWEEN, False)):
             found = solved(m, METHOD, q, v, tau, plan)
-            assert bool(strength(found.pivots, unit) < SINGULAR_SQUARE) == singular
-            assert bool(strength(found.pivots, unit) < WEAK_SQUARE) == singular
+            assert bool(strength(found.pivots, unit) < 1e-13) == singular
+            assert bool(strength(found.pivots, unit) < PIVOT**2) == singular
             assert (relative(np.asarray(found.vdot, dtype=float), expected) > 1e-9) == singular
     with pytest.raises(ct.ModelError, match=r"reduced: bar1, bar2 do not determine bar4"):
         ct.reduced(m, ["bar1", "bar2"])
@@ -429,7 +430,7 @@ def test_the_selection_of_the_paper_is_singular_where_bar_2_is_upright() -> None
     run: Any = ct.forward_dynamics(m, METHOD)
     tau = np.arange(4.0)
     with np.errstate(all="ignore"):
-        assert strength(solved(m, METHOD, q, np.zeros(4), tau, WAITING).pivots, np.array(loop_units(m))) < WEAK_SQUARE
+        assert strength(solved(m, METHOD, q, np.zeros(4), tau, WAITING).pivots, np.array(loop_units(m))) < PIVOT**2
     assert relative(run(q, np.zeros(4), tau), Referee(m).forward_with_loops(q, np.zeros(4), tau)) < 1e-9
 
 
@@ -518,8 +519,8 @@ WORKSPACES: dict[str, tuple[Callable[[], ct.Model], Callable[[], list[np.ndarray
 }
 
 
-#: Mechanisms that need more than one plan.
-OTHERS = {"double rocker", "jansen-leg", "bricard"}
+#: Mechanisms that one plan does not serve everywhere.
+OTHERS = {"double rocker"}
 
 
 @pytest.mark.parametrize("name", WORKSPACES)
@@ -532,7 +533,7 @@ def test_kernels_equal_the_referee_over_the_workspace(name: str) -> None:
     vdot = run(q, v, tau)
     for row, *one in zip(vdot, q, v, tau, strict=True):
         assert relative(row, Referee(m).forward_with_loops(*one)) < 1e-9
-    assert (len(run._kernels) > 1) == (name in OTHERS)
+    assert run.fits(q, v, tau).all() != (name in OTHERS)
 
 
 @pytest.mark.parametrize("angle", [0.0, np.pi])
@@ -551,7 +552,7 @@ def test_a_parallelogram_moves_as_by_hand_close_to_its_change_points(angle: floa
 def test_a_singular_configuration_is_named() -> None:
     m = parallelogram()
     run = ct.forward_dynamics(m, METHOD)
-    with pytest.warns(ct.SingularWarning, match=r"state \(1,\) of model 'parallelogram' is singular: 1 of its constraints are"):
+    with pytest.warns(ct.SingularWarning, match=r"state \(1,\) of model 'parallelogram' is singular: its loops leave open"):
         run([[1.0, -1.0, 1.0], [0.0, 0.0, 0.0]], np.zeros(3), np.zeros(3))
 
 
@@ -634,7 +635,7 @@ def test_every_further_loop_of_a_ladder_costs_the_same() -> None:
     assert further(partial(ladder, floating=True), 3, 4, 5) == {601}
     assert further(lambda k: ladder(12 * k), 1, 2) == {12 * 343}
     kernels = [ct.forward_dynamics(ladder(k), METHOD).operations for k in (2, 3, 4)]
-    assert {int(step) for step in np.diff([sum(kinds.values()) for kinds in kernels])} == {398}
+    assert {int(step) for step in np.diff([sum(kinds.values()) for kinds in kernels])} == {424}
 
 
 def test_every_further_storey_of_a_lattice_costs_the_same() -> None:

@@ -238,7 +238,7 @@ def test_c_takes_the_next_plan_where_one_is_weak_as_the_kernel_does(tmp_path: Pa
     kernel = ct.forward_dynamics(m)
     q = m.assemble(**{m.v_names[0]: 0.6759398496240605})
     v, tau = m.project_velocity(q, np.ones(m.nv)), np.arange(m.nv, dtype=float)
-    first, *others = kernel.kernels()
+    first, *others = (compile_graph(graph) for graph in kernel.graphs())
     assert first(q, v, tau)[-1] == WEAK
     assert any(other(q, v, tau)[-1] == 0 for other in others)
     found, (vdot,) = Compiled(kernel, tmp_path)(q, v, tau)
@@ -262,20 +262,14 @@ def test_c_flags_states_that_the_kernel_refuses(tmp_path: Path) -> None:
         assert f"#define FOUR_BAR_FORWARD_DYNAMICS_{name} {value} " in compiled.code.header
 
 
-def test_plans_made_for_states_go_out_too() -> None:
-    m = four_bar()
-    kernel = ct.forward_dynamics(m)
-    usual, *others = kernel.kernels()
-    assert len(exported.exported(kernel).graphs) == 1 + len(others)
-    assert exported.exported(kernel, plans=1).graphs == (usual.graph,)
-    plan = kernel._usual
-
-    class Other(tuple):
-        __slots__ = ()
-
-    more, fewer = Other(range(len(plan))), Other(range(len(plan) - 1))  # what the kernel would keep for other states
-    kernel._kernels[more] = kernel._kernels[fewer] = usual
-    assert len(exported.exported(kernel).graphs) == 2 + len(others)
+def test_several_plans_go_out_unless_one_is_asked_for() -> None:
+    kernel = ct.forward_dynamics(EXAMPLES["watt"]())
+    first, *others = kernel.graphs()
+    assert others
+    assert first == kernel.graph
+    assert exported.exported(kernel).graphs == (first, *others)
+    assert exported.exported(kernel, plans=2).graphs == (first, others[0])
+    assert exported.exported(kernel, plans=1).graphs == (first,)
 
 
 def test_code_of_a_chain_does_not_grow_with_it() -> None:

@@ -18,10 +18,9 @@ from tests.test_closed_loops import parallelogram
 from tests.test_rollout import same
 
 import catena as ct
-from catena import closed
 from catena.examples import EXAMPLES
 from catena.formulations.constraints import constraint_jacobian
-from catena.simulation import Trajectory, closing, fixed_steps
+from catena.simulation import Trajectory, fixed_steps
 from catena.simulation.checkpoint import Checkpoint
 from catena.simulation.closing import Loops
 from catena.simulation.steps import INTEGRATORS as ALL
@@ -130,33 +129,38 @@ def test_trajectories_that_change_their_constraints_equal_simulate_and_themselve
     assert switches > 0
 
 
-def test_starts_are_held_by_the_usual_constraints_unless_these_are_weak_there() -> None:
+def test_starts_are_held_by_the_usual_plan_unless_it_is_weak_there() -> None:
     for name in ("bennett", "bricard"):
         m, (q, v) = model(name), turn(name)
         loops = Loops(m, METHOD)
-        settled = loops.settle(np.zeros(len(q)), q, v)
-        assert len(settled.plans) > 1
-        assert sorted(np.concatenate(list(settled.plans.values())).tolist()) == list(range(len(q)))
-        assert settled.strength.min() > 1e-4
-        for rows, which in settled.plans.items():
-            for i in which[:3]:
-                assert loops.start(0.0, q[i]).plan == rows
-                alone = loops.settle(np.zeros(1), q[i : i + 1], v[i : i + 1])
-                assert alone.q.tobytes() == settled.q[i].tobytes()
-                assert [len(x) for found, x in alone.plans.items() if found == rows] == [1]
+        usual, rank = loops.usual, m.nv - m.mobility().freedom
+        by_usual = 0
+        for one in q[::5]:
+            chosen = loops.start(0.0, one)
+            assert chosen is not None
+            assert chosen.hold.rank == rank
+            strength = loops.strength(usual.hold, 0.0, one)
+            assert (chosen.hold == usual.hold) == (strength >= usual.limit)
+            assert loops.strength(chosen.hold, 0.0, one) >= chosen.limit
+            by_usual += chosen.hold == usual.hold
+        assert 0 < by_usual < len(q[::5])
+        settled = loops.settled(np.zeros(len(q)), q, v)
+        assert settled[3].all()
+        assert set(settled[2].tolist()) == {rank}
+        for i in range(0, len(q), 7):
+            alone = loops.settled(np.zeros(1), q[i : i + 1], v[i : i + 1])
+            assert alone[0].tobytes() == settled[0][i].tobytes()
 
 
 @pytest.mark.parametrize("method", ["fully-recursive/joint", "coordinate-reduction"])
-def test_where_no_known_plan_holds_one_is_made(method: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_runs_by_pivots_alone_move_as_those_by_plans(method: str, monkeypatch: pytest.MonkeyPatch) -> None:
     m, (q, v) = EXAMPLES["bennett"](), (x[::11] for x in turn("bennett"))
-    made = []
-    monkeypatch.setattr(closing, "_KNOWN", 1)
-    monkeypatch.setattr(closing, "plan_of", lambda *arguments: made.append(closed.plan_of(*arguments)) or made[-1])
+    expected = ct.rollout(model("bennett"), q, v, step=1e-3, steps=600, every=60, method=method)
+    monkeypatch.setattr(Loops, "usual", property(lambda loops: loops.pivoted(0.0, q[0], 0)))
     runs = ct.rollout(m, q, v, step=1e-3, steps=600, every=60, method=method)
-    assert len(set(made)) > 1
     assert not runs.failed.any()
     assert opening(m, runs.q) < 1e-10
-    assert relative(runs.q, ct.rollout(model("bennett"), q, v, step=1e-3, steps=600, every=60, method=method).q) < 1e-3
+    assert relative(runs.q, expected.q) < 1e-6
     alone = ct.rollout(m, q[4], v[4], step=1e-3, steps=600, every=60, method=method)
     assert alone.q.tobytes() == runs.q[4].tobytes()
 
@@ -490,10 +494,3 @@ def test_constraints_that_return_are_not_compiled_again(monkeypatch: pytest.Monk
     monkeypatch.setattr(native, "Iteration", lambda *arguments: made.append(1) or iteration(*arguments))
     run = ct.simulate(m, q, v, until=2.0)
     assert len(made) < run.info["switches"] + 1
-
-
-def test_the_limit_of_a_set_follows_its_strength() -> None:
-    strength = np.array([1.0, 1e-3, 1e-5, 1e-9, 0.0])
-    assert closing.limit_of(strength) == pytest.approx([1e-2, 1e-4, 1e-6, 1e-10, 1e-10])
-    assert closing.renewed(1e-10, 0.5) == pytest.approx(5e-3)
-    assert closing.renewed(1e-2, 1e-5) == 1e-2

@@ -69,6 +69,10 @@ class ConstrainedKernel:
             self._again(results, flags, arrays, named)
         return results[0] if len(results) == 1 else tuple(results)
 
+    def fits(self, *arrays: Any, **named: Any) -> Any:
+        """Return whether the plan fits each state, so that it needs no pivots of its own."""
+        return self._planned(*arrays, **named)[-1] == 0.0
+
     @property
     def has_loops(self) -> bool:
         """Whether there are loops, which states must close; without, no state has flags."""
