@@ -22,7 +22,7 @@ from catena.formulations.linear import canonical_loops, cut_joints
 from catena.formulations.partition import Closed, Partition
 from catena.graph import Graph
 from catena.graph.functions import maximum, minimum, where
-from catena.mobility import configurations, generic, independent_rows, partition
+from catena.mobility import branches, configurations, generic, independent_rows, partition
 from catena.model import Model, Tree
 from catena.model.values import array
 from catena.native import Kernel
@@ -152,13 +152,13 @@ def planned_kernel(
     return kind(at[0], make(planned(first)), spare, at[1], explain(first), graphs if m.has_loops else None)
 
 
-def configuration(m: Model, at: Any) -> tuple[Model, np.ndarray]:
+def configuration(m: Model, at: Any, suits: Callable[[Model, np.ndarray], bool] = lambda m, q: True) -> tuple[Model, np.ndarray]:
     """Return the configuration that a user gives for a plan, or else a generic one, after the model at its time.
 
-    Refuse what leaves a loop open.
+    Where the generic one does not suit, one on another branch may. Refuse what leaves a loop open.
     """
     if at is None:
-        return generic(m)
+        return generic(m) if suits(*generic(m)) else next((other for other in branches(m) if suits(*other)), generic(m))
     q = array("at", at, (m.nq,))
     still = m.at(0.0)
     found = gap(still, q)
@@ -212,10 +212,12 @@ def inverse_dynamics(
     """Return inverse dynamics of a mechanism with loops, with joint forces on the actuated coordinates only."""
     driven = coordinates(m, m.v_names if actuated is None else actuated, "inverse_dynamics: actuated")
 
+    def free(m: Model, chosen: Partition) -> list[str]:
+        return [name for i, name in enumerate(m.v_names) if i not in driven and i not in chosen.dependent]
+
     def plan(m: Model, q: Any) -> Partition:
         chosen = partition(m, q, last=driven)
-        moving = [name for i, name in enumerate(m.v_names) if i not in driven and i not in chosen.dependent]
-        if moving:
+        if moving := free(m, chosen):
             raise ModelError(
                 f"inverse_dynamics: with {len(driven)} of {m.nv} coordinates actuated, {', '.join(map(repr, moving))} of model '{m.name}' "
                 f"would move freely, for it has {m.nv - len(chosen)} degrees of freedom; name it too, or other coordinates, in actuated="
@@ -236,7 +238,8 @@ def inverse_dynamics(
         return held * solved.vdot, pivoted_flags(solved, v)
 
     make = partial(dynamics_kernel, m, "inverse_dynamics", ("q", "v", "vdot"), ("tau", "flags"), method=described, references=references)
-    return planned_kernel(m, configuration(m, at), plan, planned, pivoted, make)
+    where_held = configuration(m, at, lambda m, q: not free(m, partition(m, q, last=driven)))
+    return planned_kernel(m, where_held, plan, planned, pivoted, make)
 
 
 def coordinates(m: Model, names: Collection[str], what: str) -> tuple[int, ...]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -93,14 +92,7 @@ def mobility(m: Model, q: Any = None, t: float | None = None) -> Mobility:
 def _anywhere(m: Model, still: Model, q: np.ndarray) -> Mobility:
     """Return the mobility at a generic configuration, with the degrees of freedom on other branches."""
     found = _mobility(still, q)
-    freedoms, rng = {found.freedom}, np.random.default_rng(0)
-    if m.has_loops and not m.driven_names:
-        for _ in range(_BRANCHES):
-            with suppress(ModelError):  # a start that leads nowhere
-                other = moved_along(m, assemble(m, m.random(rng), {}), 0.1 * rng.normal(size=m.nv))
-                if regular(m, other):
-                    freedoms.add(m.nv - rank(m, other))
-    return replace(found, freedoms=tuple(sorted(freedoms)))
+    return replace(found, freedoms=tuple(sorted({found.freedom, *(m.nv - rank(*other) for other in branches(m))})))
 
 
 def _mobility(m: Model, q: np.ndarray) -> Mobility:
@@ -140,6 +132,25 @@ def generic(m: Model) -> tuple[Model, np.ndarray]:
 
     t, q = kept(m, "generic configuration", (), make)
     return m.at(t), q.copy()
+
+
+def branches(m: Model) -> Iterator[tuple[Model, np.ndarray]]:
+    """Yield regular configurations that random starts lead to, perhaps on other branches than the generic one, always the same."""
+    if not m.has_loops or m.driven_names:
+        return
+    for n in range(_BRANCHES):
+
+        def make(seed: int = n) -> np.ndarray | None:
+            rng = np.random.default_rng(seed)
+            try:
+                q = moved_along(m, assemble(m, m.random(rng), {}), 0.1 * rng.normal(size=m.nv))
+            except ModelError:  # a start that leads nowhere
+                return None
+            return q if gap(m, q).sizes.max(initial=0.0) <= LOOSE and regular(m, q) else None
+
+        q = kept(m, "branches", n, make)
+        if q is not None:
+            yield m, q.copy()
 
 
 def configurations(m: Model, steps: int, at: tuple[Model, np.ndarray] | None = None) -> Iterator[tuple[Model, np.ndarray]]:

@@ -27,7 +27,7 @@ from catena.formulations.cubic import all_constraints
 from catena.formulations.inverse import newton_euler
 from catena.formulations.mass import composite_body
 from catena.formulations.partition import Closed, Partition
-from catena.mobility import mobility, partition
+from catena.mobility import mobility, partition, rank
 from catena.model import Model, Tree
 from catena.references import REFERENCES
 from catena.tracing import check_model, dynamics_kernel, traced_kernel
@@ -63,17 +63,23 @@ class Reduced:
         check_model(m, "reduced")
         if not m.has_loops:
             raise ModelError(f"reduced: model '{m.name}' has no loops, and all its coordinates are independent; use ct.mass_matrix")
-        self.model, self._for = m, configuration(m, at)
-        self._start = None if at is None else self._for[1]
-        found = mobility(*self._for)
-        self._at = list(coordinates(m, found.independent if independent is None else independent, "reduced: independent"))
+        self.model = m
+        named = None if independent is None else coordinates(m, independent, "reduced: independent")
+
+        def determine(still: Model, q: Any) -> bool:
+            return len(partition(still, q, never=named or ()).dependent) == m.nv - len(set(named or ())) == rank(still, q)
+
+        self.made_for = configuration(m, at) if named is None else configuration(m, at, determine)
+        self._start = None if at is None else self.made_for[1]
+        found = mobility(*self.made_for)
+        self._at = list(coordinates(m, found.independent, "reduced: independent") if named is None else named)
         self.names: tuple[str, ...] = tuple(m.v_names[i] for i in self._at)
         if len(set(self._at)) != found.freedom:
             raise ModelError(
                 f"reduced: {len(set(self._at))} independent coordinates are named, and model '{m.name}' has {found.freedom} degrees of "
                 f"freedom; name as many, such as {', '.join(map(repr, found.independent))}"
             )
-        left = set(range(m.nv)) - set(self._at) - set(self._plan(*self._for).dependent)
+        left = set(range(m.nv)) - set(self._at) - set(self._plan(*self.made_for).dependent)
         if left:
             raise ModelError(
                 f"reduced: {', '.join(self.names)} do not determine {', '.join(m.v_names[i] for i in sorted(left))} of model '{m.name}'; "
@@ -231,7 +237,7 @@ class Reduced:
 
         kernel = partial(dynamics_kernel if acting else traced_kernel, m, name, inputs, (output, "flags"))
         make = partial(kernel, method=_METHOD, references=_SOURCE, shapes=self._shapes)
-        return planned_kernel(m, self._for, self._plan, planned, pivoted, make)
+        return planned_kernel(m, self.made_for, self._plan, planned, pivoted, make)
 
     @property
     def _shapes(self) -> dict[str, tuple[int, ...]]:

@@ -87,6 +87,43 @@ class Trace:
         self.mark()
         return system.unpacked(entries)
 
+    def include(self, graph: Graph, *arguments: Any) -> tuple[Any, ...]:
+        """Return the outputs of a graph for arguments of this trace: its operations are recorded again, with its regions, as they stand.
+
+        Nothing in it is shared with what is known already: so regions of a graph that is included several times are alike.
+
+        >>> inner = Trace("square")
+        >>> x = inner.input("x")
+        >>> square = inner.graph(y=x * x)
+        >>> trace = Trace("fourth power")
+        >>> (y,) = trace.include(square, *trace.include(square, trace.input("x")))
+        >>> trace.graph(y=y).evaluate(3.0)
+        (array(81.),)
+        """
+        given = [x for argument in arguments for x in np.asarray(argument, dtype=object).ravel()]
+        marks, at, values = set(graph.marks), [], []
+        self.mark()
+        for i, node in enumerate(graph.nodes):
+            if i in marks:
+                self.mark()
+            if node[0] in ("input", "const"):
+                value = given[node[1]] if node[0] == "input" else node[1]
+                at.append(self.index(value))
+            else:
+                key = (node[0], *[at[j] for j in node[1:]])
+                value = Scalar(self, len(self.nodes))
+                self.nodes.append(key)
+                self._known.setdefault(key, value)
+                at.append(value.index)
+            values.append(value)
+        self.mark()
+        found = []
+        for port, result in zip(graph.outputs, graph.results, strict=True):
+            array = np.empty(port.size, dtype=object)
+            array[:] = [values[i] for i in result]
+            found.append(array.reshape(port.shape)[()])
+        return tuple(found)
+
     def graph(self, **outputs: Any) -> Graph:
         """Return the graph of the named results, without what they do not need."""
         ports, results = [], []

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from catena.assembly import coordinate_units, loop_units, mechanism_size
-from catena.closed import configuration, coordinates, following_flags, measures, places, planned_kernel, solved_flags
+from catena.closed import coordinates, following_flags, measures, places, planned_kernel, solved_flags
 from catena.constrained import ConstrainedKernel
 from catena.errors import ArgumentError, ModelError
 from catena.formulations.cubic.all_constraints import Following
@@ -108,7 +108,7 @@ class ParallelManipulator:
         self.tool = np.asarray(tool, dtype=float)
         if self.tool.shape != (3,) or not np.isfinite(self.tool).all():
             raise ArgumentError(f"ParallelManipulator: tool is {tool!r}; give a point (x, y, z) of the platform, in its frame [m]")
-        self._for = configuration(m, at)
+        self._for = self._reduced.made_for
         self._plan_usual = self._plan(*self._for)
         order = [j for leg in self._plan_usual.legs for j in leg.actuated]
         #: where the motors of the plan are among those of the user, and back

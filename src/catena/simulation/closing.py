@@ -173,8 +173,7 @@ class Loops:
 
     def better(self, last: Chosen, t: float, q: np.ndarray) -> Chosen | None:
         """Return the plan to go on with at a configuration, where pivots hold the loops since the last plan lost its hold; or none."""
-        held = lasting(*self.projection(last.hold)(t, q, np.zeros(self.model.nv))[2:])
-        if held >= _AGAIN * last.limit:
+        if self.holding(last.hold)(t, q) >= _AGAIN * last.limit:
             return last
         if self.model.nv > MADE_ON_THE_WAY:
             return None
@@ -202,6 +201,21 @@ class Loops:
     def projection(self, hold: Hold) -> Kernel:
         """Return the kernel (t, q, v) -> q, v, strength, apart of `Closing.project`."""
         return projection(self.model, self.method, hold)
+
+    def holding(self, hold: Hold) -> Kernel:
+        """Return the kernel (t, q) -> strength of a plan at configurations that close the loops."""
+        m, plan = self.model, hold.plan
+
+        def make() -> Kernel:
+            trace = Trace("holding")
+            tree = m.tree().traced(trace).at(trace.input("t"))
+            q, none = trace.input("q", (m.nq,)), np.zeros(m.nv)
+            closes = METHODS[self.method].closes
+            assert closes is not None
+            found = closes.forward_dynamics(tree, q, none, none, plan=plan)
+            return compile_graph(trace.graph(strength=strength(found.pivots, np.array(loop_units(m)))), method=self.method)
+
+        return kept(m, "holding", (self.method, hold), make)
 
 
 def projection(m: Model, method: str, hold: Hold) -> Kernel:

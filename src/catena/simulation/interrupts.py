@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future
 from contextlib import contextmanager
 
 
@@ -30,3 +31,28 @@ def noted_interrupts() -> Iterator[Callable[[], bool]]:
         yield lambda: bool(pressed)
     finally:
         signal.signal(signal.SIGINT, handled)
+
+
+def interruptible(work: Callable[[], None]) -> None:
+    """Do work that takes long in machine code, such as compiling, so that Ctrl-C raises KeyboardInterrupt at once.
+
+    It is done by another thread, and ends there by itself. Where others handle Ctrl-C, or outside of the main thread, it is done here.
+    """
+    if threading.current_thread() is not threading.main_thread() or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+        work()
+        return
+    done: Future[None] = Future()
+
+    def carry_out() -> None:
+        try:
+            work()
+        except BaseException as error:
+            done.set_exception(error)
+        else:
+            done.set_result(None)
+
+    thread = threading.Thread(target=carry_out, daemon=True)
+    thread.start()
+    while thread.is_alive():
+        thread.join(0.1)  # Python looks at signals in between
+    done.result()

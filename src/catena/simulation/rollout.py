@@ -16,7 +16,7 @@ from catena.model import Model
 from catena.native import Iteration
 from catena.registry import solution
 from catena.simulation.arguments import check_moving, floats, number, positive
-from catena.simulation.closing import LOOK, Chosen, Hold, Loops, check_closed, lasting
+from catena.simulation.closing import LOOK, Chosen, Hold, Loops, check_closed
 from catena.simulation.fixed_steps import fixed_steps, layout
 from catena.simulation.iteration import FINISHED, LOOKED, NO_WAY_ON, NOT_FINITE, NOT_SOLVED, OPENED, RUNNING, WEAKENED
 from catena.simulation.steps import integrator as integrator_of
@@ -215,7 +215,7 @@ class _Work:
             groups = {}
             for rank in np.unique(ranks[regular]).tolist():
                 which = np.flatnonzero(regular & (ranks == rank))
-                groups |= self._held(self.loops.pivoted(self.plan.start, q[which[0]], rank), which, q, v, t)
+                groups |= self._held(self.loops.pivoted(self.plan.start, q[which[0]], rank), which, q, t)
         self.part("q")[:], self.part("v")[:] = q, v
         self.samples[:, 0] = np.concatenate([q, v], axis=1)
         return groups
@@ -235,17 +235,16 @@ class _Work:
             codes = self.part("done")[weak, 0]
             self.part("done")[weak, 0] = np.where(codes == OPENED, OPENED, NO_WAY_ON)
         if len(looking):
-            q, v = self.part("q"), self.part("v")
-            for other, at in self._held(pivots, looking, q, v, self._times(slice(None))).items():
+            for other, at in self._held(pivots, looking, self.part("q"), self._times(slice(None))).items():
                 groups[other] = np.union1d(groups.get(other, at), at)
         return groups
 
-    def _held(self, pivots: Chosen, which: np.ndarray, q: np.ndarray, v: np.ndarray, t: np.ndarray) -> dict[Hold | None, np.ndarray]:
+    def _held(self, pivots: Chosen, which: np.ndarray, q: np.ndarray, t: np.ndarray) -> dict[Hold | None, np.ndarray]:
         """Hold trajectories by the usual plan where that is good, and by pivots elsewhere; and return the two groups."""
         usual = self.loops.usual
         good = np.zeros(len(which), dtype=bool)
         if usual.hold.plan is not None and usual.hold.rank == pivots.hold.rank:
-            good = lasting(*self.loops.projection(usual.hold)(t[which], q[which], v[which])[2:]) >= usual.limit
+            good = self.loops.holding(usual.hold)(t[which], q[which]) >= usual.limit
         groups: dict[Hold | None, np.ndarray] = {}
         for chosen, at in ((usual, which[good]), (pivots, which[~good])):
             if len(at):

@@ -14,9 +14,9 @@ from catena.model import Model
 from catena.model.forces import python
 from catena.simulation.arguments import check_moving, check_state, number, positive, recording
 from catena.simulation.checkpoint import Checkpoint
-from catena.simulation.closing import LOOK, SINGULAR, Chosen, Held, check_closed, lasting
+from catena.simulation.closing import LOOK, MADE_ON_THE_WAY, SINGULAR, Chosen, Held, Hold, check_closed, lasting
 from catena.simulation.events import Event, handle
-from catena.simulation.interrupts import noted_interrupts
+from catena.simulation.interrupts import interruptible, noted_interrupts
 from catena.simulation.iteration import EVENT, FINISHED, LOOKED, OPENED, RUNNING, STOPPED, WEAKENED, run_in_python
 from catena.simulation.outcome import singular, trajectory, trouble
 from catena.simulation.progress import progress
@@ -263,15 +263,15 @@ class Run:
     def go(self, kept: Checkpoint | None, resume: Any, show: bool | None) -> Trajectory:
         """Return the trajectory of the whole run."""
         began = time.perf_counter()
-        self.begin()
         if self.in_python:
+            self.begin()
             function = self.system.called_iteration()
 
             def advance(state: Any, table: Any, constants: Any, record: Any, iterations: int) -> None:
                 with np.errstate(all="ignore"):  # what is not finite is told below
                     run_in_python(function, state, table, constants, record, iterations)
         else:
-            self.system.iteration()  # compiled before the run begins
+            interruptible(self._prepare)
 
             def advance(state: Any, table: Any, constants: Any, record: Any, iterations: int) -> None:
                 self.system.iteration().run(state, table, constants, record, iterations)
@@ -289,6 +289,18 @@ class Run:
                 error.trajectory = trajectory(self, "error", time.perf_counter() - began)
             raise
         return trajectory(self, stopped, time.perf_counter() - began)
+
+    def _prepare(self) -> None:
+        """Put the run at its start, and compile it before it begins; also, where that takes long, what holds loops if the plan does not."""
+        self.begin()
+        self.system.iteration()
+        if self.holds and self.held.hold.plan is not None and self.model.nv > MADE_ON_THE_WAY:
+            hold = self.held.hold
+            self.system.loops.holding(hold)
+            self.system.hold(Hold(None, hold.rank))
+            self.system.iteration()
+            self.system.start()
+            self.system.hold(hold)
 
     def _advance(self, advance: Any, kept: Checkpoint | None, show: bool | None) -> str:
         """Advance to the end, and return why the run stopped."""
