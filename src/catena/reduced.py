@@ -20,7 +20,7 @@ from catena.mobility import mobility, partition, usual
 from catena.model import Model, Tree
 from catena.native import Kernel
 from catena.references import REFERENCES
-from catena.tracing import check_model, dynamics_kernel, traced_kernel
+from catena.tracing import dynamics_kernel, frozen, traced_kernel
 
 #: Steps in which positions are followed from a known configuration to those asked for; each number is tried where the one before fails.
 WALKS = (1, 32, 256)
@@ -50,7 +50,7 @@ class Reduced:
     """
 
     def __init__(self, m: Model, independent: Collection[str] | None = None) -> None:
-        check_model(m, "reduced")
+        m = frozen(m, "reduced")
         if not m.has_loops:
             raise ModelError(f"reduced: model '{m.name}' has no loops, and all its coordinates are independent; use ct.mass_matrix")
         found = mobility(m)

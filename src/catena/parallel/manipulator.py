@@ -24,7 +24,7 @@ from catena.platforms import explanation, platform_plan
 from catena.reduced import Reduced
 from catena.references import REFERENCES
 from catena.spatial import cross
-from catena.tracing import check_model, dynamics_kernel, traced_kernel
+from catena.tracing import dynamics_kernel, frozen, traced_kernel
 
 _METHOD, _SOURCE = "denoc", (REFERENCES["SS01"],)
 
@@ -92,7 +92,7 @@ class ParallelManipulator:
     """
 
     def __init__(self, m: Model, actuated: Collection[str], tool: Any = (0.0, 0.0, 0.0)) -> None:
-        check_model(m, "ParallelManipulator")
+        m = frozen(m, "ParallelManipulator")
         if m.driven_names:
             raise ModelError(f"ParallelManipulator: '{m.driven_names[0]}' of model '{m.name}' is driven; leave it free, and actuate it")
         lacking = denoc.lacking(m.tree())
@@ -102,9 +102,10 @@ class ParallelManipulator:
         self._reduced = Reduced(m, actuated)
         self.actuated = self._reduced.names
         self._at = list(coordinates(m, self.actuated, "ParallelManipulator: actuated"))
-        self.tool = np.asarray(tool, dtype=float)
+        self.tool = np.array(tool, dtype=float)
         if self.tool.shape != (3,) or not np.isfinite(self.tool).all():
             raise ArgumentError(f"ParallelManipulator: tool is {tool!r}; give a point (x, y, z) of the platform, in its frame [m]")
+        self.tool.setflags(write=False)  # kernels are made later
         self._usual = usual(m)
         self._plan_usual = self._plan(*self._usual)
         order = [j for leg in self._plan_usual.legs for j in leg.actuated]

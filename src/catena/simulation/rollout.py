@@ -122,6 +122,7 @@ class Plan:
         """Return the plan, or say what is wrong with an argument."""
         if not isinstance(m, Model):
             raise ArgumentError(f"rollout: {m!r} is not a model; give a ct.Model")
+        m = m.frozen()
         check_moving(m, "rollout")
         for force in m.python_forces:
             raise ArgumentError(

@@ -113,6 +113,7 @@ class Run:
     ) -> None:  # fmt: skip
         if not isinstance(m, Model):
             raise ArgumentError(f"simulate: {m!r} is not a model; give a ct.Model")
+        m = m.frozen()
         m.tree()  # refuses what cannot move
         check_moving(m, "simulate")
         self.model = m
