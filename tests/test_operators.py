@@ -6,9 +6,9 @@ Tolerances are relative to the largest entry of what is compared, or to the scal
 from __future__ import annotations
 
 import gc
-import weakref
 import subprocess
 import sys
+import weakref
 from functools import cache
 from types import SimpleNamespace
 from typing import Any
