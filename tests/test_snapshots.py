@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.mechanisms import at_dead_centre, double_rocker
 
 import catena as ct
 from catena.examples import chain, five_bar_robot, four_bar, gallery, peaucellier
@@ -52,9 +53,9 @@ def _connect(m: ct.Model) -> None:
 READS = {
     "added", "assemble", "at", "body_names", "cayley", "cayley_momentum", "cayley_velocity", "changes_energy", "chart", "chart_rate",
     "connections", "couplings", "difference", "draw", "driven_names", "driven_units", "forces", "friction_speed", "frozen", "gravity",
-    "has_loops", "inside", "integrate", "joint_names", "keyframes", "links", "loops", "mobility", "neutral", "normalised", "notes", "nq", "nv",
-    "outside", "project_velocity", "python_forces", "q_names", "q_units", "random", "rate", "save", "springs", "time_dependent", "tree",
-    "v_names", "v_units", "view",
+    "has_loops", "inside", "integrate", "joint_names", "keyframes", "links", "loops", "mobility", "neutral", "normalised", "notes", "nq",
+    "nv", "outside", "project_velocity", "python_forces", "q_names", "q_units", "random", "rate", "save", "springs", "time_dependent",
+    "tree", "v_names", "v_units", "view",
 }  # fmt: skip
 
 
@@ -71,6 +72,8 @@ def states(m: ct.Model) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     rng = np.random.default_rng(4)
     if m.has_loops:
         q = np.array([m.assemble(guess=m.random(rng)) for _ in range(8)])
+        if m.name == "double rocker":
+            q[2:6] = at_dead_centre(m, 4)
         v = np.array([m.project_velocity(x, rng.normal(size=m.nv)) for x in q])
     else:
         q, v = m.random(rng, 8), rng.normal(size=(8, m.nv))
@@ -107,8 +110,8 @@ def manipulator_parts(found: Any, m: ct.Model, q: Any, v: Any, tau: Any) -> list
 
 
 def operator_parts(found: Any, *_: Any) -> list[Any]:
-    unit = np.eye(found.mass.shape[0])
-    return [found.mass @ unit, found.mass_inverse @ unit, found.log_det_mass, found.operational_inertia_inverse(found.bodies[-1]), found.psi]
+    unit, last = np.eye(found.mass.shape[0]), found.bodies[-1]
+    return [found.mass @ unit, found.mass_inverse @ unit, found.log_det_mass, found.operational_inertia_inverse(last), found.psi]
 
 
 def trajectory_parts(run: Any, *_: Any) -> list[Any]:
@@ -126,7 +129,7 @@ def called(kernel: Any, m: ct.Model, q: Any, v: Any, tau: Any) -> list[Any]:
 
 
 #: Models, and what is made of each: how, and what it gives.
-LOOPS = (four_bar, peaucellier)
+LOOPS = (four_bar, double_rocker, peaucellier)
 MADE: dict[str, tuple[Callable[[], ct.Model], Callable[[ct.Model], Any], Callable[..., list[Any]]]] = {
     "iterative": (lambda: chain(3), lambda m: ct.forward_dynamics(m, "conjugate-gradient"), called),
     "jacobian": (lambda: chain(3), lambda m: ct.jacobian(m, "link2", (0.1, 0, 0)), called),
@@ -150,7 +153,7 @@ for _name in ("forward_dynamics", "inverse_dynamics", "momenta", "velocities", "
     MADE[_name] = (lambda: chain(3), getattr(ct, _name), called)
 for _name in ("mass_matrix", "bias_force"):
     MADE[_name] = (lambda: chain(3), getattr(ct, _name), called)
-for _loop in LOOPS:  # of which the second has states that the first plan does not serve
+for _loop in LOOPS:  # of which but the first have states that the first plan does not serve
     for _name in ("forward_dynamics", "velocities", "hamiltonian_dynamics", "joint_wrenches", "loop_error", "inverse_dynamics"):
         MADE[f"{_name} of {_loop.__name__}"] = (_loop, getattr(ct, _name), called)
     MADE[f"reduced {_loop.__name__}"] = (_loop, ct.reduced, reduced_parts)
@@ -269,7 +272,8 @@ def test_arrays_of_trees_bodies_and_poses_are_read_only(build: Callable[[], ct.M
 
 
 def test_what_a_user_gave_can_change_afterwards() -> None:
-    inertia, com, place, gravity = np.diag([1.0, 2.0, 2.0]), np.array([0.1, 0.0, 0.0]), np.array([0.5, 0.0, 0.0]), np.array([0.0, 0.0, -1.0])
+    inertia, com, place = np.diag([1.0, 2.0, 2.0]), np.array([0.1, 0.0, 0.0]), np.array([0.5, 0.0, 0.0])
+    gravity = np.array([0.0, 0.0, -1.0])
     axis, damping, point = np.array([0.0, 1.0, 0.0]), np.array([0.3]), np.array([0.0, 0.0, 1.0])
 
     def build() -> ct.Model:

@@ -50,7 +50,9 @@ class IterativeKernel:
         held = [np.broadcast_to(x, (*batch, *port.shape)) for x, port in zip(held, self._product[0].inputs, strict=True)]
         # a call has arrays of its own until it is done: other threads may call, too
         vdot, iterations, residual = np.full_like(right, np.nan), np.zeros(batch, dtype=int), np.full(batch, np.nan)
-        finite = np.isfinite(np.concatenate([right, *(x.reshape(*batch, -1) for x in held)], axis=-1)).all(axis=-1)
+        finite = np.isfinite(right).all(axis=-1)
+        for x in held:
+            finite = finite & np.isfinite(x).all(axis=tuple(range(len(batch), x.ndim)))
         for state in zip(*np.nonzero(finite), strict=True) if batch else [()] * int(finite):
             vdot[state], iterations[state], residual[state] = self._solve([x[state] for x in held], right[state])
         self.iterations, self.residual = iterations, residual

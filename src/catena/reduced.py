@@ -129,7 +129,7 @@ class Reduced:
 
         They are followed from a guess, which picks the branch; without one, from a configuration that closes the loops. A guess that does
         not close them is closed first, with its own independent coordinates. Where joints are driven, the positions are those at the times
-        t (...), 0 if not given; without a guess they are followed from t = 0.
+        t (...), 0 if not given; without a guess they are followed from t = 0. Of values that are not finite they are NaN.
         """
         m = self.model
         times = np.asarray(0.0 if t is None else t, dtype=float)
@@ -145,18 +145,17 @@ class Reduced:
         first = times if guess is not None else np.zeros(len(times))
         x = np.broadcast_to(x, (*batch, len(places))).reshape(len(times), len(places))
         start = np.broadcast_to(start, (*batch, m.nq)).reshape(len(times), m.nq)
-        found = start.copy()
-        if guess is not None:
-            closed, sure = self._walk(start, start[:, places], places, 1, first, first, SURE * NEWTON)
-            start = np.where(sure[:, None], closed, start)
-        found[:, places] = x
-        left = np.arange(len(x))
+        start, found = start.copy(), np.full(start.shape, np.nan)
+        left = np.flatnonzero(np.isfinite(np.column_stack([x, start, times])).all(axis=1))
+        if guess is not None and len(left):
+            closed, sure = self._walk(start[left], start[left][:, places], places, 1, first[left], first[left], SURE * NEWTON)
+            start[left] = np.where(sure[:, None], closed, start[left])
         for steps in WALKS[0 if guess is not None else 1 :]:
+            if not len(left):
+                break
             walked, sure = self._walk(start[left], x[left], places, steps, first[left], times[left])
             found[left[sure]] = walked[sure]
             left = left[~sure]
-            if not len(left):
-                break
         if len(left):
             values = ", ".join(f"{name} = {value:g}" for name, value in zip(self.names, x[left[0]], strict=True))
             values += f"{', ' if values else ''}t = {times[left[0]]:g} s" if m.driven_names else ""

@@ -344,7 +344,9 @@ class ParallelManipulator:
         >>> near.type_1.shape, bool(0.0 < near.type_2 < 1.0)
         ((3,), True)
         """
-        gram, squares, F, B, at_tool = self._measures(q)
+        q = np.asarray(q, dtype=float)
+        lost = ~np.isfinite(q).all(axis=-1, keepdims=True)  # NumPy would refuse the whole batch
+        gram, squares, F, B, at_tool = self._measures(np.where(lost, self._usual[1], q))
         sizes = np.sqrt(np.maximum(squares, 1e-300))
         gram = gram / (sizes[..., :, None] * sizes[..., None, :])
         type_1 = np.zeros(squares.shape)
@@ -363,7 +365,8 @@ class ParallelManipulator:
         squared, along = np.linalg.eigh(inverse @ F @ np.swapaxes(inverse, -1, -2))
         motion = (B @ (np.swapaxes(inverse, -1, -2) @ along[..., :1]))[..., 0]
         soft = np.maximum(squared[..., 0], 0.0) / np.maximum(squared[..., -1], 1e-300)
-        return Singularities(np.sqrt(np.clip(type_1, 0.0, 1.0)), np.sqrt(soft), motion)
+        type_1 = np.sqrt(np.clip(type_1, 0.0, 1.0))
+        return Singularities(np.where(lost, np.nan, type_1), np.where(lost[..., 0], np.nan, np.sqrt(soft)), np.where(lost, np.nan, motion))
 
     @cached_property
     def _measures(self) -> Kernel:
