@@ -57,7 +57,7 @@ class IterativeKernel:
             vdot[state], iterations[state], residual[state] = self._solve([x[state] for x in held], right[state])
         self.iterations, self.residual = iterations, residual
         self._warn(residual, finite & ~(residual <= self.tolerance), 10 * n)
-        target = out[0] if isinstance(out, tuple) and len(out) == 1 else out
+        target: Any = out[0] if isinstance(out, tuple) and len(out) == 1 else out
         if target is None:
             return vdot
         try:
