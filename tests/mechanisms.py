@@ -195,3 +195,21 @@ def moving_trees(draw: st.DrawFn, most: int = 8, **knobs: Any) -> tuple[ct.Model
 def closing_methods(m: ct.Model) -> list[str]:
     """Return the methods that close the loops of a model."""
     return [name for name, method in METHODS.items() if method.closes and not method.misses(m.tree())]
+
+
+def double_rocker() -> ct.Model:
+    """A planar four-bar whose crank comes to a dead centre, where its rate does not tell the others."""
+    m = ct.Model("double rocker", gravity=(0, -9.81, 0))
+    m.add("crank", ct.rod(0.8, mass=1.6), ct.Revolute("z"))
+    m.add("coupler", ct.rod(0.3, mass=0.6), ct.Revolute("z"), parent="crank", at=(0.8, 0, 0))
+    m.add("rocker", ct.rod(0.4, mass=0.8), ct.Revolute("z"), at=(1, 0, 0))
+    m.close("pin", ct.Revolute("z"), "coupler", "rocker", at_a=(0.3, 0, 0), at_b=(0.4, 0, 0))
+    return m
+
+
+def at_dead_centre(m: ct.Model, count: int) -> np.ndarray:
+    """Return positions of the double rocker at the dead centre of its crank, and next to it."""
+    crank = np.arccos((0.8**2 + 1.0 - 0.7**2) / (2.0 * 0.8))  # coupler and rocker in line
+    coupler = np.arctan2(-0.8 * np.sin(crank), 1.0 - 0.8 * np.cos(crank))
+    q = np.array([crank, coupler - crank, coupler + np.pi])
+    return np.array([m.assemble(guess=q + turn * np.array([0.0, 1.0, -0.75])) for turn in np.linspace(0.0, 1e-4, count)])

@@ -332,6 +332,38 @@ def test_casadi_equals_the_kernel(name: str) -> None:
             assert relative(got.reshape(np.shape(want)), want) < 1e-12
 
 
+def powers() -> Any:
+    """A kernel of large whole powers, and of quotients by numbers that have no inverse."""
+    trace = Trace("powers")
+    x = trace.input("x")
+    return compile_graph(trace.graph(odd=x**65, even=x**100, inverse=x**-101, small=x * 1e-305 / 1e-310, large=x * 1e300 / 1.7e308))
+
+
+POWERS = [-1.01, -0.98, 1.02]
+
+
+@needs_compiler
+@pytest.mark.parametrize("x", POWERS)
+def test_large_powers_and_extreme_quotients_in_c_equal_the_kernel(x: float, tmp_path: Path) -> None:
+    kernel = powers()
+    _, found = Compiled(kernel, tmp_path)(x)
+    np.testing.assert_allclose([float(value) for value in found], kernel(x), rtol=1e-13)
+    np.testing.assert_allclose(kernel(x), (x**65, x**100, x**-101, 1e5 * x, 1e-8 / 1.7 * x), rtol=1e-13)
+
+
+@needs_casadi
+@pytest.mark.parametrize("x", POWERS)
+def test_large_powers_and_extreme_quotients_in_casadi_equal_the_kernel(x: float) -> None:
+    kernel = powers()
+    np.testing.assert_allclose([float(value) for value in ct.export_casadi(kernel)(x)], kernel(x), rtol=1e-13)
+
+
+@pytest.mark.parametrize("x", POWERS)
+def test_large_powers_and_extreme_quotients_in_jax_equal_the_kernel(x: float, jax: Any) -> None:
+    kernel = powers()
+    np.testing.assert_allclose([float(value) for value in ct.export_jax(kernel)(x)], kernel(x), rtol=1e-13)
+
+
 @needs_casadi
 def test_casadi_has_every_operation() -> None:
     kernel = every_operation()

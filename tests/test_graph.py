@@ -18,9 +18,11 @@ from tests.referee import relative
 
 import catena as ct
 from catena import TraceError
+from catena.dual import Dual
 from catena.formulations import METHODS
 from catena.graph import Graph, Port, Program, Scalar, Trace, kinds, partition
 from catena.graph.graph import _ARITY, _NUMPY
+from catena.native import compile_graph
 
 
 def inputs(count: int = 3, name: str = "test") -> tuple[Trace, list[Any]]:
@@ -188,6 +190,45 @@ def test_what_is_no_number_cannot_be_traced() -> None:
         trace.graph(r=x < 1.0)
     with pytest.raises(TraceError, match="divided by the number 0"):
         x / 0.0
+
+
+@pytest.mark.parametrize("power", [65, 66, 101, 1001, 4097, -65, -100, 2.0**40])
+@pytest.mark.parametrize("base", [-1.01, -1.0, -0.99, 0.999, 1.0])
+def test_whole_powers_of_negative_numbers_are_those_of_floats(base: float, power: float) -> None:
+    trace = Trace("power")
+    x = trace.input("x")
+    graph = trace.graph(power=x**power)
+    with np.errstate(all="ignore"):
+        dual = Dual(np.float64(base), 1.0) ** power
+        expected, slope = np.float64(base) ** power, power * np.float64(base) ** (power - 1)
+    tolerance = 4e-16 * abs(power)  # as many products, each rounded
+    for value in (graph.evaluate([base])[0], compile_graph(graph)(base), dual.value):
+        np.testing.assert_allclose(value, expected, rtol=tolerance)
+    np.testing.assert_allclose(dual.derivative, slope, rtol=tolerance)
+
+
+@pytest.mark.parametrize("number", [1e-310, -1e-310, 5e-324, 5.5e-309, 1.7e308, -4.6e307, 1e-300, 3.0])
+def test_a_quotient_by_a_number_is_that_of_floats_where_the_inverse_is_none(number: float) -> None:
+    trace = Trace("quotient")
+    x = trace.input("x")
+    graph = trace.graph(plain=x / number, negative=-x / number, scaled=(3.0 * x) / number)
+    for value in (1e-320, 3e-308, 1.1e-305, 0.7, 1e10, 1e300, 0.0):
+        with np.errstate(all="ignore"):
+            x = np.float64(value)
+            expected = np.array([x / number, -x / number, (3.0 * x) / number])
+            dual = Dual(x, x) / number
+        for found in (np.array(graph.evaluate([value])), np.array(compile_graph(graph)(value))):
+            np.testing.assert_allclose(found.ravel(), expected, rtol=1e-15, atol=1.5e-323)
+        assert dual.value == dual.derivative == expected[0]
+
+
+def test_factors_are_not_joined_where_their_product_is_no_number() -> None:
+    trace = Trace("factors")
+    x = trace.input("x")
+    graph = trace.graph(large=x * 1e200 * 1e200, small=x * 1e-200 * 1e-200)
+    for value, expected in ((1e-300, (1e100, 0.0)), (1e300, (math.inf, 1e-100))):
+        for found in (graph.evaluate([value]), compile_graph(graph)(value)):
+            np.testing.assert_allclose(np.array(found, dtype=float).ravel(), expected, rtol=1e-15)
 
 
 def test_powers_beyond_the_integers() -> None:

@@ -45,7 +45,7 @@ ALLOWED: dict[str, set[str]] = {
     | {"reactions", "errors", "references", "numpy"},
     # catena: its version; casadi and jax are imported where they are asked for, by name
     "export": {"graph", "native", "constrained", "iterative", "errors", "atomic", "catena"},
-    "spatial_operators": {"model", "formulations", "graph", "native", "errors", "references", "numpy", "scipy"},
+    "spatial_operators": {"model", "kept", "formulations", "graph", "native", "errors", "references", "numpy", "scipy"},
     "examples": {"model", "numpy"},
     "comparison": {"model", "formulations", "native", "registry", "iterative", "kernels", "examples", "errors", "numpy"},
     # view: `Trajectory.plot` calls it, inside the method; matplotlib: the type of what it returns

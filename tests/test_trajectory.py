@@ -506,7 +506,7 @@ def test_model_that_no_file_can_hold_is_asked_for(ending, tmp_path):
     ):
         Trajectory.load(file)
     loaded = Trajectory.load(file, model=m)
-    assert loaded.model is m
+    assert loaded.model is m.frozen()
     assert_same(run, loaded)
     with pytest.raises(TrajectoryFileError, match="the q coordinates are not those of model 'gallery': the file has 22, the model 21"):
         Trajectory.load(file, model=gallery(custom=False))

@@ -54,7 +54,11 @@ class Dual:
     __rmul__ = __mul__
 
     def __truediv__(self, other: Any) -> Any:
-        return NotImplemented if isinstance(other, np.ndarray) else self * (1.0 / other)
+        if isinstance(other, np.ndarray):
+            return NotImplemented
+        if isinstance(other, (int, float, np.floating, np.integer)):  # whose inverse may be no number
+            return Dual(self.value / other, self.derivative / other)
+        return self * (1.0 / other)
 
     def __rtruediv__(self, other: Any) -> Dual:
         inverse = 1.0 / self.value

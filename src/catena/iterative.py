@@ -10,7 +10,7 @@ import numpy as np
 
 from catena.errors import ConvergenceWarning
 from catena.formulations.quadratic.conjugate_gradient import TOLERANCE
-from catena.native import Kernel
+from catena.native import Kernel, arguments
 
 _Stages = tuple[Kernel, Kernel]  # q, or (t, q) -> what depends on it alone; that and a vector -> a vector
 
@@ -41,28 +41,39 @@ class IterativeKernel:
 
     def __call__(self, *arrays: Any, out: Any = None, **named: Any) -> Any:
         """Return vdot for arrays given in the order of `inputs`, or by name; `out=` takes the array to write to."""
-        right = self._right(*arrays, **named)
+        if named or len(arrays) != len(self.inputs):
+            arrays = arguments.ordered(self.name, self.inputs, arrays, named)
+        right = self._right(*arrays)
         batch, n = right.shape[:-1], right.shape[-1]
-        given = dict(zip((port.name for port in self.inputs), arrays, strict=False)) | named
+        given = dict(zip((port.name for port in self.inputs), arrays, strict=True))
         held = [np.asarray(given[port.name], dtype=float) for port in self._product[0].inputs]
         held = [np.broadcast_to(x, (*batch, *port.shape)) for x, port in zip(held, self._product[0].inputs, strict=True)]
-        vdot, self.iterations, self.residual = np.empty_like(right), np.zeros(batch, dtype=int), np.zeros(batch)
-        for state in np.ndindex(batch):
-            vdot[state], self.iterations[state], self.residual[state] = self._solve([x[state] for x in held], right[state])
-        self._warn(np.isfinite(right).all(axis=-1) & ~(self.residual <= self.tolerance), 10 * n)
-        if out is None:
+        # a call has arrays of its own until it is done: other threads may call, too
+        vdot, iterations, residual = np.full_like(right, np.nan), np.zeros(batch, dtype=int), np.full(batch, np.nan)
+        finite = np.isfinite(right).all(axis=-1)
+        for x in held:
+            finite = finite & np.isfinite(x).all(axis=tuple(range(len(batch), x.ndim)))
+        for state in zip(*np.nonzero(finite), strict=True) if batch else [()] * int(finite):
+            vdot[state], iterations[state], residual[state] = self._solve([x[state] for x in held], right[state])
+        self.iterations, self.residual = iterations, residual
+        self._warn(residual, finite & ~(residual <= self.tolerance), 10 * n)
+        target: Any = out[0] if isinstance(out, tuple) and len(out) == 1 else out
+        if target is None:
             return vdot
-        np.copyto(out, vdot)
-        return out
+        try:
+            np.copyto(target, vdot, casting="same_kind")
+        except (TypeError, ValueError) as error:
+            raise arguments.explained(self.name, self.inputs, self.outputs, arrays, out, error) from error
+        return target
 
-    def _warn(self, bad: np.ndarray, most: int) -> None:
+    def _warn(self, residual: np.ndarray, bad: np.ndarray, most: int) -> None:
         """Warn of the states that did not converge."""
         if not np.any(bad):
             return
-        worst = np.unravel_index(np.argmax(np.where(bad, self.residual, 0.0)), bad.shape)
+        worst = np.unravel_index(np.argmax(np.where(bad, residual, 0.0)), bad.shape)
         warnings.warn(
             f"{self.name} by {self.method}: {np.count_nonzero(bad)} of {bad.size} states did not reach the tolerance {self.tolerance:g} in "
-            f"{most} iterations; the worst, {tuple(map(int, worst))}, has a residual of {self.residual[worst]:.1e}. Raise `tolerance`, or "
+            f"{most} iterations; the worst, {tuple(map(int, worst))}, has a residual of {residual[worst]:.1e}. Raise `tolerance`, or "
             "take a method that does not iterate",
             ConvergenceWarning,
             stacklevel=3,
@@ -73,8 +84,8 @@ class IterativeKernel:
         from scipy.sparse.linalg import cg
 
         size = float(np.linalg.norm(right))
-        if size == 0.0 or not np.isfinite(size):
-            return right / 1.0, 0, 0.0 if size == 0.0 else np.nan
+        if size == 0.0:
+            return np.zeros(right.shape), 0, 0.0
         product, precondition = (self._at(stages, at, right.size) for stages in (self._product, self._precondition))
         count = Counter()
         vdot, _ = cg(

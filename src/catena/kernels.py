@@ -31,7 +31,7 @@ from catena.model.values import array
 from catena.native import Kernel, compile_graph
 from catena.references import REFERENCES
 from catena.registry import solution
-from catena.tracing import check_model, dynamics_kernel, traced_kernel
+from catena.tracing import dynamics_kernel, frozen, traced_kernel
 
 
 def forward_dynamics(m: Model, method: str = "auto", at: Any = None) -> Kernel | IterativeKernel | ConstrainedKernel:
@@ -48,7 +48,7 @@ def forward_dynamics(m: Model, method: str = "auto", at: Any = None) -> Kernel |
     >>> ct.forward_dynamics(m)([0.0], [0.0], [0.0])
     array([9.81])
     """
-    check_model(m, "forward_dynamics")
+    m = frozen(m, "forward_dynamics")
     name, described, solve, references = solution("forward_dynamics", method, m)
     if METHODS[name].iterates:
         return _iterative(m, name, references)
@@ -104,7 +104,7 @@ def inverse_dynamics(
     >>> tau.round(3)
     array([-6.584,  0.   ,  0.   ])
     """
-    check_model(m, "inverse_dynamics")
+    m = frozen(m, "inverse_dynamics")
     _, name, solve, references = solution("inverse_dynamics", method, m)
     if m.has_loops:
         return closed.inverse_dynamics(m, actuated, solve, name, references, at)
@@ -126,7 +126,7 @@ def mass_matrix(m: Model, method: str = "auto") -> Kernel:
     >>> ct.mass_matrix(m)([0.0])
     array([[0.6]])
     """
-    check_model(m, "mass_matrix")
+    m = frozen(m, "mass_matrix")
     _, name, solve, references = solution("mass_matrix", method, m)
     return traced_kernel(m, "mass_matrix", ("q",), ("mass",), solve, name, references)
 
@@ -143,7 +143,7 @@ def bias_force(m: Model) -> Kernel:
     >>> ct.bias_force(m)([0.0], [0.0])
     array([-9.81])
     """
-    check_model(m, "bias_force")
+    m = frozen(m, "bias_force")
     _, name, solve, references = solution("bias_force", "auto", m)
 
     def function(tree: Tree, q: Any, v: Any, force: Any, wrenches: Any) -> Any:
@@ -162,7 +162,7 @@ def momenta(m: Model) -> Kernel:
     >>> ct.momenta(m)([0.0], [3.0])
     array([6.])
     """
-    check_model(m, "momenta")
+    m = frozen(m, "momenta")
     _, name, solve, references = solution("momenta", "auto", m)
     return traced_kernel(m, "momenta", ("q", "v"), ("p",), solve, name, (*references, REFERENCES["NLT03"]))
 
@@ -178,7 +178,7 @@ def velocities(m: Model, at: Any = None) -> Kernel | ConstrainedKernel:
     >>> ct.velocities(m)([0.0], [6.0])
     array([3.])
     """
-    check_model(m, "velocities")
+    m = frozen(m, "velocities")
     _, name, solve, references = solution("velocities", "auto", m)
     if m.has_loops:
         return closed.velocities(m, name, references, at)
@@ -200,7 +200,7 @@ def hamiltonian_dynamics(m: Model, at: Any = None) -> Kernel | ConstrainedKernel
     >>> ct.hamiltonian_dynamics(m)([0.0], [6.0], [0.0])
     (array([3.]), array([19.62]))
     """
-    check_model(m, "hamiltonian_dynamics")
+    m = frozen(m, "hamiltonian_dynamics")
     _, name, solve, references = solution("hamiltonian_dynamics", "auto", m)
     _, _, velocities, _ = solution("velocities", "auto", m)
     if m.has_loops:
@@ -225,7 +225,7 @@ def energy(m: Model) -> Kernel:
     >>> [float(e) for e in ct.energy(m)([0.0], [1.0])]
     [1.0, 19.62]
     """
-    check_model(m, "energy")
+    m = frozen(m, "energy")
     if not m.driven_names:
         return traced_kernel(m, "energy", ("q", "v"), ("kinetic", "potential"), _energy)
 
@@ -246,8 +246,8 @@ def poses(m: Model) -> Kernel:
     >>> ct.poses(m)([0.5])[0, :3, 3]
     array([0.5, 0. , 0. ])
     """
-    names = m.body_names if isinstance(m, Model) else ()
-    return traced_kernel(m, "poses", ("q",), ("poses",), lambda tree, q: _poses(tree, q, names))
+    m = frozen(m, "poses")
+    return traced_kernel(m, "poses", ("q",), ("poses",), lambda tree, q: _poses(tree, q, m.body_names))
 
 
 def loop_error(m: Model) -> Kernel:
@@ -264,7 +264,7 @@ def loop_error(m: Model) -> Kernel:
     array([[0. ],
            [0.5]])
     """
-    check_model(m, "loop_error")
+    m = frozen(m, "loop_error")
     if not m.has_loops:
         raise ModelError(f"loop_error: model '{m.name}' has no loops; close one by m.close, or couple coordinates by m.couple")
     owners = loop_owners(m)
@@ -294,7 +294,7 @@ def joint_wrenches(m: Model, method: str = "auto", at: Any = None) -> reactions.
     >>> ct.joint_wrenches(m)([np.pi / 2], [3.0], [0.0]).round(3) + 0.0
     array([[  0.  ,   0.  ,   0.  , -37.62,   0.  ,   0.  ]])
     """
-    check_model(m, "joint_wrenches")
+    m = frozen(m, "joint_wrenches")
     name, described, solve, references = solution("forward_dynamics", method, m, traced=True)
     return reactions.joint_wrenches(m, name, described, solve, references, at)
 
@@ -311,7 +311,7 @@ def driving_forces(m: Model, method: str = "auto", at: Any = None) -> reactions.
     >>> ct.driving_forces(m)(2.0, [], [], [])
     array([1081.])
     """
-    check_model(m, "driving_forces")
+    m = frozen(m, "driving_forces")
     if not m.driven_names:
         raise ModelError(f"driving_forces: no joint of model '{m.name}' is driven; drive one by ct.Driven(joint, motion)")
     name, described, solve, references = solution("forward_dynamics", method, m, traced=True)
@@ -328,7 +328,7 @@ def jacobian(m: Model, body: str, point: Any = (0.0, 0.0, 0.0)) -> Kernel:
     >>> ct.jacobian(m, "upper", point=(1, 0, 0))([0.0]).T + 0.0
     array([[0., 0., 1., 0., 1., 0.]])
     """
-    if isinstance(m, Model):
-        m._known(body, "jacobian names body")
+    m = frozen(m, "jacobian")
+    m._known(body, "jacobian names body")
     at = array("jacobian point", point, (3,))
     return traced_kernel(m, "jacobian", ("q",), ("jacobian",), lambda tree, q: _jacobian(tree, q, body, at))

@@ -30,7 +30,7 @@ from catena.formulations.partition import Closed, Partition
 from catena.mobility import mobility, partition, rank
 from catena.model import Model, Tree
 from catena.references import REFERENCES
-from catena.tracing import check_model, dynamics_kernel, traced_kernel
+from catena.tracing import dynamics_kernel, frozen, traced_kernel
 
 #: Steps in which positions are followed from a known configuration to those asked for; each number is tried where the one before fails.
 WALKS = (1, 32, 256)
@@ -60,7 +60,7 @@ class Reduced:
     """
 
     def __init__(self, m: Model, independent: Collection[str] | None = None, at: Any = None) -> None:
-        check_model(m, "reduced")
+        m = frozen(m, "reduced")
         if not m.has_loops:
             raise ModelError(f"reduced: model '{m.name}' has no loops, and all its coordinates are independent; use ct.mass_matrix")
         self.model = m
@@ -137,7 +137,8 @@ class Reduced:
 
         They are followed from a guess, which picks the branch; without one, from the configuration that the reduction was made for, or
         another that closes the loops. A guess that does not close them is closed first, with its own independent coordinates. Where joints
-        are driven, the positions are those at the times t (...), 0 if not given; without a guess they are followed from t = 0.
+        are driven, the positions are those at the times t (...), 0 if not given; without a guess they are followed from t = 0. Of
+        values that are not finite they are NaN.
         """
         m = self.model
         times = np.asarray(0.0 if t is None else t, dtype=float)
@@ -153,18 +154,17 @@ class Reduced:
         first = times if guess is not None else np.zeros(len(times))
         x = np.broadcast_to(x, (*batch, len(places))).reshape(len(times), len(places))
         start = np.broadcast_to(start, (*batch, m.nq)).reshape(len(times), m.nq)
-        found = start.copy()
-        if guess is not None:
-            closed, sure = self._walk(start, start[:, places], places, 1, first, first, SURE * NEWTON)
-            start = np.where(sure[:, None], closed, start)
-        found[:, places] = x
-        left = np.arange(len(x))
+        start, found = start.copy(), np.full(start.shape, np.nan)
+        left = np.flatnonzero(np.isfinite(np.column_stack([x, start, times])).all(axis=1))
+        if guess is not None and len(left):
+            closed, sure = self._walk(start[left], start[left][:, places], places, 1, first[left], first[left], SURE * NEWTON)
+            start[left] = np.where(sure[:, None], closed, start[left])
         for steps in WALKS[0 if guess is not None else 1 :]:
+            if not len(left):
+                break
             walked, sure = self._walk(start[left], x[left], places, steps, first[left], times[left])
             found[left[sure]] = walked[sure]
             left = left[~sure]
-            if not len(left):
-                break
         if len(left):
             values = ", ".join(f"{name} = {value:g}" for name, value in zip(self.names, x[left[0]], strict=True))
             values += f"{', ' if values else ''}t = {times[left[0]]:g} s" if m.driven_names else ""

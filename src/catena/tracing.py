@@ -21,10 +21,11 @@ from catena.model import Model, Tree
 from catena.native import Kernel, compile_graph
 
 
-def check_model(m: Model, name: str) -> None:
-    """Refuse what is no model."""
+def frozen(m: Model, name: str) -> Model:
+    """Return a model as it is now, so that later changes do not matter; refuse what is not a model."""
     if not isinstance(m, Model):
         raise ModelError(f"{name}: {m!r} is not a model; give a ct.Model")
+    return m.frozen()
 
 
 def check_forces(m: Model, name: str) -> None:
@@ -50,7 +51,7 @@ def traced_kernel(
 
     Where joints are driven, t comes before the inputs, and the function has the tree at that time.
     """
-    check_model(m, name)
+    m = frozen(m, name)
     tree = m.tree()
     if tree.driven and inputs[0] != "t":
         return traced_kernel(m, name, ("t", *inputs), outputs, lambda tree, t, *rest: function(tree, *rest), method, references, shapes)
@@ -94,7 +95,7 @@ def dynamics_kernel(
 
     The inputs begin with q and v; or with q and what the velocities follow from, by `velocities(tree, q, x)`.
     """
-    check_model(m, name)
+    m = frozen(m, name)
     check_forces(m, name)
     timed = m.time_dependent
 

@@ -18,14 +18,16 @@ from catena.graph import Scalar
 from catena.model import Model, Tree
 from catena.reduced import reduced
 from catena.simulation.arguments import floats
-from catena.tracing import acting_forces, check_forces, check_model
+from catena.tracing import acting_forces, check_forces, frozen
 
 
 class ComputedTorque:
     """A controller (t, q, v) -> tau that keeps the actuated coordinates of a model on a path; `names` are theirs."""
 
     def __init__(self, m: Model, path: Callable[[Any], Any], names: tuple[str, ...], at: tuple[int, ...], bandwidth: np.ndarray) -> None:
+        m = m.frozen()
         self.model, self.path, self.names, self.bandwidth = m, path, names, bandwidth
+        self.bandwidth.setflags(write=False)
         self._at = list(at)
         self._places = places(m, self._at, "computed_torque")
         self._tree = m.tree()
@@ -80,7 +82,7 @@ def computed_torque(m: Model, path: Callable[[Any], Any], actuated: Collection[s
     >>> abs(run["crank"][-1] - 2.0) < 1e-6
     np.True_
     """
-    check_model(m, "computed_torque")
+    m = frozen(m, "computed_torque")
     check_forces(m, "computed_torque")
     if not callable(path):
         raise ArgumentError(f"computed_torque: path {path!r} is not a function; give one of t, such as ct.cycloidal(start, end, duration)")

@@ -11,6 +11,7 @@ keeps the sign of the number, so that two bodies that differ only in their const
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
@@ -172,6 +173,11 @@ def _number(x: Any) -> float:
     raise TraceError(f"{x!r} ({type(x).__name__}) cannot be part of a traced computation; use real numbers and traced values")
 
 
+def _normal(x: float) -> bool:
+    """Return whether a number has all its digits: it is neither infinite nor so small that it loses some."""
+    return sys.float_info.min <= abs(x) < math.inf
+
+
 class Scalar:
     """A traced number. Arithmetic, comparisons and NumPy's functions build nodes.
 
@@ -269,7 +275,7 @@ class Scalar:
         if inner is not None:
             return inner._multiply_number(-number)
         factor = trace.factor(self)
-        if factor is not None:
+        if factor is not None and _normal(factor[1] * number):
             return factor[0]._multiply_number(factor[1] * number)
         return trace.node("mul", self.index, trace.index(number))
 
@@ -280,7 +286,7 @@ class Scalar:
                 return NotImplemented
             if float(other) == 0.0:
                 raise TraceError("a traced value is divided by the number 0; guard the division with where(...)")
-            return self._multiply_number(1.0 / float(other))
+            return self._divide_number(float(other))
         if other is self:
             return 1.0
         a, b = trace.negated(self), trace.negated(other)
@@ -289,6 +295,14 @@ class Scalar:
         if b is not None:
             return -(self / b)
         return trace.node("div", self.index, other.index)
+
+    def _divide_number(self, number: float) -> Any:
+        inverse = 1.0 / number
+        if _normal(inverse) or not math.isfinite(number):
+            return self._multiply_number(inverse)
+        if abs(number) < 1.0:  # in two steps, of which that by a power of 2 is exact, and neither loses what the quotient has
+            return self._multiply_number(2.0**1022)._multiply_number(1.0 / (number * 2.0**1022))
+        return self._multiply_number(1.0 / (number * 2.0**-1022))._multiply_number(2.0**-1022)
 
     def __rtruediv__(self, other: Any) -> Any:
         if not isinstance(other, _NUMBERS):
@@ -307,7 +321,7 @@ class Scalar:
             power = float(exponent)
             if power == 0.5:
                 return self.sqrt()
-            if power.is_integer() and abs(power) <= 64:
+            if power.is_integer():
                 return self._integer_power(int(power))
         return (self.log() * exponent).exp()
 

@@ -30,6 +30,11 @@ class Geometry:
     file: str = ""
     colour: tuple[float, float, float] | None = None
 
+    def __post_init__(self) -> None:
+        for name in ("size", "center", "axis", "rpy", "colour"):  # lists and arrays could change later
+            if isinstance(value := getattr(self, name), (list, np.ndarray)):
+                object.__setattr__(self, name, tuple(np.asarray(value).tolist()))
+
 
 @dataclass(frozen=True, eq=False)
 class Body:
@@ -71,6 +76,11 @@ class Body:
         object.__setattr__(self, "com", tuple(values.array("body com", self.com, (3,)).tolist()))
         inertia.setflags(write=False)
         object.__setattr__(self, "inertia", inertia)
+        object.__setattr__(self, "geometry", tuple(self.geometry))
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self.inertia.setflags(write=False)  # which copies and pickles of arrays forget
 
     def matrix(self) -> np.ndarray:
         """Return the 6 x 6 inertia at the origin of the body frame."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from catena.model.inertias import com, dusted, moved
 from catena.model.joints import Fixed
 from catena.model.loops import Closure, Coupling, constraints
 from catena.model.motions import DenseMotion, DrivenMotion, clean
-from catena.model.tree import PlacedClosure, PlacedCoupling, PlacedForce, PlacedSpring, Tree
+from catena.model.tree import PlacedClosure, PlacedCoupling, PlacedForce, PlacedSpring, Tree, read_only
 from catena.spatial import Rigid
 
 if TYPE_CHECKING:
@@ -77,7 +78,7 @@ def build(model: Model, weld: bool = True) -> Tree:
     def gather(option: str) -> np.ndarray:
         return np.concatenate([getattr(joint, option) for joint in joints])
 
-    return Tree(
+    tree = Tree(
         names=tuple(index),
         parent=tuple(parent),
         before=tuple(before),
@@ -102,10 +103,11 @@ def build(model: Model, weld: bool = True) -> Tree:
         stop_damping=gather("stop_damping"),
         springs=tuple(_placed_spring(spring, named) for spring in model.springs),
         forces=tuple(_placed_force(force, model.nv, named) for force in model.forces if force.traced),
-        frames=named,
+        frames=MappingProxyType(named),
         closures=tuple(_placed_closure(closure, named) for closure in model.loops),
         couplings=tuple(placed_coupling(coupling, model) for coupling in model.couplings),
     )
+    return read_only(tree)
 
 
 def _placed_spring(spring: Spring, frames: dict[str, tuple[int, Rigid]]) -> PlacedSpring:

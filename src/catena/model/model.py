@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import copy
 import os
+import threading
 from collections.abc import Callable, Iterator, Mapping
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,6 +15,7 @@ from catena.errors import ModelError
 from catena.model import loops, values
 from catena.model.bodies import Body
 from catena.model.building import build, placed_coupling
+from catena.model.cache import Cache
 from catena.model.connections import Connection, Hung, Link, Loose, check_apart, coordinate_name, hang, placed
 from catena.model.driven import Driven, released
 from catena.model.forces import Applied, Spring
@@ -25,6 +28,11 @@ from catena.model.tree import Tree, check_determined, check_following
 if TYPE_CHECKING:
     from catena.mobility import Mobility
     from catena.view.viewer import Viewer
+
+#: Attributes that follow from the others: copies and pickles come without them.
+_COMPUTED = ("_hung", "_places", "_tree", "_free", "_snapshot", "_cache")
+
+_freezing = threading.Lock()
 
 
 class Model:
@@ -60,10 +68,71 @@ class Model:
         self._tree: Tree | None = None
         self._free: Tree | None = None
         self._time: float | None = None
+        self._snapshot: Model | None = None
+        self._cache = Cache()
+        self._frozen = False
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name not in _COMPUTED:
+            self._changeable(f"{name.removeprefix('_')} = …")
+        object.__setattr__(self, name, value)
+
+    def _changeable(self, change: str) -> None:
+        """Refuse a change of a model that is frozen."""
+        if self.__dict__.get("_frozen", False):
+            raise ModelError(
+                f"{change}: model '{self.name}' is frozen, as kernels and runs hold it, and cannot change; change the model that it was "
+                "made of, or a copy, by copy.copy(model)"
+            )
+
+    def frozen(self) -> Model:
+        """Return the model as it is now, for good: changes of this one do not reach it, and what would change it is refused.
+
+        Kernels and runs hold frozen models, so that what they compute stays what it was. As long as a model does not change, its frozen
+        one is the same object, and what was compiled for it is found again. A copy, by `copy.copy` or `copy.deepcopy`, can be changed, also
+        one of a frozen model; a frozen model that was pickled stays frozen.
+
+        >>> m = ct.Model("pendulum")
+        >>> m.add("arm", ct.rod(1.0, mass=2.0), ct.Revolute("y"))
+        >>> before = m.frozen()
+        >>> m.frozen() is before and before.frozen() is before
+        True
+        >>> m.add("hand", ct.sphere(0.1, mass=1.0), ct.Fixed(), parent="arm", at=(1, 0, 0))
+        >>> before.body_names, m.frozen() is before
+        (('arm',), False)
+        """
+        if self._frozen:
+            return self
+        with _freezing:
+            known, contents = self._snapshot, self._contents()
+            if known is None or not _alike(contents, known._contents()):
+                sealed = {name: _sealed(value) for name, value in contents.items()}
+                self._snapshot = known = self._with(sealed, _frozen=True, _hung=self._hung)
+            return known
+
+    def _contents(self) -> dict[str, Any]:
+        """Return the attributes that say what the model is."""
+        return {name: value for name, value in self.__dict__.items() if name not in (*_COMPUTED, "_frozen")}
+
+    def _with(self, contents: Mapping[str, Any], **others: Any) -> Model:
+        """Return a model with these contents and attributes; others are yet to be computed."""
+        model = object.__new__(type(self))
+        model.__dict__.update(contents, **{**dict.fromkeys(_COMPUTED), "_cache": Cache(), "_frozen": False, **others})
+        return model
+
+    def __copy__(self) -> Model:
+        return self._with({name: _open(value) for name, value in self._contents().items()})
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Model:
+        return self._with({name: copy.deepcopy(_open(value), memo) for name, value in self._contents().items()})
 
     def __getstate__(self) -> dict[str, Any]:
-        # the trees are built again where a pickle or a copy lands
-        return {**self.__dict__, "_tree": None, "_free": None}
+        return {**{name: _open(value) for name, value in self._contents().items()}, "_frozen": self._frozen}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        contents = {name: value for name, value in state.items() if name != "_frozen"}
+        sealed = {name: _sealed(value) for name, value in contents.items()} if state["_frozen"] else contents
+        self.__dict__.update(self._with(sealed, _frozen=state["_frozen"]).__dict__)
 
     def __repr__(self) -> str:
         count = f"<Model '{self.name}': {len(self._added)} bodies"
@@ -75,7 +144,7 @@ class Model:
         return ", ".join([count, sizes, *(f"{what} = {number}" for what, number in numbers.items() if number)]) + ">"
 
     def _changed(self) -> None:
-        self._hung = self._tree = self._free = self._places = None
+        self._hung = self._places = None
 
     def add(
         self,
@@ -99,6 +168,7 @@ class Model:
         >>> m.body_names
         ('upper', 'lower')
         """
+        self._changeable(f"add '{name}'")
         if not isinstance(name, str) or not name.strip():
             raise ModelError(f"body name {name!r} is not a name; give a non-empty string")
         if name == "ground":
@@ -230,8 +300,7 @@ class Model:
         self._check_loop("coupling", name)
         coupling = loops.coupling(name, coefficients, offset)
         placed_coupling(coupling, self)
-        self._couplings[name] = coupling
-        self._tree = self._free = None  # how bodies hang stays as it is
+        self._couplings[name] = coupling  # how bodies hang stays as it is
 
     def add_spring(
         self,
@@ -303,9 +372,11 @@ class Model:
         self._changed()
 
     def _check_load(self, kind: str, name: str) -> None:
+        self._changeable(f"{kind} '{name}'")
         _check_name(kind, name, {"spring": self._springs, "force": self._forces}, "each spring and force")
 
     def _check_loop(self, kind: str, name: str) -> None:
+        self._changeable(f"{kind} '{name}'")
         there = {"loop": self._closures, "coupling": self._couplings, "connection": self._connections}
         _check_name(kind, name, there, "each loop, coupling and connection")
 
@@ -375,9 +446,9 @@ class Model:
     def _timed(self, t: float | None, named: dict[str, float]) -> tuple[Model, dict[str, float]]:
         """Return the model at a time, and the coordinates given by name, of which one may be named t where nothing is driven."""
         if not self.driven_names:
-            return self, named if t is None else {**named, "t": t}
+            return self.frozen(), named if t is None else {**named, "t": t}
         if t is None and self._time is not None:
-            return self, named
+            return self.frozen(), named
         return self.at(0.0 if t is None else values.number(f"model '{self.name}': t", t)), named
 
     def mobility(self, q: Any = None, t: float | None = None) -> Mobility:
@@ -395,7 +466,7 @@ class Model:
         """
         from catena.mobility import mobility
 
-        return mobility(self, q, t)
+        return mobility(self.frozen(), q, t)
 
     def _hanging(self) -> Hung:
         if self._hung is None:
@@ -452,7 +523,7 @@ class Model:
         return [link.joint.given(t) for link in self.links if isinstance(link.joint, Driven)]
 
     def at(self, t: float) -> Model:
-        """Return the model at a time [s], for what is asked of an instant: driven joints stand and move as they do then.
+        """Return the model, frozen, at a time [s], for what is asked of an instant: driven joints stand and move as they do then.
 
         >>> m = ct.Model("slider-crank")
         >>> m.add("crank", ct.rod(0.3, mass=1.0), ct.Driven(ct.Revolute("y"), lambda t: 2.0 * t))
@@ -462,11 +533,11 @@ class Model:
         >>> m.at(np.pi / 4).assemble().round(3)  # the crank stands upright
         array([-2.214,  0.4  ])
         """
-        if not self.driven_names:
-            return self
-        still = copy.copy(self)
-        still._time, still._tree, still._free = t, self.tree().at(t), self._free
-        return still
+        m = self.frozen()
+        if not m.driven_names:
+            return m
+        others = {"_time": t, "_hung": m._hung, "_tree": m.tree().at(t), "_free": m._free, "_frozen": True}
+        return m._with(m._contents(), **others)
 
     @property
     def changes_energy(self) -> tuple[str, ...]:
@@ -711,14 +782,19 @@ class Model:
 
         Bodies on fixed joints are part of those that carry them; without `weld` they are bodies of their own.
         """
-        if self._tree is None:
-            tree = build(self)
-            check_following(tree)
-            check_determined(tree, np.random.default_rng(0), self._random_nearby)
-            self._tree = tree if self._time is None else tree.at(self._time)
-        if weld:
+        if not self._frozen:
+            return self.frozen().tree(weld)
+        if weld and self._tree is None:
+            self._tree = self._cache.get("tree", (), self._checked_tree)
+        if weld and self._tree is not None:
             return self._tree
         return build(self, weld=False) if self._time is None else build(self, weld=False).at(self._time)
+
+    def _checked_tree(self) -> Tree:
+        tree = build(self)
+        check_following(tree)
+        check_determined(tree, np.random.default_rng(0), self._random_nearby)
+        return tree if self._time is None else tree.at(self._time)
 
 
 def _check_name(kind: str, name: str, there: Mapping[str, Mapping[str, Any]], each: str) -> None:
@@ -728,6 +804,29 @@ def _check_name(kind: str, name: str, there: Mapping[str, Mapping[str, Any]], ea
     for known, taken in there.items():
         if name in taken:
             raise ModelError(f"{kind} '{name}': a {known} has this name already; give {each} its own name")
+
+
+def _sealed(value: Any) -> Any:
+    """Return a container of the same entries for a model that does not change; other values as they are."""
+    if isinstance(value, Mapping):
+        return MappingProxyType(dict(value))
+    return list(value) if isinstance(value, list) else frozenset(value) if isinstance(value, set) else value
+
+
+def _open(value: Any) -> Any:
+    """Return what `_sealed` made a container of, or a copy of the container."""
+    if isinstance(value, Mapping):
+        return dict(value)
+    return list(value) if isinstance(value, list) else set(value) if isinstance(value, (set, frozenset)) else value
+
+
+def _alike(a: Any, b: Any) -> bool:
+    """Return whether two values are the same, or containers of the same ones in the same order."""
+    if isinstance(a, Mapping):
+        return list(a) == list(b) and all(map(_alike, a.values(), b.values()))
+    if isinstance(a, (list, tuple)):
+        return len(a) == len(b) and all(map(_alike, a, b))
+    return a is b or (isinstance(a, (str, int, float, set, frozenset)) and a == b)
 
 
 def _broadcast(a: Any, b: Any) -> tuple[Any, Any]:

@@ -27,24 +27,41 @@ class Pose(Rigid):
     def __init__(self, xyz: Any = (0.0, 0.0, 0.0), *, rpy: Any = None, quat: Any = None, matrix: Any = None) -> None:
         if sum(given is not None for given in (rpy, quat, matrix)) > 1:
             raise ModelError(f"pose: rpy={rpy!r}, quat={quat!r}, matrix={matrix!r} say the rotation more than once; give one of them")
-        super().__init__(np.eye(3), values.array("pose xyz", xyz, (3,)))
+        R, p = np.eye(3), values.array("pose xyz", xyz, (3,))
         if rpy is not None:
-            self.R = _from_rpy(values.array("pose rpy", rpy, (3,)))
+            R = _from_rpy(values.array("pose rpy", rpy, (3,)))
         elif quat is not None:
             q = values.array("pose quat", quat, (4,))
             if np.abs(q).max() == 0.0:
                 raise ModelError(f"pose quat {quat!r} has no direction; give (w, x, y, z) with at least one non-zero entry")
-            self.R = rotation(values.normalised(q))
+            R = rotation(values.normalised(q))
         elif matrix is not None:
-            self.R = values.array("pose matrix", matrix, (3, 3))
-            off = np.abs(self.R @ self.R.T - np.eye(3)).max()
-            if off > 1e-6 or np.linalg.det(self.R) < 0.0:
+            R = values.array("pose matrix", matrix, (3, 3))
+            off = np.abs(R @ R.T - np.eye(3)).max()
+            if off > 1e-6 or np.linalg.det(R) < 0.0:
                 raise ModelError(f"pose matrix {matrix!r} is not a rotation (R R^T is off by {off:.1e}); give an orthonormal one")
             if off > 1e-15:
-                u, _, vt = np.linalg.svd(self.R)
-                self.R = u @ vt
-        self.R.setflags(write=False)
-        self.p.setflags(write=False)
+                u, _, vt = np.linalg.svd(R)
+                R = u @ vt
+        self.__setstate__((R, p))
+
+    # models share poses, which therefore never change: copies are the pose itself
+    def __setattr__(self, name: str, value: Any) -> None:
+        raise ModelError(f"pose: {name} of {self!r} cannot change, for models may share the pose; make another ct.Pose")
+
+    def __setstate__(self, state: tuple[np.ndarray, np.ndarray]) -> None:
+        for name, array in zip(("R", "p"), state, strict=True):
+            array.setflags(write=False)
+            object.__setattr__(self, name, array)
+
+    def __reduce__(self) -> tuple:
+        return object.__new__, (Pose,), (self.R, self.p)
+
+    def __copy__(self) -> Pose:
+        return self
+
+    def __deepcopy__(self, memo: dict) -> Pose:
+        return self
 
     def __repr__(self) -> str:
         if np.array_equal(self.R, np.eye(3)):

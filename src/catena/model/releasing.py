@@ -35,12 +35,17 @@ def anywhere(m: Model, rng: np.random.Generator) -> Model:
 
 def free_tree(m: Model) -> Tree:
     """Return the tree in which driven joints are free, in the frames of `m.tree()`; without forces from functions of fewer coordinates."""
-    if m._free is None:
-        free = copy.copy(m)
-        links, closures = m._hanging()
-        free._hung, free._forces = Hung(tuple(replace(link, joint=released(link.joint)) for link in links), closures), {}
-        m._free = build(free)
+    m = m.frozen()
+    m._free = m._free or m._cache.get("free tree", (), lambda: _free_tree(m))
+    assert m._free is not None
     return m._free
+
+
+def _free_tree(m: Model) -> Tree:
+    free = copy.copy(m)
+    links, closures = m._hanging()
+    free._hung, free._forces = Hung(tuple(replace(link, joint=released(link.joint)) for link in links), closures), {}
+    return build(free)
 
 
 def free_slices(m: Model) -> Iterator[tuple[Link, slice, slice]]:

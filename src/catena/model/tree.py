@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, is_dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -138,7 +138,7 @@ class Tree:
     stop_damping: np.ndarray
     springs: tuple[PlacedSpring, ...]
     forces: tuple[PlacedForce, ...]
-    frames: dict[str, tuple[int, Rigid]]  # of every body the user named: moving body and the user's frame in it
+    frames: Mapping[str, tuple[int, Rigid]]  # of every body the user named: moving body and the user's frame in it
     closures: tuple[PlacedClosure, ...] = ()
     couplings: tuple[PlacedCoupling, ...] = ()
     mark: Callable[[], None] = _no_mark
@@ -195,7 +195,7 @@ class Tree:
                     continue
                 M[parent] = M[parent] + moved(inner, self.before[k])
             M[k] = M[k] - outer
-        return tuple(M)
+        return read_only(tuple(M))
 
     def marked(
         self,
@@ -309,6 +309,22 @@ class Tree:
         """Return how far joint k is from its rest position, along its velocity coordinates."""
         where = self.q_slices[k]
         return self.motion[k].deflection(q[where], self.rest[where])
+
+
+def read_only(x: Any) -> Any:
+    """Return what a tree is made of with all its arrays read-only: trees are shared, and found again by their identity."""
+    if isinstance(x, np.ndarray):
+        x.setflags(write=False)
+    elif isinstance(x, Rigid):
+        read_only((x.R, x.p))
+    elif isinstance(x, Placement):
+        read_only(x.factors)
+    elif isinstance(x, tuple):
+        for part in x:
+            read_only(part)
+    elif isinstance(x, Mapping) or (is_dataclass(x) and not isinstance(x, type)):
+        read_only(tuple((x if isinstance(x, Mapping) else vars(x)).values()))
+    return x
 
 
 def check_following(tree: Tree) -> None:

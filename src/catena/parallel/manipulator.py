@@ -27,7 +27,7 @@ from catena.platforms import explanation, platform_plan
 from catena.reduced import Reduced
 from catena.references import REFERENCES
 from catena.spatial import Factor, cross
-from catena.tracing import check_model, dynamics_kernel, traced_kernel
+from catena.tracing import dynamics_kernel, frozen, traced_kernel
 
 _METHOD, _SOURCE = "denoc", (REFERENCES["SS01"],)
 
@@ -95,7 +95,7 @@ class ParallelManipulator:
     """
 
     def __init__(self, m: Model, actuated: Collection[str], tool: Any = (0.0, 0.0, 0.0), at: Any = None) -> None:
-        check_model(m, "ParallelManipulator")
+        m = frozen(m, "ParallelManipulator")
         if m.driven_names:
             raise ModelError(f"ParallelManipulator: '{m.driven_names[0]}' of model '{m.name}' is driven; leave it free, and actuate it")
         lacking = denoc.lacking(m.tree())
@@ -105,9 +105,10 @@ class ParallelManipulator:
         self._reduced = Reduced(m, actuated, at)
         self.actuated = self._reduced.names
         self._at = list(coordinates(m, self.actuated, "ParallelManipulator: actuated"))
-        self.tool = np.asarray(tool, dtype=float)
+        self.tool = np.array(tool, dtype=float)
         if self.tool.shape != (3,) or not np.isfinite(self.tool).all():
             raise ArgumentError(f"ParallelManipulator: tool is {tool!r}; give a point (x, y, z) of the platform, in its frame [m]")
+        self.tool.setflags(write=False)  # kernels are made later
         self._for = self._reduced.made_for
         self._plan_usual = self._plan(*self._for)
         order = [j for leg in self._plan_usual.legs for j in leg.actuated]
@@ -359,7 +360,9 @@ class ParallelManipulator:
         >>> near.type_1.shape, bool(0.0 < near.type_2 < 1.0)
         ((3,), True)
         """
-        gram, squares, F, B, at_tool = self._measures(q)
+        q = np.asarray(q, dtype=float)
+        lost = ~np.isfinite(q).all(axis=-1, keepdims=True)  # NumPy would refuse the whole batch
+        gram, squares, F, B, at_tool = self._measures(np.where(lost, self._for[1], q))
         sizes = np.sqrt(np.maximum(squares, 1e-300))
         gram = gram / (sizes[..., :, None] * sizes[..., None, :])
         type_1 = np.zeros(squares.shape)
@@ -378,7 +381,8 @@ class ParallelManipulator:
         squared, along = np.linalg.eigh(inverse @ F @ np.swapaxes(inverse, -1, -2))
         motion = (B @ (np.swapaxes(inverse, -1, -2) @ along[..., :1]))[..., 0]
         soft = np.maximum(squared[..., 0], 0.0) / np.maximum(squared[..., -1], 1e-300)
-        return Singularities(np.sqrt(np.clip(type_1, 0.0, 1.0)), np.sqrt(soft), motion)
+        type_1 = np.sqrt(np.clip(type_1, 0.0, 1.0))
+        return Singularities(np.where(lost, np.nan, type_1), np.where(lost[..., 0], np.nan, np.sqrt(soft)), np.where(lost, np.nan, motion))
 
     @cached_property
     def _measures(self) -> Kernel:

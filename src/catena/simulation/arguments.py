@@ -9,6 +9,10 @@ import numpy as np
 from catena.errors import ArgumentError
 from catena.model import Model
 
+#: Steps are at least this part of the largest time, so that their sizes have four digits or more; and a run has at most so many, days of
+#: computing.
+RESOLUTION, MOST_STEPS = 1e-12, 1e10
+
 
 def floats(name: str, value: Any, remedy: str) -> np.ndarray:
     """Return what a user gave as a new array of floats; text and complex numbers are none."""
@@ -75,6 +79,20 @@ def positive(name: str, value: Any, remedy: str) -> float:
     if result <= 0.0:
         raise ArgumentError(f"{name} = {result:g} is not positive; {remedy}")
     return result
+
+
+def check_step(name: str, step: float, start: float, until: float) -> None:
+    """Refuse steps that the times of a run do not resolve, or of which it would take more than it could ever make."""
+    span, least = f"a run from {start:g} s to {until:g} s", RESOLUTION * max(abs(start), abs(until))
+    if step < least:
+        raise ArgumentError(
+            f"{name} = {step:g} s is below the resolution of time in {span}; give {least:.1g} s or more, or times nearer to 0"
+        )
+    if (until - start) / step > MOST_STEPS:
+        raise ArgumentError(
+            f"{name} = {step:g} s makes {(until - start) / step:.1e} steps of {span}, more than {MOST_STEPS:.0e}; give a larger step, or a "
+            "shorter time"
+        )
 
 
 def recording(record: Any, start: float, until: float) -> tuple[float, np.ndarray | None]:

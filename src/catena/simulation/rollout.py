@@ -15,7 +15,7 @@ from catena.errors import ArgumentError
 from catena.model import Model
 from catena.native import Iteration
 from catena.registry import solution
-from catena.simulation.arguments import check_moving, floats, number, positive
+from catena.simulation.arguments import check_moving, check_step, floats, number, positive
 from catena.simulation.closing import LOOK, Chosen, Hold, Loops, check_closed
 from catena.simulation.fixed_steps import fixed_steps, layout
 from catena.simulation.iteration import FINISHED, LOOKED, NO_WAY_ON, NOT_FINITE, NOT_SOLVED, OPENED, RUNNING, WEAKENED
@@ -121,6 +121,7 @@ class Plan:
         """Return the plan, or say what is wrong with an argument."""
         if not isinstance(m, Model):
             raise ArgumentError(f"rollout: {m!r} is not a model; give a ct.Model")
+        m = m.frozen()
         check_moving(m, "rollout")
         for force in m.python_forces:
             raise ArgumentError(
@@ -137,6 +138,7 @@ class Plan:
         if steps % every:
             raise ArgumentError(f"every = {every} does not divide steps = {steps}; the last sample would be lost, give a divisor")
         start = number("start", start)
+        check_step("step", size, start, start + steps * size)
         q, v = _states(m, q0, v0, start)
         table, controller = _controls(m, controls, steps, max(q.ndim, v.ndim) - 1)
         shapes = {"q0": q.shape[:-1], "v0": v.shape[:-1], "controls": () if table is None else table.shape[:-2]}

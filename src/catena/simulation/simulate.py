@@ -12,7 +12,7 @@ import numpy as np
 from catena.errors import ArgumentError, SimulationError
 from catena.model import Model
 from catena.model.forces import python
-from catena.simulation.arguments import check_moving, check_state, number, positive, recording
+from catena.simulation.arguments import check_moving, check_state, check_step, number, positive, recording
 from catena.simulation.checkpoint import Checkpoint
 from catena.simulation.closing import LOOK, MADE_ON_THE_WAY, SINGULAR, Chosen, Held, Hold, check_closed, lasting
 from catena.simulation.events import Event, handle
@@ -104,6 +104,7 @@ class Run:
     ) -> None:  # fmt: skip
         if not isinstance(m, Model):
             raise ArgumentError(f"simulate: {m!r} is not a model; give a ct.Model")
+        m = m.frozen()
         m.tree()  # refuses what cannot move
         check_moving(m, "simulate")
         self.model = m
@@ -121,6 +122,9 @@ class Run:
         # a change of sign is seen if it is still there at the end of a step
         most = (self.until - self.start) / (100.0 if self.events else 1.0)
         self.largest = most if largest_step is None else positive("largest_step", largest_step, remedy)
+        for name, size, given in (("step", self.step, step), ("largest_step", self.largest, largest_step)):
+            if size is not None and given is not None:
+                check_step(name, size, self.start, self.until)
         self.every, self.times = recording(record, self.start, self.until)
         self.input = Input(m, tau, controller)
         self.in_python = self.input.in_python or any(isinstance(event.function, python) for event in self.events)

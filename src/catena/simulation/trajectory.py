@@ -77,6 +77,7 @@ class Trajectory:
     def __post_init__(self) -> None:
         if not isinstance(self.model, Model):
             raise ArgumentError(f"trajectory: {self.model!r} is not a model; give a ct.Model")
+        object.__setattr__(self, "model", self.model.frozen())
         for name in ("q_names", "v_names", "q_units", "v_units"):
             object.__setattr__(self, name, getattr(self.model, name))
         if not self.v_names:

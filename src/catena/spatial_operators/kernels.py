@@ -1,4 +1,4 @@
-"""The kernels behind the operators: compiled on first use, and shared by all operators of a tree.
+"""The kernels behind the operators: compiled on first use, and shared by all operators of a model.
 
 A product has two stages: the first takes the configuration, and what it holds serves the second for any number of vectors. Products with
 the factors of the mass matrix share their first stage.
@@ -6,8 +6,7 @@ the factors of the mass matrix share their first stage.
 
 from __future__ import annotations
 
-import weakref
-from collections.abc import Callable, Hashable
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -16,12 +15,10 @@ from catena.formulations import operators as formulas
 from catena.formulations.quadratic.conjugate_gradient import product
 from catena.graph import Graph, Trace
 from catena.graph.stages import split
-from catena.model import Tree
+from catena.kept import kept
+from catena.model import Model, Tree
 from catena.native import Kernel, compile_graph
 from catena.references import REFERENCES
-
-#: What was made for each tree, by its identity, until the tree is gone; nothing in it holds the tree.
-_MADE: dict[int, dict[Hashable, Any]] = {}
 
 
 def _mass(tree: Tree, q: Any, x: Any) -> dict[str, Any]:
@@ -53,56 +50,47 @@ def family(product: str) -> str:
     return "mass" if product == "mass" else "factored"
 
 
-def stages(tree: Tree, family: str) -> tuple[Graph, Graph]:
+def stages(m: Model, family: str) -> tuple[Graph, Graph]:
     """Return the graphs of both stages of a family, the second with an output for each product."""
-    return _made(tree, ("stages", family), lambda: split(_traced(tree, family, {"q": tree.nq, "x": tree.nv}, _FAMILIES[family]), ["q"]))
+    inputs = {"q": m.nq, "x": m.nv}
+    return kept(m, "stages of operators", family, lambda: split(_traced(m, family, inputs, _FAMILIES[family]), ["q"]))
 
 
-def first_stage(tree: Tree, family: str) -> Kernel:
+def first_stage(m: Model, family: str) -> Kernel:
     """Return the kernel q -> held of a family."""
-    return _made(tree, ("first", family), lambda: _compiled(stages(tree, family)[0]))
+    return kept(m, "first stage of operators", family, lambda: _compiled(stages(m, family)[0]))
 
 
-def second_stage(tree: Tree, product: str) -> Kernel:
+def second_stage(m: Model, product: str) -> Kernel:
     """Return the kernel (held, x) -> product."""
-    return _made(tree, ("second", product), lambda: _compiled(_only(stages(tree, family(product))[1], product)))
+    return kept(m, "second stage of operators", product, lambda: _compiled(_only(stages(m, family(product))[1], product)))
 
 
-def log_det_mass(tree: Tree) -> Kernel:
+def log_det_mass(m: Model) -> Kernel:
     """Return the kernel q -> logarithm of the determinant of the mass matrix."""
 
     def function(tree: Tree, q: Any) -> dict[str, Any]:
         return {"log_det": formulas.log_det_mass(tree, formulas.factors(tree, q))}
 
-    return _made(tree, "log_det_mass", lambda: _compiled(_traced(tree, "log_det_mass", {"q": tree.nq}, function)))
+    return kept(m, "log_det_mass", (), lambda: _compiled(_traced(m, "log_det_mass", {"q": m.nq}, function)))
 
 
-def operational_inverse(tree: Tree, body: str) -> Kernel:
+def operational_inverse(m: Model, body: str) -> Kernel:
     """Return the kernel (q, point) -> inverse operational inertia of a point of a body."""
 
     def function(tree: Tree, q: Any, point: Any) -> dict[str, Any]:
         return {"inverse": operational_space.operational_inverse(tree, q, body, point)}
 
-    inputs = {"q": tree.nq, "point": 3}
-    return _made(tree, ("operational_inverse", body), lambda: _compiled(_traced(tree, "operational_inverse", inputs, function)))
+    inputs = {"q": m.nq, "point": 3}
+    # a kind of its own for each body, so that none takes the place of another
+    return kept(m, ("operational_inverse", body), (), lambda: _compiled(_traced(m, "operational_inverse", inputs, function)))
 
 
-def _made(tree: Tree, key: Hashable, make: Callable[[], Any]) -> Any:
-    """Return what was made for a tree under a key, or make it now."""
-    if id(tree) not in _MADE:
-        _MADE[id(tree)] = {}
-        weakref.finalize(tree, _MADE.pop, id(tree), None)
-    made = _MADE[id(tree)]
-    if key not in made:
-        made[key] = make()
-    return made[key]
-
-
-def _traced(tree: Tree, name: str, inputs: dict[str, int], function: Callable[..., dict[str, Any]]) -> Graph:
-    """Return the graph of a function of the tree and of vectors with these names and sizes."""
+def _traced(m: Model, name: str, inputs: dict[str, int], function: Callable[..., dict[str, Any]]) -> Graph:
+    """Return the graph of a function of a model's tree and of vectors with these names and sizes."""
     trace = Trace(name)
     arguments = [trace.input(key, (size,)) for key, size in inputs.items()]
-    return trace.graph(**function(tree.marked(trace.mark), *arguments))
+    return trace.graph(**function(m.tree().marked(trace.mark), *arguments))
 
 
 def _only(graph: Graph, output: str) -> Graph:

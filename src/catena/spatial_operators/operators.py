@@ -1,7 +1,7 @@
 """The spatial operators of [J91] at one configuration: as dense arrays to look at, and as products that are compiled and matrix-free.
 
 A product is evaluated in two stages. What depends on the configuration is computed once; a second kernel takes it and a vector, or a batch
-of vectors. Kernels are compiled on first use and belong to the model's tree, so that all `Operators` of a model share them.
+of vectors. Kernels are compiled on first use and belong to the model, so that all `Operators` of a model share them.
 """
 
 from __future__ import annotations
@@ -61,13 +61,13 @@ class Operators:
     """
 
     def __init__(self, m: Model, q: Any) -> None:
+        self._model = m = m.frozen()
         self._tree = m.tree()
-        self._name = m.name
         self._q = _configuration(m, q)
         self._held: dict[str, np.ndarray] = {}
 
     def __repr__(self) -> str:
-        return f"<Operators of '{self._name}': {self._tree.n} bodies, nv = {self._tree.nv}>"
+        return f"<Operators of '{self._model.name}': {self._tree.n} bodies, nv = {self._tree.nv}>"
 
     @property
     def q(self) -> np.ndarray:
@@ -328,9 +328,9 @@ class Operators:
             return self._times(product, x.real) + 1j * self._times(product, x.imag)
         family = kernels.family(product)
         if family not in self._held:
-            self._held[family] = kernels.first_stage(self._tree, family)(self._q)
+            self._held[family] = kernels.first_stage(self._model, family)(self._q)
         columns = x.astype(float, copy=False).reshape(self._tree.nv, -1).T
-        return kernels.second_stage(self._tree, product)(self._held[family], columns).T.reshape(x.shape)
+        return kernels.second_stage(self._model, product)(self._held[family], columns).T.reshape(x.shape)
 
     # numbers
 
@@ -343,7 +343,7 @@ class Operators:
         >>> ct.operators(m, [0.0]).log_det_mass
         1.0
         """
-        return float(kernels.log_det_mass(self._tree)(self._q))
+        return float(kernels.log_det_mass(self._model)(self._q))
 
     def operational_inertia_inverse(self, body: str, point: Any = (0.0, 0.0, 0.0)) -> np.ndarray:
         """Return J M^-1 J* (6, 6), with the mass matrix M and J of `ct.jacobian(m, body, point)`: what the point gives way to a force.
@@ -385,9 +385,9 @@ class Operators:
     def _operational_inverse(self, what: str, body: str, point: Any) -> np.ndarray:
         if not isinstance(body, str) or body not in self._tree.frames:
             names = ", ".join(f"'{known}'" for known in self._tree.frames)
-            raise ModelError(f"{what} names body {body!r}, which is not in model '{self._name}'; choose from {names}")
+            raise ModelError(f"{what} names body {body!r}, which is not in model '{self._model.name}'; choose from {names}")
         at = array(f"{what} point", point, (3,))
-        return kernels.operational_inverse(self._tree, body)(self._q, at)
+        return kernels.operational_inverse(self._model, body)(self._q, at)
 
 
 def _configuration(m: Model, q: Any) -> np.ndarray:

@@ -1,0 +1,50 @@
+"""What is made of something that does not change once: found again by kind and key, and gone with its owner."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Hashable
+from typing import Any
+
+#: Things of one kind that are held; the oldest goes first.
+_HELD = 16
+
+
+class Cache:
+    """Things by kind and key. Those of different keys are made at the same time; two threads that ask for one get one."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._kinds: dict[Hashable, dict[Hashable, _Entry]] = {}
+
+    def get(self, kind: Hashable, key: Hashable, make: Callable[[], Any]) -> Any:
+        """Return what `make` made when this was first asked for.
+
+        >>> cache = Cache()
+        >>> cache.get("squares", 3, lambda: 9), cache.get("squares", 3, lambda: 10)
+        (9, 9)
+        """
+        with self._lock:
+            entries = self._kinds.setdefault(kind, {})
+            if key not in entries:
+                while len(entries) >= _HELD:
+                    del entries[next(iter(entries))]
+                entries[key] = _Entry()
+            entry = entries[key]
+        return entry.get(make)
+
+
+class _Entry:
+    """One thing, made by the first who asks; after a failure by the next."""
+
+    def __init__(self) -> None:
+        self._lock = threading.RLock()  # may be asked for itself again while it is made, which is an endless recursion and no deadlock
+        self._made: tuple[Any, ...] = ()
+
+    def get(self, make: Callable[[], Any]) -> Any:
+        """Return the thing."""
+        if not self._made:
+            with self._lock:
+                if not self._made:
+                    self._made = (make(),)
+        return self._made[0]
