@@ -11,9 +11,11 @@ from tests import mechanisms
 from tests.test_constraints import CLOSING, looped
 
 import catena as ct
-from catena.assembly import _groups, coordinate_units, gap, loop_owners, loop_units
+from catena.assembly import gap
 from catena.examples import EXAMPLES
 from catena.formulations.constraints import apart, constraint_jacobian
+from catena.loop_groups import loop_groups
+from catena.scaling import coordinate_units, loop_owners, loop_units
 
 #: Cranks and their ranges: more than a turn where they go round, else up to 1 % from where the linkage is stretched.
 RANGES: dict[str, tuple[str, float, float]] = {
@@ -44,7 +46,7 @@ def test_assembly_is_continuous_in_the_crank(name: str) -> None:
     assert max(gap(m, x).sizes.max() for x in q) < 1e-12
     slopes = []
     for x in q:
-        J = _groups(m)[0].apart(x)[1]
+        J = loop_groups(m)[0].residual(x[None])[1][0] / coordinate_units(m)
         sizes = np.linalg.svd(J[:, others], compute_uv=False)
         assert sizes[m.nv - 2] > 0.01 * sizes[0]
         slopes.append(np.linalg.lstsq(J[:, others], -J[:, crank], rcond=1e-9)[0])
@@ -213,8 +215,8 @@ def test_gaps_and_jacobians_do_not_depend_on_the_unit_of_length(kind: str) -> No
     for scale in (1.0, 1000.0):
         joint = {"distance": ct.Distance(1.3 * scale), "helical": ct.Helical((1, 1, 1), pitch=0.3 * scale)}.get(kind, CLOSING[kind])
         m, q = chain(joint, scale, 3)
-        values, J = _groups(m)[0].apart(q)
-        found.append((gap(m, q).sizes, values, J * coordinate_units(m)))
+        values, J = loop_groups(m)[0].residual(q[None])
+        found.append((gap(m, q).sizes, values, J))
     for metres, other in zip(*found, strict=True):
         np.testing.assert_allclose(other, metres, rtol=1e-10, atol=1e-12)
     assert found[0][0].max() > 0.01
@@ -226,3 +228,176 @@ def test_the_gap_of_a_distance_is_a_length() -> None:
     m.close("string", ct.Distance(2.0), "ground", "bob", at_a=(0, 0, 4.0))
     assert gap(m, m.neutral()).sizes.tolist() == [0.5]  # 4 m instead of 2 m, in a mechanism of 4 m
     assert ct.loop_error(m)(m.assemble())[0] < 1e-12
+
+
+# home
+
+
+def test_assembly_mobility_and_kernels_begin_at_home() -> None:
+    """The two branches of a four-bar: what is asked without a guess is on the branch of home."""
+    m = four_bar()
+    upper = m.assemble(crank=1.0)
+    lower = m.assemble(-upper)  # mirrored, on the other branch
+    assert np.abs(m.assemble(lower, crank=1.0) - upper).max() > 0.5
+    for home in (upper, lower):
+        m.home = home
+        np.testing.assert_allclose(m.assemble(), home, atol=1e-12)
+        assert np.abs(m.mobility().q - home).max() < 0.4  # a generic configuration nearby
+        np.testing.assert_allclose(m.assemble(crank=1.1), m.assemble(home, crank=1.1), atol=1e-11)
+    m.home = None
+    assert m.home is None
+    np.testing.assert_allclose(m.assemble(), four_bar().assemble(), atol=1e-12)
+
+
+def far_slider() -> ct.Model:
+    """A slider-crank on a carriage of a coordinate that has to be a thousand times its size."""
+    m = ct.Model("far slider")
+    m.add("carriage", ct.point_mass(1.0), ct.Prismatic("x"))
+    m.add("crank", ct.rod(0.1, mass=1.0), ct.Revolute("y"), parent="carriage")
+    m.add("rod", ct.rod(0.2, mass=1.0), ct.Revolute("y"), parent="crank", at=(0.1, 0, 0))
+    m.add("piston", ct.point_mass(1.0), ct.Prismatic("x"), parent="carriage")
+    m.close("pin", ct.Revolute("y"), "rod", "piston", at_a=(0.2, 0, 0))
+    m.couple("far away", {"carriage": 1.0, "piston": 1.0}, offset=300.0)
+    return m
+
+
+def test_a_mechanism_that_only_a_guess_closes_has_kernels_once_home_is_there() -> None:
+    m = far_slider()
+    with pytest.raises(ct.ModelError, match="does not close"):
+        ct.forward_dynamics(m)
+    home = m.assemble([299.8, 1.0, -1.5, 0.2])
+    m.home = home
+    fd = ct.forward_dynamics(m)
+    vdot = fd(home, np.zeros(4), np.zeros(4))
+    assert abs(vdot[0] + vdot[3]) < 1e-9 * np.abs(vdot).max()
+    assert ct.simulate(m, m.assemble(), until=0.01).t[-1] == 0.01
+
+
+@pytest.mark.parametrize(
+    ("home", "message"),
+    [
+        ([0.0, 0.0], r"home \[0\.0, 0\.0\] has shape \(2,\); give 5 finite numbers"),
+        ([0.0, np.nan, 0.0, 0.0, 1.0], r"home .* is not finite"),
+        ("neutral", r"home 'neutral' is not made of real numbers"),
+        (np.zeros(5), r"home of body 'ball' is no rotation; give a unit quaternion"),
+    ],
+)
+def test_a_home_that_makes_no_sense_is_named(home: Any, message: str) -> None:
+    m = ct.Model("crane")
+    m.add("trolley", ct.point_mass(5.0), ct.Prismatic("x"))
+    m.add("ball", ct.point_mass(2.0, at=(0, 0, -1)), ct.Spherical(), parent="trolley")
+    with pytest.raises(ct.ModelError, match=message):
+        m.home = home
+    m.home = [0.5, 2.0, 0.0, 0.0, 0.0]
+    assert m.home is not None
+    assert m.home.tolist() == [0.5, 1.0, 0.0, 0.0, 0.0]
+    m.home[0] = 7.0  # of a copy
+    assert m.assemble().tolist() == [0.5, 1.0, 0.0, 0.0, 0.0]
+    m.add("hook", ct.point_mass(1.0), ct.Revolute("x"), parent="ball")
+    with pytest.raises(ct.ModelError, match=r"home has 5 positions and the model now 6; set m\.home again"):
+        m.assemble()
+
+
+# limits
+
+
+def limited_four_bar(**limits: tuple[float, float]) -> ct.Model:
+    m = ct.Model("limited four-bar")
+    m.add("crank", ct.rod(0.3, mass=1.5), ct.Revolute("y", limits=limits.get("crank")))
+    m.add("coupler", ct.rod(1.0, mass=5.0), ct.Revolute("y", limits=limits.get("coupler")), parent="crank", at=(0.3, 0, 0))
+    m.add("rocker", ct.rod(0.6, mass=3.0), ct.Revolute("y", limits=limits.get("rocker")), at=(1, 0, 0))
+    m.close("pin", ct.Revolute("y"), "coupler", "rocker", at_a=(1.0, 0, 0), at_b=(0.6, 0, 0))
+    return m
+
+
+def within(m: ct.Model, q: np.ndarray) -> bool:
+    """Whether positions are within all limits."""
+    return all(
+        bool((link.joint.lower <= q[at]).all() and (q[at] <= link.joint.upper).all()) for link, at, _ in m._slices() if link.joint.limits
+    )
+
+
+@pytest.mark.parametrize("rocker", [(0.5, 2.9), (-2.9, -0.5), (-2.0, -1.0), (1.2, 2.0)])
+def test_assembled_positions_keep_to_limits_where_that_is_possible(rocker: tuple[float, float]) -> None:
+    """On both branches, from the neutral positions, from random ones, and with the crank held."""
+    m = limited_four_bar(rocker=rocker, crank=(-4.0, 4.0))
+    starts = [None, *(m.random(seed) for seed in range(10)), m.assemble() + [0.0, 0.0, 3.0]]
+    for start in starts:
+        q = m.assemble(start)
+        assert within(m, q)
+        assert gap(m, q).sizes.max() < 1e-12
+    middle = float(m.assemble()[0])
+    assert within(m, m.assemble(crank=middle))
+
+
+def test_limits_that_cannot_be_kept_are_named() -> None:
+    m = limited_four_bar(rocker=(-0.1, 0.1), crank=(-4.0, 4.0))
+    with pytest.warns(ct.LimitWarning, match=r"that close the loops within all limits; rocker = .*, outside -0\.1 to 0\.1"):
+        q = m.assemble()
+    assert gap(m, q).sizes.max() < 1e-12
+    assert not within(m, q)
+    m.assemble(q)  # a guess that closes the loops is taken as it is, and so is a value that is asked for
+    m.assemble(rocker=float(q[2]))
+
+
+def test_limits_of_joints_that_are_in_no_loop_are_kept_too() -> None:
+    m = limited_four_bar()
+    m.add("knee", ct.rod(0.3, mass=1.0), ct.Revolute("y", limits=(-2.0, -0.4)), at=(0, 1, 0))
+    assert m.assemble()[3] == -0.4
+    tree = ct.Model("leg")
+    tree.add("knee", ct.rod(0.3, mass=1.0), ct.Revolute("y", limits=(0.3, None)))
+    assert tree.assemble().tolist() == [0.3]
+    assert tree.assemble([0.1]).tolist() == [0.1]
+
+
+# searching in batches, and in machine code
+
+
+@pytest.mark.parametrize("name", ["four-bar", "stewart-ups", "delta", "double-wishbone"])
+def test_compiled_residuals_equal_those_of_the_formulation(name: str) -> None:
+    m = EXAMPLES[name]()
+    q = m.random(np.random.default_rng(0), 3)
+    for loops in loop_groups(m):
+        before = loops.residual(q)
+        loops._kernel = loops._compiled()
+        for ours, theirs in zip(before, loops.residual(q), strict=True):
+            np.testing.assert_allclose(theirs, ours, rtol=1e-11, atol=1e-12)
+
+
+def test_a_batch_settles_where_each_of_its_configurations_does() -> None:
+    m = EXAMPLES["double-wishbone"]()
+    (loops, *_) = loop_groups(m)
+    rng = np.random.default_rng(0)
+    free = np.ones(len(loops.columns), dtype=bool)
+    q = np.array([m.integrate(m.assemble(), 0.2 * rng.normal(size=m.nv)) for _ in range(4)])
+    together, values = loops.settle(q, free)
+    assert loops.closed(together, values).all()
+    for one, own in zip(q, together, strict=True):
+        np.testing.assert_allclose(loops.settle(one[None], free)[0][0], own, atol=1e-9)
+
+
+def test_a_loop_that_cannot_close_is_given_up_after_few_evaluations() -> None:
+    """A start ends where it comes to a minimum or makes no progress."""
+    m = ct.Model("too short")
+    m.add("crank", ct.rod(0.3, mass=1.5), ct.Revolute("y"))
+    m.add("rocker", ct.rod(0.6, mass=3.0), ct.Revolute("y"), at=(1, 0, 0))
+    m.close("rod", ct.Distance(5.0), "crank", "rocker", at_a=(0.3, 0, 0), at_b=(0.6, 0, 0))
+    with pytest.raises(ct.ModelError, match=r"the best of 21 starts leaves loop 'rod' apart by 3\.1 m or 0\.62 rad"):
+        m.assemble()
+    assert loop_groups(m)[0]._evaluations < 21 * 60
+
+
+# the rank of velocities is a matter of geometry
+
+
+def test_projected_velocities_keep_loops_closed_whatever_the_masses() -> None:
+    """A coupler a million times lighter than the crank moves as one of another mass does."""
+    found = []
+    for mass in (5.0, 5e-6):
+        m = ct.Model("four-bar")
+        m.add("crank", ct.rod(0.3, mass=1.5), ct.Revolute("y"))
+        m.add("coupler", ct.rod(1.0, mass=mass), ct.Revolute("y"), parent="crank", at=(0.3, 0, 0))
+        m.add("rocker", ct.rod(0.6, mass=mass), ct.Revolute("y"), at=(1, 0, 0))
+        m.close("pin", ct.Revolute("y"), "coupler", "rocker", at_a=(1.0, 0, 0), at_b=(0.6, 0, 0))
+        found.append(m.project_velocity(m.assemble(crank=1.0), crank=2.0))
+    np.testing.assert_allclose(found[1], found[0], rtol=1e-9)

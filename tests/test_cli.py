@@ -476,6 +476,50 @@ def test_a_random_start_closes_the_loops(tmp_path):
     np.testing.assert_allclose(q, m.assemble(m.random(5), crank=np.radians(20.0)), atol=1e-12)
 
 
+def test_a_random_start_keeps_to_the_limits(tmp_path):
+    """A crank whose rocker has stops: the loops are closed between them, and beyond them no state begins."""
+    m = ct.Model("stopped four-bar")
+    m.add("crank", ct.rod(0.3, mass=1.5), ct.Revolute("y"))
+    m.add("coupler", ct.rod(1.0, mass=5.0), ct.Revolute("y"), parent="crank", at=(0.3, 0, 0))
+    m.add("rocker", ct.rod(0.6, mass=3.0), ct.Revolute("y", limits=(-2.4, -0.6)), at=(1, 0, 0))
+    m.add("arm", ct.rod(0.6, mass=3.0), ct.Revolute("y", limits=(0.5, 0.7)), at=(2, 0, 0))
+    m.close("pin", ct.Revolute("y"), "coupler", "rocker", at_a=(1.0, 0, 0), at_b=(0.6, 0, 0))
+    m.save(tmp_path / "stopped.toml")
+    for arguments in ([], *(["--random", str(seed)] for seed in range(6))):
+        q, _ = start(tmp_path, str(tmp_path / "stopped.toml"), *arguments)
+        assert -2.4 <= q[2] <= -0.6
+        assert 0.5 <= q[3] <= 0.7
+
+
+def test_simulate_and_view_begin_at_home(tmp_path):
+    m = EXAMPLES["four-bar"]()
+    m.home = m.assemble(-m.assemble(crank=1.0))
+    m.save(tmp_path / "home.toml")
+    q, _ = start(tmp_path, str(tmp_path / "home.toml"))
+    np.testing.assert_allclose(q, m.home, atol=1e-12)
+    arm = EXAMPLES["arm"]()
+    arm.home = arm.random(3)
+    arm.save(tmp_path / "arm.toml")
+    q, _ = start(tmp_path, str(tmp_path / "arm.toml"), "--set", "wrist=0.25")
+    np.testing.assert_allclose(q, np.where(np.array(arm.q_names) == "wrist", 0.25, arm.home), atol=1e-12)
+
+
+def test_tolerance_of_loops_is_an_option(tmp_path):
+    m = ct.Model("open four-bar")
+    m.add("crank", ct.rod(0.3, mass=1.5), ct.Revolute("y"))
+    m.add("coupler", ct.rod(1.0, mass=5.0), ct.Revolute("y"), parent="crank", at=(0.3, 0, 0))
+    m.add("rocker", ct.rod(0.6, mass=3.0), ct.Revolute("y"), at=(1, 0, 0))
+    m.close("pin", ct.Spherical(), "coupler", "rocker", at_a=(1, 0, 0), at_b=(0.6, 0.001, 0))
+    file = str(tmp_path / "open.toml")
+    m.save(file)
+    code, _, errors = run("info", file)
+    assert code == 1
+    assert "load it with tolerance=0.002" in errors
+    facts = json.loads(run("info", file, "--tolerance", "0.002", "--json")[1])
+    assert facts["freedom"] == 1
+    assert any("takes up" in note for note in facts["notes"])
+
+
 def test_simulate_tells_how_often_other_constraints_took_over(monkeypatch):
     simulate = ct.simulate
 
@@ -1004,6 +1048,7 @@ def test_mjcf_files_are_taken(tmp_path, monkeypatch):
     assert json.loads(run("info", "servo.xml", "--ignore", "actuator", "--json")[1])["nv"] == 1
     arguments = ["simulate", "servo.xml", "--ignore", "actuator", "--until", "1ms", "--json", "--keyframe"]
     assert json.loads(run(*arguments, "home")[1])["q"]["arm"] == pytest.approx(0.7, abs=1e-4)
+    assert json.loads(run(*arguments[:-1])[1])["q"]["arm"] == pytest.approx(0.7, abs=1e-4)  # which is home
     code, _, errors = run(*arguments, "away")
     assert (code, errors) == (1, "error: --keyframe away: model 'servo' has no keyframe of this name; choose from home\n")
 
@@ -1011,4 +1056,5 @@ def test_mjcf_files_are_taken(tmp_path, monkeypatch):
 def test_options_of_files_are_not_for_examples():
     code, _, errors = run("info", "arm", "--ignore", "contact")
     assert code == 1
-    assert "'arm' is a built-in example, and --floating-base and --ignore are for files; leave them out" in errors
+    assert "'arm' is a built-in example, and --floating-base, --ignore and --tolerance are for files; leave them out" in errors
+    assert "--tolerance are for files" in run("info", "arm", "--tolerance", "1e-3")[2]

@@ -3,6 +3,7 @@
 import contextlib
 import copy
 import os
+import re
 import stat
 import warnings
 from dataclasses import fields
@@ -626,7 +627,10 @@ def test_file_beyond_the_limit(tmp_path, monkeypatch):
     read("#" * (1 << 20), tmp_path)
 
 
-@pytest.mark.parametrize("text", ["a = " + "[" * 20_000, "a" + ".a" * 20_000 + " = 1"])
+DEEP = ["a = " + "[" * 20_000, "a" + ".a" * 20_000 + " = 1", "[a" + ".a" * 100_000 + "]", "[['a'" + ". 'a'" * 100_000 + "]]\nb = 1"]
+
+
+@pytest.mark.parametrize("text", [*DEEP, "b = { a" + ".a" * 100_000 + " = 1 }"], ids=["array", "key", "table", "tables", "inline"])
 def test_deep_nesting(text, tmp_path):
     with pytest.raises(ct.ModelFileError, match="nested too deeply"):
         read(text, tmp_path)
@@ -751,3 +755,161 @@ def test_robot_of_the_documentation_moves(tmp_path, monkeypatch):
         assert CliRunner().invoke(cli.app, arguments).exit_code == 0, arguments
     assert Path("robot.png").stat().st_size > 10_000
     assert "<title>two-link arm</title>" in Path("robot.html").read_text(encoding="utf-8")
+
+
+# the precision of files
+
+
+def four_bar_file(folder: Path, kind: str, aside: float) -> Path:
+    """A four-bar whose loop is open by a length across its plane, which no motion closes, in a file of a kind."""
+    file = folder / f"four_bar.{'urdf' if kind in ('urdf+', 'yaml') else kind}"
+    if kind == "toml":
+        m = ct.Model("four-bar")
+        m.add("crank", ct.rod(0.3, mass=1.5), ct.Revolute("y"))
+        m.add("coupler", ct.rod(1.0, mass=5.0), ct.Revolute("y"), parent="crank", at=(0.3, 0, 0))
+        m.add("rocker", ct.rod(0.6, mass=3.0), ct.Revolute("y"), at=(1, 0, 0))
+        m.close("pin", ct.Spherical(), "coupler", "rocker", at_a=(1, 0, 0), at_b=(0.6, aside, 0))
+        m.save(file)
+        return file
+    if kind == "xml":
+        hinge, shape = '<joint axis="0 1 0"/>', '<geom size="0.05" mass="1" contype="0" conaffinity="0"/>'
+        file.write_text(
+            f'<mujoco model="four-bar"><worldbody><body name="crank">{hinge}{shape}<body name="coupler" pos="0.3 0 0">{hinge}{shape}'
+            f'<site name="a" pos="1 0 0"/></body></body><body name="rocker" pos="1 0 0">{hinge}{shape}'
+            f'<site name="b" pos="0.6 {aside!r} 0"/></body></worldbody>'
+            '<equality><connect name="pin" site1="a" site2="b"/></equality></mujoco>'
+        )
+        return file
+    inertial = '<inertial><mass value="1"/><inertia ixx="0.1" iyy="0.1" izz="0.1"/></inertial>'
+    links = "".join(f'<link name="{name}">{inertial}</link>' for name in ("crank", "coupler", "rocker"))
+    hung = (("crank", "base", 0.0), ("coupler", "crank", 0.3), ("rocker", "base", 1.0))
+    joints = "".join(
+        f'<joint name="to_{child}" type="continuous"><parent link="{parent}"/><child link="{child}"/><origin xyz="{x} 0 0"/>'
+        '<axis xyz="0 1 0"/></joint>'
+        for child, parent, x in hung
+    )
+    if kind == "urdf+":
+        more = (
+            '<loop name="pin" type="spherical"><predecessor link="coupler"><origin xyz="1 0 0"/></predecessor>'
+            f'<successor link="rocker"><origin xyz="0.6 {aside!r} 0"/></successor></loop>'
+        )
+    else:
+        ends = (("end_a", "coupler", "1 0 0"), ("end_b", "rocker", f"0.6 {aside!r} 0"))
+        more = "".join(
+            f'<link name="{name}"/><joint name="to_{name}" type="fixed"><parent link="{on}"/><child link="{name}"/>'
+            f'<origin xyz="{at}"/></joint>'
+            for name, on, at in ends
+        )
+        (folder / "four_bar.yaml").write_text("closed_loop: [[end_a, end_b]]\ntype: [3d]\n")
+    file.write_text(f'<robot name="four-bar"><link name="base"/>{links}{joints}{more}</robot>')
+    return file
+
+
+FORMATS = ("toml", "urdf+", "yaml", "xml")
+
+
+@pytest.mark.parametrize("kind", FORMATS)
+def test_loops_close_to_the_precision_of_their_file(kind, tmp_path):
+    """What eight decimals leave open is taken up by the closing frame, and told."""
+    file = four_bar_file(tmp_path, kind, 1e-8)
+    m = ct.load(file)
+    (loop,) = m.loops
+    assert any(re.fullmatch(rf"loop '{loop.name}' closes in the file but for 1\.0e-08 of its size or rad, .*", note) for note in m.notes)
+    for crank in (0.5, 2.0, -1.5):
+        q = m.assemble(crank=crank)
+        assert ct.loop_error(m)(q).max() < 1e-12
+    assert m.mobility().freedom == 1
+    exact = ct.load(four_bar_file(tmp_path, kind, 0.0))
+    assert not any("closes in the file" in note for note in exact.notes)
+    ours, theirs = (ct.forward_dynamics(own)(q, np.zeros(3), np.ones(3)) for own in (m, exact))
+    np.testing.assert_allclose(ours, theirs, rtol=1e-6)
+    m.save(tmp_path / "again.toml")
+    again = ct.load(tmp_path / "again.toml")
+    assert not any("closes in the file" in note for note in again.notes)
+    np.testing.assert_allclose(again.assemble(crank=0.5), m.assemble(crank=0.5), atol=1e-12)
+
+
+@pytest.mark.parametrize("kind", FORMATS)
+def test_tolerance_says_how_much_of_a_loop_may_be_taken_up(kind, tmp_path):
+    file = four_bar_file(tmp_path, kind, 1e-3)
+    remedy = r"where this is the precision of the file, load it with tolerance=0\.002"
+    with pytest.raises(ct.ModelError, match=rf"apart by 0\.001 m or 0\.001 rad; .*; {remedy}"):
+        ct.load(file).assemble()
+    m = ct.load(file, tolerance=0.002)
+    assert ct.loop_error(m)(m.assemble(crank=1.0)).max() < 1e-12
+    with pytest.raises(ct.ModelError, match="does not close"):
+        ct.load(four_bar_file(tmp_path, kind, 1e-8), tolerance=0.0).assemble()
+    for wrong in (-1.0, np.nan, "much"):
+        with pytest.raises(ct.ModelFileError, match=r"load: tolerance .*; give"):
+            ct.load(file, tolerance=wrong)  # type: ignore[arg-type]
+
+
+def test_a_connection_takes_up_what_is_left_of_its_loop(tmp_path):
+    m = ct.Model("four-bar")
+    for name, length in (("crank", 0.3), ("coupler", 1.0), ("rocker", 0.6)):
+        m.add(name, ct.rod(length, mass=5 * length))
+    m.connect("ground", "crank", ct.Revolute("y"))
+    m.connect("crank", "coupler", ct.Revolute("y"), at_a=(0.3, 0, 0))
+    m.connect("coupler", "rocker", ct.Spherical(), at_a=(1, 0, 0), at_b=(0.6, 2e-7, 0))
+    m.connect("rocker", "ground", ct.Revolute("y"), at_b=(1, 0, 0))
+    m.save(tmp_path / "four_bar.toml")
+    with pytest.raises(ct.ModelError, match="does not close"):
+        m.assemble()
+    read = ct.load(tmp_path / "four_bar.toml")
+    assert ct.loop_error(read)(read.assemble()).max() < 1e-12
+    assert any(note.startswith("loop 'coupler-rocker' closes in the file but for 2.0e-07") for note in read.notes)
+
+
+def askew(folder: Path, quarter: str) -> Path:
+    """A planar four-bar of hinges in a URDF file whose frames are turned by a quarter turn, as it is written in the file."""
+    inertial = '<inertial><mass value="1"/><inertia ixx="0.1" iyy="0.1" izz="0.1"/></inertial>'
+    hung = (
+        ("crank", "base", "0 0 0", f"{quarter} 0 0", "0 0 1"),
+        ("coupler", "crank", "0.3 0 0", "0 0 0.5", "0 0 1"),
+        ("rocker", "base", "1 0 0", f"0 {quarter} 0", "0 1 0"),
+    )
+    parts = "".join(
+        f'<link name="{child}">{inertial}</link><joint name="to_{child}" type="continuous"><parent link="{parent}"/><child link="{child}"/>'
+        f'<origin xyz="{xyz}" rpy="{rpy}"/><axis xyz="{axis}"/></joint>'
+        for child, parent, xyz, rpy, axis in hung
+    )
+    loop = (
+        f'<loop name="pin" type="revolute"><predecessor link="coupler"><origin xyz="1 0 0" rpy="-{quarter} 0 0"/></predecessor>'
+        '<successor link="rocker"><origin xyz="0.6 0 0"/></successor><axis xyz="0 1 0"/></loop>'
+    )
+    file = folder / f"askew{len(quarter)}.urdf"
+    file.write_text(f'<robot name="askew"><link name="base"/>{parts}{loop}</robot>')
+    return file
+
+
+@pytest.mark.parametrize("quarter", ["1.5707963268", "1.57079633", "1.570796", "1.5708"])
+def test_a_planar_loop_whose_axes_are_parallel_to_the_digits_of_its_file_moves(quarter, tmp_path):
+    m, exact = ct.load(askew(tmp_path, quarter)), ct.load(askew(tmp_path, repr(np.pi / 2)))
+    assert exact.notes == ()
+    assert any(note.startswith("entries of rotations and axes below 1e-") for note in m.notes)
+    assert m.mobility().freedom == 1
+    fd, other = ct.forward_dynamics(m), ct.forward_dynamics(exact)
+    for crank in (-2.0, 0.5, 1.5):
+        q = exact.assemble(crank=crank)
+        assert ct.loop_error(m)(m.assemble(q)).max() < 1e-12
+        np.testing.assert_allclose(fd(m.assemble(q), np.zeros(3), np.ones(3)), other(q, np.zeros(3), np.ones(3)), rtol=1e-4)
+
+
+def test_digits_on_which_the_freedom_of_a_mechanism_depends_are_noted(tmp_path):
+    """A spatial linkage that moves for its exact lengths and twists only."""
+    EXAMPLES["bennett"]().save(tmp_path / "exact.toml")
+    text = (tmp_path / "exact.toml").read_text()
+    (tmp_path / "rounded.toml").write_text(re.sub(r"0\.\d{10,}", lambda number: f"{float(number[0]):.7f}", text))
+    assert ct.load(tmp_path / "exact.toml").notes == ()
+    m = ct.load(tmp_path / "rounded.toml")
+    assert any("with more digits in the file the mechanism may have as many more degrees of freedom" in note for note in m.notes)
+
+
+def test_home_survives_its_file(tmp_path):
+    m = EXAMPLES["quarter-car"]()
+    m.home = m.assemble(wishbone=0.1)
+    m.save(tmp_path / "car.toml")
+    again = ct.load(tmp_path / "car.toml")
+    assert np.array_equal(again.home, m.home)
+    with pytest.raises(ct.ModelFileError, match=r"model\.toml:3: model\.home: model 'a': home .* has shape \(2,\); give 1 finite numbers"):
+        read('[model]\nname = "a"\nhome = [1, 2]\n[[body]]\nname = "b"\nmass = 1\njoint = { type = "prismatic", axis = "x" }\n', tmp_path)

@@ -325,3 +325,69 @@ def test_random_positions_come_in_any_number():
     assert q.shape == (5, 4)
     assert np.abs(np.linalg.norm(q, axis=1) - 1.0).max() < 1e-15
     assert np.array_equal(q[0], m.random(0))
+
+
+def balls_and_a_free_body(stiffness: float = 3.0) -> ct.Model:
+    """A free body on springs that carries two balls, one of them on a spring."""
+    rng = np.random.default_rng(5)
+    m = ct.Model("balls")
+    m.add("base", mechanisms.body(rng), ct.Free(stiffness=stiffness))
+    m.add("first", mechanisms.body(rng), ct.Spherical(stiffness=stiffness, damping=0.1), parent="base", at=(0.3, 0.1, 0.0))
+    m.add("second", mechanisms.body(rng), ct.Spherical(), parent="base", at=(-0.3, 0.1, 0.2))
+    return m
+
+
+#: The kernels that users make, and what they take besides q.
+KERNELS: dict[str, tuple[str, ...]] = {
+    "forward_dynamics": ("v", "v"), "inverse_dynamics": ("v", "v"), "mass_matrix": (), "bias_force": ("v",), "momenta": ("v",),
+    "energy": ("v",), "poses": (), "velocities": ("v",), "hamiltonian_dynamics": ("v", "v"), "joint_wrenches": ("v", "v"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("closed", [False, True], ids=["tree", "loop"])
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_a_quaternion_of_any_length_is_the_rotation_of_its_direction(kernel: str, closed: bool) -> None:
+    """Kernels of a state equal those of the same state with longer or shorter quaternions; one of length 0 stays alone with its NaN."""
+    m = balls_and_a_free_body()
+    if closed:
+        m.close("rod", ct.Distance(0.7), "first", "second", at_a=(0.1, 0.3, 0.2), at_b=(0.2, -0.1, 0.1))
+    rng = np.random.default_rng(2)
+    q = m.assemble(m.random(rng))
+    given = [m.project_velocity(q, rng.normal(size=m.nv)) if name == "v" else rng.normal(size=m.nv) for name in KERNELS[kernel]]
+    if closed and kernel == "inverse_dynamics":
+        given[1] = ct.forward_dynamics(m)(q, given[0], rng.normal(size=m.nv))
+    scaled = np.array([q] * 3)
+    for length, own in zip((1.0, 0.5, 3.0), scaled, strict=True):
+        for _, at, _ in m._slices():
+            own[at][-4:] *= length
+    function = getattr(ct, kernel)(m)
+    found = function(scaled, *given)
+    for part in found if isinstance(found, tuple) else (found,):
+        assert relative(part[1:], np.broadcast_to(part[0], part[1:].shape)) < 1e-12
+    if closed:
+        return
+    scaled[1, -4:] = 0.0
+    with np.errstate(invalid="ignore", divide="ignore"):
+        broken = function(scaled, *given)
+    for part, whole in zip(*(x if isinstance(x, tuple) else (x,) for x in (broken, found)), strict=True):
+        assert np.array_equal(part[[0, 2]], whole[[0, 2]])
+
+
+@pytest.mark.parametrize("length", [0.5, 3.0])
+def test_moving_from_a_quaternion_of_any_length_equals_moving_from_one_of_length_1(length: float) -> None:
+    m = balls_and_a_free_body()
+    rng = np.random.default_rng(3)
+    q, other, v = m.random(rng), m.random(rng), rng.normal(size=m.nv)
+    longer = q.copy()
+    for _, at, _ in m._slices():
+        longer[at][-4:] *= length
+    for move in (m.integrate, m.chart, m.cayley):
+        assert relative(move(longer, v), move(q, v)) < 1e-14
+    assert relative(m.difference(longer, other), m.difference(q, other)) < 1e-13
+    for change in (m.chart_rate, m.cayley_velocity, m.cayley_momentum):
+        assert relative(change(longer, 0.3 * v, v), change(q, 0.3 * v, v)) < 1e-14
+    for see in (m.outside, m.inside):
+        assert relative(see(longer, v), see(q, v)) < 1e-14
+    step = 1e-6  # along the rate the position moves as along the velocity
+    for at in (q, longer):
+        assert np.abs(m.difference(at + step * m.rate(at, v), at - step * m.rate(at, v)) / (-2.0 * step) - v).max() < 1e-8

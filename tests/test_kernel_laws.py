@@ -167,19 +167,6 @@ FUNCTIONS: dict[str, Callable[[], Case]] = {
 }
 
 
-_LOOPS = [name for name, (kind, _) in KERNELS.items() if kind is ConstrainedKernel]
-
-#: Laws that do not hold yet, by law and case, "not finite" by case and argument: of `ConstrainedKernel`. To be emptied.
-PENDING: dict[str, set[Any]] = {
-    "one-tuple": {name for name in _LOOPS if "hamiltonian" not in name},  # which has two results, and takes two
-    "overlap": {"other plans: forward dynamics", "other plans: velocities", "other plans: hamiltonian dynamics"},
-    "not finite": {(name, 0) for name in _LOOPS},
-    "pickle": set(_LOOPS),
-    "copy": set(),
-    "threads": set(),
-}
-
-
 @cache
 def case(name: str) -> Case:
     return FUNCTIONS[name]() if name in FUNCTIONS else KERNELS[name][1]()
@@ -195,12 +182,6 @@ def exact(name: str) -> float:
     return CONVERGED if name in FUNCTIONS else 0.0
 
 
-def over(law: str, *names: str) -> list[Any]:
-    """Return the parameters of a law; what does not hold yet is expected to fail."""
-    pending = PENDING.get(law, set())
-    return [pytest.param(name, marks=pytest.mark.xfail(strict=True) if name in pending else ()) for name in names]
-
-
 # laws
 
 
@@ -211,8 +192,8 @@ def test_cases_are_of_their_class(name: str) -> None:
 
 def test_some_states_need_other_plans() -> None:
     found: Any = case("other plans: forward dynamics").function
-    *_, flags = found.kernels(1)[0](*case("other plans: forward dynamics").arguments)
-    assert 0 < np.count_nonzero(flags) < STATES
+    fits = found.fits(*case("other plans: forward dynamics").arguments)
+    assert 0 < np.count_nonzero(fits) < STATES
 
 
 @pytest.mark.parametrize("name", [*KERNELS, *FUNCTIONS])
@@ -249,7 +230,7 @@ def test_results_are_written_to_out(name: str) -> None:
         assert same(targets, expected(name))
 
 
-@pytest.mark.parametrize("name", over("one-tuple", *KERNELS))
+@pytest.mark.parametrize("name", KERNELS)
 def test_out_takes_a_tuple(name: str) -> None:
     targets = tuple(np.full(x.shape, np.nan) for x in expected(name))
     case(name).function(*case(name).arguments, out=targets)
@@ -267,7 +248,7 @@ def test_an_out_that_does_not_fit_is_refused(name: str) -> None:
             case(name).function(*case(name).arguments, out=(bad, *map(np.empty_like, rest)) if rest else bad)
 
 
-@pytest.mark.parametrize("name", over("overlap", *KERNELS))
+@pytest.mark.parametrize("name", KERNELS)
 def test_out_may_be_an_argument_or_overlap_with_one(name: str) -> None:
     arguments, good = case(name).arguments, expected(name)
     fitting = [(i, k) for i, x in enumerate(arguments) for k, y in enumerate(good) if x.shape == y.shape]
@@ -286,10 +267,7 @@ def test_out_may_be_an_argument_or_overlap_with_one(name: str) -> None:
 NUMBERS = [(name, i) for name in [*KERNELS, *FUNCTIONS] for i in range(3)]
 
 
-@pytest.mark.parametrize(
-    ("name", "argument"),
-    [pytest.param(*at, marks=pytest.mark.xfail(strict=True) if at in PENDING["not finite"] else ()) for at in NUMBERS],
-)
+@pytest.mark.parametrize(("name", "argument"), NUMBERS)
 def test_what_is_not_finite_stays_in_its_state(name: str, argument: int) -> None:
     arguments = case(name).arguments
     if argument >= len(arguments):
@@ -303,14 +281,14 @@ def test_what_is_not_finite_stays_in_its_state(name: str, argument: int) -> None
         assert not all(np.isfinite(x[4]).all() for x in found)
 
 
-@pytest.mark.parametrize("name", over("pickle", *KERNELS))
+@pytest.mark.parametrize("name", KERNELS)
 def test_pickles_are_the_same_function(name: str) -> None:
     again = pickle.loads(pickle.dumps(case(name).function))
     assert type(again) is type(case(name).function)
     assert same(again(*case(name).arguments), expected(name))
 
 
-@pytest.mark.parametrize("name", over("copy", *KERNELS))
+@pytest.mark.parametrize("name", KERNELS)
 @pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy], ids=["copy", "deepcopy"])
 def test_copies_are_the_same_function(name: str, copied: Callable[[Any], Any]) -> None:
     again = copied(case(name).function)
@@ -318,7 +296,7 @@ def test_copies_are_the_same_function(name: str, copied: Callable[[Any], Any]) -
     assert same(case(name).results(), expected(name))
 
 
-@pytest.mark.parametrize("name", over("threads", *KERNELS, *FUNCTIONS))
+@pytest.mark.parametrize("name", [*KERNELS, *FUNCTIONS])
 def test_threads_call_one_function(name: str) -> None:
     fresh = (FUNCTIONS[name] if name in FUNCTIONS else KERNELS[name][1])()  # which has solved nothing yet
     parts = [slice(i % 4, i % 4 + 1 + i % 5) for i in range(24)]

@@ -127,6 +127,32 @@ def test_keyframes_are_positions(tmp_path):
     np.testing.assert_allclose(peer.state(m.keyframes["home"], np.zeros(m.nv))[0], expected, rtol=0, atol=1e-14)
 
 
+def test_the_keyframe_home_or_the_first_is_home(tmp_path):
+    m = read(TREE, tmp_path)
+    np.testing.assert_array_equal(m.home, m.keyframes["home"])
+    assert "home is the keyframe 'home'" in m.notes
+    keys = '<keyframe><key name="down" qpos="0.4"/><key name="{}" qpos="0.9"/></keyframe>'
+    for second, angle in (("up", 0.4), ("home", 0.9)):
+        arm = '<body><joint axis="0 1 0"/><geom size="0.1" pos="1 0 0"/></body>'
+        text = f"<mujoco><worldbody>{arm}</worldbody>{keys.format(second)}</mujoco>"
+        assert read(text, tmp_path).home == pytest.approx([angle])
+    assert read(linkage(CONNECT), tmp_path).home is None
+
+
+def test_a_keyframe_that_leaves_a_loop_open_is_not_home(tmp_path):
+    at = read(linkage(CONNECT), tmp_path).assemble(crank=0.3)
+    refs = np.array([0.0, 0.0, 0.0, 0.2])  # of the wheel
+    for aside, home in ((0.0, True), (1e-3, True), (0.5, False)):
+        qpos = at + refs + [aside, 0.0, 0.0, 0.0]
+        key = f'<keyframe><key name="stand" qpos="{" ".join(map(repr, qpos.tolist()))}"/></keyframe></mujoco>'
+        m = read(linkage(CONNECT).replace("</mujoco>", key), tmp_path)
+        assert (m.home is not None) is home
+        if home:
+            assert np.abs(m.assemble() - m.home).max() < 5.0 * aside + 1e-9
+        else:
+            assert any(note.startswith("keyframe 'stand' is not home, for it leaves loop 'pin' open by ") for note in m.notes)
+
+
 def random_file(seed: int) -> str:
     """A random tree of bodies with up to three joints each."""
     rng = np.random.default_rng(seed)
@@ -303,7 +329,19 @@ def test_equalities_that_are_not_active_or_ignored(tmp_path):
     assert "equalities that are not active in the file (1) are not in the model" in m.notes
     m = read(linkage(CONNECT + GEARS), tmp_path, ignore="equality")
     assert not m.has_loops
-    assert any("ignored as asked: equality (2)" in note for note in m.notes)
+    assert any("ignored as asked: equality (connect 'pin', joint 'gears')" in note for note in m.notes)
+
+
+def test_equalities_are_ignored_by_name(tmp_path):
+    """What is ignored by name goes, and nothing else; what is not there cannot be ignored."""
+    text = linkage(CONNECT + GEARS)
+    m = read(text, tmp_path, ignore="equality:pin")
+    assert (len(m.loops), len(m.couplings)) == (0, 1)
+    assert any("ignored as asked: equality (connect 'pin')" in note for note in m.notes)
+    m = read(text, tmp_path, ignore=("equality:gears",))
+    assert (len(m.loops), len(m.couplings)) == (1, 0)
+    with pytest.raises(ct.ModelFileError, match=r"ignore names the equality 'pn', which is not in the file; did you mean 'pin'\?"):
+        read(text, tmp_path, ignore="equality:pn")
 
 
 # --- what is not honoured
@@ -335,7 +373,7 @@ HONOURED = [
     ("limits", bodies().replace('name="j"', 'name="j" type="ball" limited="true" range="0 60"'), r":4: .*limits \(of joint 'j'"),
     ("armature", bodies().replace('name="j"', 'name="j" type="free" armature="1"'), r":4: .*armature \(of joint 'j', which is free"),
     ("frictionloss", bodies().replace('name="j"', 'name="j" type="free" frictionloss="1"'), r":4: .*frictionloss \(of joint 'j'"),
-    ("equality", bodies(more=CURVED), r":9: .*joints that is not linear"),
+    ("equality:equality0", bodies(more=CURVED), r":9: .*joints that is not linear"),
 ]
 
 
@@ -345,7 +383,7 @@ def test_what_is_not_honoured_is_an_error_unless_ignored(what, text, message, tm
     with pytest.raises(ct.ModelFileError, match=rf"robot\.xml{message}.*{remedy}"):
         read(text, tmp_path)
     m = read(text, tmp_path, ignore=what)
-    assert any(note.startswith(f"ignored as asked: {what} (") for note in m.notes)
+    assert any(note.startswith(f"ignored as asked: {what.partition(':')[0]} (") for note in m.notes)
 
 
 def test_all_that_is_not_honoured_is_named_at_once(tmp_path):

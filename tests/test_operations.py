@@ -149,8 +149,8 @@ MULTIPLICATIONS = {
     "revolute": (316, 295, 292),
     "cylindrical": (408, 387, 384),
     "universal": (516, 486, 492),
-    "spherical": (640, 544, 616),
-    "free": (1103, 1007, 1079),
+    "spherical": (638, 542, 614),
+    "free": (1101, 1005, 1077),
 }
 
 

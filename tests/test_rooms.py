@@ -29,19 +29,24 @@ ALLOWED: dict[str, set[str]] = {
     "native": {"graph", "errors", "numpy", "llvmlite", "platformdirs"},
     "registry": {"model", "kept", "formulations", "graph", "native", "closed", "errors", "references"},
     "iterative": {"formulations", "native", "errors", "numpy", "scipy"},
-    "assembly": {"model", "formulations", "errors", "numpy"},
     "kept": {"model"},
-    "mobility": {"model", "kept", "formulations", "assembly", "numpy", "scipy"},
+    "scaling": {"model", "kept", "formulations", "numpy"},
+    "loop_groups": {"model", "kept", "formulations", "graph", "native", "scaling", "numpy"},
+    "assembly": {"model", "formulations", "scaling", "loop_groups", "spatial", "errors", "numpy"},
+    "mobility": {"model", "kept", "formulations", "scaling", "assembly", "numpy", "scipy"},
     "tracing": {"model", "formulations", "graph", "native", "errors", "numpy"},
-    "constrained": {"model", "formulations", "native", "assembly", "mobility", "errors", "numpy"},
-    "planning": {"model", "formulations", "assembly", "mobility", "errors", "numpy"},
-    "platforms": {"model", "kept", "formulations", "assembly", "mobility", "errors", "numpy"},
-    "closed": {"model", "formulations", "graph", "native", "assembly", "mobility", "planning", "platforms", "tracing", "constrained"}
+    "constrained": {"model", "formulations", "native", "scaling", "assembly", "mobility", "errors", "numpy"},
+    "planning": {"model", "formulations", "scaling", "assembly", "mobility", "errors", "numpy"},
+    "platforms": {"model", "kept", "formulations", "scaling", "assembly", "mobility", "errors", "numpy"},
+    "closed": {"model", "formulations", "graph", "native", "scaling", "assembly", "mobility", "planning", "platforms", "tracing"}
+    | {"constrained"}
     | {"errors", "numpy"},
-    "reactions": {"model", "formulations", "native", "assembly", "mobility", "tracing", "constrained", "closed", "spatial", "numpy"},
-    "reduced": {"model", "formulations", "graph", "native", "assembly", "mobility", "tracing", "constrained", "closed", "errors"}
+    "reactions": {"model", "formulations", "native", "scaling", "assembly", "mobility", "tracing", "constrained", "closed", "spatial"}
+    | {"numpy"},
+    "reduced": {"model", "formulations", "graph", "native", "scaling", "assembly", "mobility", "tracing", "constrained", "closed", "errors"}
     | {"references", "numpy"},
-    "kernels": {"model", "formulations", "graph", "native", "assembly", "registry", "iterative", "tracing", "constrained", "closed"}
+    "kernels": {"model", "formulations", "graph", "native", "scaling", "assembly", "registry", "iterative", "tracing", "constrained"}
+    | {"closed"}
     | {"reactions", "errors", "references", "numpy"},
     # catena: its version; casadi and jax are imported where they are asked for, by name
     "export": {"graph", "native", "constrained", "iterative", "errors", "atomic", "catena"},
@@ -49,13 +54,15 @@ ALLOWED: dict[str, set[str]] = {
     "examples": {"model", "numpy"},
     "comparison": {"model", "formulations", "native", "registry", "iterative", "kernels", "examples", "errors", "numpy"},
     # view: `Trajectory.plot` calls it, inside the method; matplotlib: the type of what it returns
-    "simulation": {"model", "formulations", "graph", "native", "assembly", "mobility", "planning", "closed", "registry", "kernels"}
+    "simulation": {"model", "formulations", "graph", "native", "scaling", "assembly", "mobility", "planning", "closed", "registry"}
+    | {"kernels"}
     | {"kept", "tracing", "spatial", "dual", "errors"}
     | {"atomic", "view"}
     | {"numpy", "scipy", "rich", "xarray", "matplotlib", "cloudpickle"},
-    "parallel": {"model", "formulations", "native", "assembly", "mobility", "tracing", "constrained", "closed", "platforms", "reduced"}
+    "parallel": {"model", "formulations", "native", "scaling", "assembly", "mobility", "tracing", "constrained", "closed", "platforms"}
+    | {"reduced"}
     | {"spatial", "errors", "references", "numpy"},
-    "control": {"model", "formulations", "graph", "assembly", "tracing", "closed", "reduced", "simulation", "errors", "numpy"},
+    "control": {"model", "formulations", "graph", "scaling", "assembly", "tracing", "closed", "reduced", "simulation", "errors", "numpy"},
     "view": {"model", "assembly", "kernels", "simulation", "comparison", "spatial", "errors", "atomic", "numpy", "scipy", "matplotlib"}
     | {"PIL", "viser", "trimesh"},
     # the package itself: what `import catena` offers

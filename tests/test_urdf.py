@@ -433,6 +433,45 @@ def test_side_file_changes_joints(tmp_path):
     assert read(frames(), tmp_path, ignore="closed_loop").nv == 3
 
 
+@pytest.mark.parametrize("axes", ["XY", "XZ", "YX", "YZ", "ZX", "ZY"])
+def test_universal_joints_of_side_files_turn_about_two_axes(axes, tmp_path):
+    (tmp_path / "robot.yaml").write_text(f"closed_loop: []\njoint_name: [crank-coupler]\njoint_type: [UJOINT_{axes}]\n")
+    joints = {link.name: link.joint for link in read(frames(), tmp_path).links}
+    assert_same_joint(joints["coupler"], ct.Universal(*axes.lower()))
+
+
+@pytest.mark.parametrize("name", ["loops.yaml", "robot.yml", "other.YAML"])
+def test_a_side_file_of_another_name_is_read_where_it_is_the_only_one_that_fits(name, tmp_path):
+    (tmp_path / name).write_text("closed_loop: [[end_A, end_B]]\ntype: [3d]\n")
+    (tmp_path / "gains.yaml").write_text("controllers: {gain: 3}\n")
+    m = read(frames(), tmp_path)
+    assert [loop.name for loop in m.loops] == ["end_A-end_B"]
+    assert f"1 loops are closed by {tmp_path / name}" in m.notes
+    m = read(frames(), tmp_path, ignore="closed_loop")
+    assert not m.loops
+    assert "ignored as asked: closed_loop (1)" in m.notes
+
+
+def test_side_files_of_other_names_that_do_not_fit_are_refused_or_noted(tmp_path):
+    other = tmp_path / "other.yaml"
+    other.write_text("closed_loop: [[end_A, end_C]]\n")
+    remedy = r"correct the name, .* or load with ignore=\('closed_loop',\)"
+    with pytest.raises(ct.ModelFileError, match=rf"other\.yaml:1: the file names loops, .* there is no link 'end_C'; {remedy}"):
+        read(frames(), tmp_path)
+    other.write_text("closed_loop: [[left, right]]\n")
+    m = read(frames(), tmp_path)
+    assert not m.loops
+    assert f"{other} names loops between frames that are not in the file, and was not read" in m.notes
+    for name in ("other.yaml", "third.yaml"):
+        (tmp_path / name).write_text("closed_loop: [[end_A, end_B]]\n")
+    with pytest.raises(ct.ModelFileError, match=r"other\.yaml and .*third\.yaml name loops of this file; call one of them robot\.yaml"):
+        read(frames(), tmp_path)
+    (tmp_path / "third.urdf").write_text("<robot/>")  # whose loops these are
+    m = read(frames(), tmp_path)
+    assert len(m.loops) == 1
+    assert f"{tmp_path / 'third.yaml'} names loops of another URDF file, by its name, and was not read" in m.notes
+
+
 def test_other_yaml_files_are_not_read(tmp_path):
     (tmp_path / "robot.yaml").write_text("controllers: {gain: 3")
     assert not read(frames(), tmp_path).loops

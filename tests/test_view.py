@@ -349,6 +349,17 @@ def test_states_that_are_not_numbers_are_left_out_of_films(tmp_path: Path) -> No
     assert count(tmp_path / "p.gif") == 3
 
 
+def test_positions_that_leave_a_loop_open_are_shown_with_a_warning(tmp_path: Path) -> None:
+    m = EXAMPLES["four-bar"]()
+    q = m.assemble(crank=1.0)
+    m.draw(tmp_path / "closed.png", q)
+    m.draw(tmp_path / "closed.png")
+    with pytest.warns(ViewWarning, match=r"q leaves loop 'pin' of model 'four-bar' open, by 0\.092 of its size or rad"):
+        m.draw(tmp_path / "open.png", q + [0.0, 0.1, 0.0])
+    with pytest.warns(ViewWarning, match="leaves loop 'pin'"):
+        Posing(m, q + [0.0, 0.1, 0.0])
+
+
 def test_a_model_is_drawn_from_the_command_line(tmp_path: Path) -> None:
     done = CliRunner().invoke(app, ["view", "four-bar", "--set", "crank=60deg", "--picture", str(tmp_path / "p.png")])
     assert done.exit_code == 0, done.output

@@ -11,6 +11,7 @@ from catena.errors import (
     ConvergenceWarning,
     ExportError,
     InertiaWarning,
+    LimitWarning,
     MethodError,
     MissingPackageError,
     ModelError,
@@ -78,7 +79,7 @@ except _PackageNotFoundError:  # running from a source tree that was not install
 
 __all__ = [
     "ArgumentError", "Body", "CSource", "CatenaError", "CompileError", "ConvergenceWarning", "Custom", "Cylindrical", "Distance", "Driven",
-    "Event", "ExportError", "Fixed", "Free", "Geometry", "Harmonic", "Helical", "InertiaWarning", "Kernel", "MethodError",
+    "Event", "ExportError", "Fixed", "Free", "Geometry", "Harmonic", "Helical", "InertiaWarning", "Kernel", "LimitWarning", "MethodError",
     "MissingPackageError", "Model", "ModelError", "ModelFileError", "Occurrence", "Operators", "ParallelManipulator", "Path", "Planar",
     "Pose", "Prismatic", "Reduced", "Revolute", "Rollout", "SimulationError", "SingularWarning", "Spherical", "TraceError", "Trajectory",
     "TrajectoryFileError", "Universal", "ViewWarning", "atan2", "bias_force", "box", "computed_torque", "cycloidal", "cylinder",

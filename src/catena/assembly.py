@@ -12,149 +12,32 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from catena.errors import ModelError
-from catena.formulations.constraints import Ends, Joined, apart, constraint_jacobian, constraint_motion, joined
+from catena.formulations.constraints import Ends, Loop, apart, constraint_jacobian, constraint_motion
 from catena.formulations.mass.composite_body import mass_matrix
-from catena.model import Helical, Joint, Model
+from catena.loop_groups import STARTS, Gap, LoopGroup, loop_groups
+from catena.model import Helical, Joint, Model, Pose
 from catena.model.motions import Given
 from catena.model.releasing import standing
-from catena.model.tree import Basic, Tree
+from catena.model.tree import PlacedClosure
 from catena.model.values import array, number
+from catena.scaling import RANK, TOLERANCE, coordinate_units, loop_sizes, loop_units, mechanism_size
+from catena.spatial import Rigid, quaternion_exp, rotation
 
-#: A mechanism is together where no loop is further apart than this, relative to its size for lengths, in radians for angles.
-TOLERANCE = 1e-12
+#: A mechanism is nearly together where no loop is further apart than this, relative to its size for lengths, in radians for angles.
+NEARLY = 1e-2
 
-#: Singular values below this part of the largest count as zero.
-RANK = 1e-9
-
-#: Starts that are tried beside the one given, and steps of each.
-STARTS, STEPS = 20, 200
-
-#: A mechanism is nearly together where no loop is further apart than this, measured as above.
-_NEARLY = 1e-2
+#: Steps of Newton's by which a joint frame takes up what is left of a loop; and a step to a generic configuration.
+_NEWTON, _AWAY = 6, 0.1
 
 #: A step of a walk moves no coordinate further than the first [rad, or sizes of the mechanism], and a walk that needs shorter steps than
 #: the second ends. What brings a step back onto the loops is at most the third, a part of the step: less than to another branch. The last
 #: is the number of steps after which a walk is given up.
 _LONGEST, _SHORTEST, _ASIDE, _PACES = 0.3, 1e-4, 0.2, 300
 
-#: Basic constraints whose values are lengths; those of the others are angles where they are small.
-_LENGTHS = ("s", "d2", "ss")
-
-
-class Gap(NamedTuple):
-    """How far each loop and coupling is from being closed: lengths relative to the mechanism's size, directions as numbers."""
-
-    names: tuple[str, ...]
-    sizes: np.ndarray
-
-    @property
-    def worst(self) -> str:
-        """Name of the loop that is furthest apart."""
-        return self.names[int(np.argmax(self.sizes))]
-
-
-class _Loops:
-    """A group of loops that share joints, in floats: what is between their ends, and its Jacobian on the group's own coordinates."""
-
-    def __init__(self, tree: Tree, group: Joined, size: float, units: list[list[float]], coordinates: np.ndarray, joints: dict) -> None:
-        self.tree, self.group, self.size = tree, group, size
-        ends = [*(tree.closures[i] for i in group.closures), *(tree.couplings[i] for i in group.couplings)]
-        own = [units[i] for i in (*group.closures, *(len(tree.closures) + i for i in group.couplings))]
-        self.names = tuple(end.name for end in ends)
-        self._owners = np.array([i for i, values in enumerate(own) for _ in values])
-        self._units = np.concatenate(own)
-        self.coordinates = coordinates[list(group.columns)]
-        closures = [tree.closures[i] for i in group.closures]
-        rods = [(i, basic.value) for i, closure in enumerate(closures) for basic in closure.constraints if basic.kind == "ss"]
-        self._rods = [(self._owners.tolist().index(i), length / size) for i, length in rods]
-        place = {j: c for c, j in enumerate(group.columns)}
-        found = [joints[j] for j in group.columns if j in joints]
-        self._joints = [(joint, at_q, [place[j] for j in range(at.start, at.stop)]) for joint, at_q, at in found]
-
-    def apart(self, q: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return what is between the ends, scaled to numbers, and its Jacobian."""
-        values, J = (np.asarray(x, dtype=float) for x in constraint_jacobian(self.tree, q, apart, self.group))
-        return values / self._units, J / self._units[:, None]
-
-    def gap(self, values: np.ndarray) -> Gap:
-        """Return how far each loop is apart; a distance is compared as such, not by its square."""
-        values, sizes = values.copy(), np.zeros(len(self.names))
-        for at, length in self._rods:
-            values[at] = np.sqrt(length**2 + 2.0 * length * values[at]) - length
-        np.maximum.at(sizes, self._owners, np.abs(values))
-        return Gap(self.names, sizes)
-
-    def integrate(self, q: np.ndarray, step: np.ndarray) -> np.ndarray:
-        """Return the position reached from q by moving the group's coordinates."""
-        moved = q.copy()
-        for joint, at_q, at in self._joints:
-            moved[at_q] = joint.integrate(q[at_q], step[at])
-        return moved
-
-    def difference(self, q0: np.ndarray, q1: np.ndarray) -> np.ndarray:
-        """Return the step that leads the group's coordinates from q0 to q1."""
-        step = np.zeros(len(self.coordinates))
-        for joint, at_q, at in self._joints:
-            step[at] = joint.difference(q0[at_q], q1[at_q])
-        return step
-
-
-def _groups(m: Model) -> list[_Loops]:
-    tree, size = m.tree(), mechanism_size(m)
-    units: list[list[float]] = [[] for _ in (*tree.closures, *tree.couplings)]
-    for i, unit in loop_owners(m, size):
-        units[i].append(unit)
-    coordinates = coordinate_units(m)
-    joints = {at.start: (link.joint, at_q, at) for link, at_q, at in m._slices() if at.start < at.stop}
-    return [_Loops(tree, group, size, units, coordinates, joints) for group in joined(tree)]
-
-
-def mechanism_size(m: Model) -> float:
-    """Return the size of a mechanism [m]: the longest offset of a joint, of an end of a loop or of a centre of mass."""
-    lengths = [np.abs(x).max() for link in m.links for x in (link.at.p, link.outer.p, np.array(link.body.com))]
-    lengths += [np.abs(x).max() for closure in m.tree().closures for x in (closure.at_a.p, closure.at_b.p)]
-    return float(max(lengths)) or 1.0
-
-
-def coordinate_units(m: Model) -> np.ndarray:
-    """Return what the velocity coordinates are measured by: the size of the mechanism for lengths, 1 for angles."""
-    return np.where(np.array(m.v_units) == "m/s", mechanism_size(m), 1.0)
-
-
-def _unit(basic: Basic, size: float) -> float:
-    """Return what a value of a constraint is measured by, in a mechanism of a size [m]."""
-    return {"s": size, "d2": size, "ss": 2.0 * basic.value * size}.get(basic.kind, 1.0)
-
-
-def loop_units(m: Model) -> list[float]:
-    """Return what the value of each constraint is measured by: the size of the mechanism for lengths, 1 for angles."""
-    size = mechanism_size(m)
-    units = [_unit(basic, size) for closure in m.tree().closures for basic in closure.constraints for _ in range(basic.rows)]
-    return units + [1.0] * len(m.tree().couplings)
-
-
-def loop_owners(m: Model, size: float = 1.0) -> list[tuple[int, float]]:
-    """Return, for every value between the ends of all loops, the number of its loop, and what it is measured by: lengths by a size [m]."""
-    found: list[tuple[int, float]] = []
-    origin = Ends(np.eye(3), np.zeros(3), np.eye(3), np.zeros(3), np.eye(3))
-    for i, closure in enumerate(m.tree().closures):
-        lengths = [_unit(basic, size) for basic in closure.constraints if basic.kind in _LENGTHS for _ in range(basic.rows)]
-        directions = len(apart(closure, origin)[0]) - len(lengths)  # they follow the lengths
-        found += [(i, unit) for unit in (*lengths, *[1.0] * directions)]
-    return found + [(len(m.tree().closures) + i, 1.0) for i in range(len(m.tree().couplings))]
-
-
-def loop_measures(m: Model) -> tuple[str, ...]:
-    """Return in what each loop and coupling is apart: "m", "rad", "m or rad" where it has both; nothing where a coordinate has no unit."""
-    units = dict(zip(m.q_names, m.q_units, strict=True))
-    found = [{"m" if basic.kind in _LENGTHS else "rad" for basic in closure.constraints} for closure in m.tree().closures]
-    found += [{units[name] for name, _ in coupling.coefficients} for coupling in m.couplings]
-    return tuple("" if "" in measures else " or ".join(sorted(measures)) for measures in found)
-
 
 def gap(m: Model, q: Any) -> Gap:
     """Return how far each loop and coupling of a model is from being closed at q; those that share joints are together."""
-    found = [loops.gap(loops.apart(np.asarray(q, dtype=float))[0]) for loops in _groups(m)]
+    found = [loops.gap(loops.residual(np.asarray(q, dtype=float)[None])[0][0]) for loops in loop_groups(m)]
     return Gap(tuple(name for part in found for name in part.names), np.concatenate([np.zeros(0), *(part.sizes for part in found)]))
 
 
@@ -163,49 +46,145 @@ def assemble(m: Model, guess: Any, fixed: Mapping[str, float]) -> np.ndarray:
 
     The loops are closed at the guess, and the fixed coordinates led from there to their values: so the result is on the branch of
     `assemble(m, guess, {})` as far as that reaches. A guess that is nearly closed with the fixed values in it is taken as it is. Loops
-    that share no joints are closed one after the other.
+    that share no joints are closed one after the other. Without a guess the search begins at home.
+
+    Configurations within the limits of the joints are sought first, from the nearest such start, and others only where there is none. A
+    guess that closes the loops is taken with the limits that it leaves.
     """
-    q = m.neutral() if guess is None else array("assemble: guess", guess, (m.nq,)).copy()
+    q = m._start() if guess is None else array("assemble: guess", guess, (m.nq,)).copy()
     if guess is None and m.has_loops and m._instant:
         q = _led(m, q)
     places = {name: _plain(m, name) for name in fixed}
     values = {name: number(f"assemble: {name}", value) for name, value in fixed.items()}
-    for loops in _groups(m) if m.has_loops else ():
-        own = [name for name, (_, velocity) in places.items() if velocity in loops.group.columns]
+    for loops in loop_groups(m) if m.has_loops else ():
+        own = [name for name, (_, velocity) in places.items() if velocity in loops.columns]
         q = _assemble(m, loops, q, guess is None, {places[name]: (name, values[name]) for name in own})
     for name, (position, _) in places.items():
         q[position] = values[name]
     return q
 
 
-def _assemble(m: Model, loops: _Loops, given: np.ndarray, neutral: bool, fixed: dict[tuple[int, int], tuple[str, float]]) -> np.ndarray:
-    """Return a configuration that closes a group of loops, with coordinates fixed at values: their places, names and values."""
-    everything = np.ones(len(loops.coordinates), dtype=bool)
+def _assemble(m: Model, loops: LoopGroup, given: np.ndarray, own: bool, fixed: dict[tuple[int, int], tuple[str, float]]) -> np.ndarray:
+    """Return a configuration that closes a group of loops, with coordinates fixed at values: their places, names and values.
+
+    It is sought from the one that is given, which is the model's `own` start or a user's guess.
+    """
+    everything = np.ones(len(loops.columns), dtype=bool)
     start, free = given.copy(), everything.copy()
-    places = [(position, loops.group.columns.index(velocity)) for position, velocity in fixed]
+    places = [(position, loops.columns.index(velocity)) for position, velocity in fixed]
     for (position, velocity), (_, value) in zip(places, fixed.values(), strict=True):
         start[position] = value
         free[velocity] = False
-    stopped = ""
-    if fixed and (neutral or np.abs(loops.apart(start)[0]).max() > _NEARLY):
-        q, values = _search(loops, given, everything)
-        if _closed(values):
+    stopped, led = "", None
+    if fixed and (own or np.abs(loops.residual(start[None])[0]).max() > NEARLY):
+        q, _, found = _search(loops, given, everything)
+        if found:
             q = _walk(loops, q, start, places, free)
             if all(q[position] == start[position] for position, _ in places):
-                return q
+                if loops.keeps_limits(q, free):
+                    return q
+                led = q  # to where limits are left: the mechanism may go together elsewhere
             reached = ", ".join(f"{name} = {q[position]:.4g}" for (name, _), (position, _) in zip(fixed.values(), places, strict=True))
             stopped = f"led there from the guess it stops at {reached}, and "
-    q, values = _search(loops, start, free)
-    if _closed(values):
+    if led is not None:
+        q, _, found = loops.search(start, free, bounded=True)
+        return q if found else led
+    q, values, found = _search(loops, start, free)
+    if found:
         return q
-    found = loops.gap(values)
+    raise ModelError(_opened(m, loops, loops.gap(values), stopped, [f"{name} = {value:g}" for name, value in fixed.values()]))
+
+
+def _search(loops: LoopGroup, start: np.ndarray, free: np.ndarray) -> tuple[np.ndarray, np.ndarray, bool]:
+    """Return what `LoopGroup.search` finds: within the limits of the joints, or else beyond them."""
+    if loops.limited and not loops.closed(start[None], loops.residual(start[None])[0])[0]:
+        inside = loops.search(start, free, bounded=True)
+        if inside[-1]:
+            return inside
+    return loops.search(start, free)
+
+
+def _opened(m: Model, loops: LoopGroup, found: Gap, stopped: str, fixed: list[str]) -> str:
+    """Return what is said of loops that do not close."""
     held = f" at t = {m._instant:g} s" if m.driven_names else ""
-    held += f" with {', '.join(f'{name} = {value:g}' for name, value in fixed.values())}" if fixed else ""
-    raise ModelError(
-        f"model '{m.name}' does not close{held}: {stopped}the best of {STARTS + 1} starts leaves loop '{found.worst}' apart by "
-        f"{found.sizes.max() * loops.size:.3g} m or {found.sizes.max():.3g} rad; check lengths and places, fix fewer coordinates, "
-        "or give a guess that is nearer"
+    held += f" with {', '.join(fixed)}" if fixed else ""
+    residual, size = found.sizes.max(), loops.sizes[found.names.index(found.worst)]
+    left = f"{residual * size:.3g} m or {residual:.3g} rad" if size else f"{residual:.3g} of its largest term"
+    remedy = "check lengths and places, fix fewer coordinates, or give a guess that is nearer" if fixed else (
+        "check lengths and places, or give a guess that is nearer, such as m.home"
     )
+    if m._folder is not None and residual <= NEARLY:
+        remedy += f"; where this is the precision of the file, load it with tolerance={2.0 * residual:.1g}"
+    best = f"the best of {STARTS + 1} starts leaves loop '{found.worst}' apart by {left}"
+    return f"model '{m.name}' does not close{held}: {stopped}{best}; {remedy}"
+
+
+class TakenUp(NamedTuple):
+    """A loop that closes where its joint frame on body b is this; and the closure residual that it had."""
+
+    name: str
+    at_b: Pose
+    residual: float
+
+
+class Absorbed(NamedTuple):
+    """Loops that close but for a little, and what is to be said of constraints that are independent but for a little."""
+
+    taken_up: list[TakenUp]
+    doubtful: list[str]
+
+
+def absorbed(m: Model, tolerance: float, starts: int) -> Absorbed:
+    """Return the loops of a model that are open by no more than a tolerance where they are nearest to being closed.
+
+    The tolerance is relative to the size of the loop for lengths, in radians for angles. Loops that close are not among them, nor are
+    those that are open by more. The search begins at home, and at so many starts around it.
+    """
+    q, found, doubtful = m._start(), [], []
+    for loops in loop_groups(m):
+        everything = np.ones(len(loops.columns), dtype=bool)
+        q, values, closed = loops.search(q, everything, bounded=loops.limited, starts=starts)
+        if not (closed or loops.closed(q[None], values[None], tolerance)[0]):
+            continue
+        least = _least_independent(loops, q, tolerance)
+        if len(least):
+            doubtful.append(
+                f"{len(least)} of the constraints of {', '.join(map(repr, loops.names))} are independent by no more than "
+                f"{least.max():.1e}: with more digits in the file the mechanism may have as many more degrees of freedom"
+            )
+        if closed:
+            continue
+        q, coupled = loops.coupled(q)
+        if coupled:  # else couplings contradict each other, which no frame takes up
+            residuals = dict(zip(loops.names, loops.gap(loops.residual(q[None])[0][0]).sizes, strict=True))
+            closures = [(m.tree().closures[i], loop_sizes(m)[i]) for i in loops.group.closures]
+            found += [TakenUp(closure.name, _closing(m, q, closure, size), residuals[closure.name]) for closure, size in closures]
+    return Absorbed([one for one in found if one.residual > TOLERANCE], doubtful)
+
+
+def _least_independent(loops: LoopGroup, q: np.ndarray, tolerance: float) -> np.ndarray:
+    """Return the singular values of the constraints of loops that are below a tolerance but not zero, at a generic place near q."""
+    _, s, Vt = np.linalg.svd(loops.residual(q[None])[1][0])
+    along = Vt[np.count_nonzero(s > tolerance * s.max(initial=0.0)) :]
+    step = _AWAY * along.T @ np.random.default_rng(0).normal(size=len(along))
+    generic, _ = loops.settle(loops.integrate(q[None], step[None]), np.ones(len(loops.columns), dtype=bool))
+    independent = np.linalg.svd(loops.residual(generic)[1][0], compute_uv=False)
+    most = independent.max(initial=0.0)
+    return independent[(independent > max(TOLERANCE, loops.rounding) * most) & (independent <= tolerance * most)]
+
+
+def _closing(m: Model, q: np.ndarray, closure: PlacedClosure, size: float) -> Pose:
+    """Return the frame of a closing joint on body b that closes its loop at q, the nearest to the one it has."""
+    loop = Loop(m.tree(), q, closure)
+    place, at = loop.arms[1][0], loop.at
+    R, p, scale = np.asarray(at.R_b, dtype=float), np.asarray(at.p_b, dtype=float), np.repeat([1.0, size], 3)
+    for _ in range(_NEWTON):
+        # the rows on body b are those on its frame, here about the point of the frame
+        values, _, rows = (np.asarray(x, dtype=float) for x in apart(closure, Ends(at.R_a, at.p_a - p, R, np.zeros(3), at.axes)))
+        turn, shift = np.split(scale * np.linalg.lstsq(rows * scale, -values, rcond=RANK)[0], 2)
+        R, p = rotation(quaternion_exp(turn)) @ R, p + shift
+    _, own = m.tree().frames[next(loop.b for loop in m.loops if loop.name == closure.name)]
+    return Pose.of(own.inverse() @ Rigid(np.asarray(place.R, dtype=float), np.asarray(place.p, dtype=float)).inverse() @ Rigid(R, p))
 
 
 def _led(m: Model, neutral: np.ndarray) -> np.ndarray:
@@ -233,10 +212,9 @@ def _led(m: Model, neutral: np.ndarray) -> np.ndarray:
             step = share * project_velocity(moved(reached), q, np.zeros(m.nv), {})
             ahead, good = m.integrate(q, step), True
             then = ahead
-            for loops in _groups(moved(min(1.0, reached + share))):
-                then, values = _settle(loops, then, np.ones(len(loops.coordinates), dtype=bool), damping=0.0)
-                good = good and _closed(values)
-                good = good and np.abs(loops.difference(ahead, then) / loops.coordinates).max() <= _ASIDE * share * whole
+            for loops in loop_groups(moved(min(1.0, reached + share))):
+                then, closed = _settled(loops, then, np.ones(len(loops.columns), dtype=bool), damping=0.0)
+                good = good and closed and _aside(loops, ahead, then) <= _ASIDE * share * whole
             if good:
                 q, reached, longest = then, 1.0 if share == 1.0 - reached else reached + share, min(_LONGEST / whole, 2.0 * longest)
             else:
@@ -254,46 +232,40 @@ def _shortest(joint: Joint, q0: np.ndarray, q1: np.ndarray) -> np.ndarray:
 
 def moved_along(m: Model, q: np.ndarray, step: np.ndarray) -> np.ndarray:
     """Return a configuration that closes the loops, reached from one that does by a step along what the loops allow."""
-    for loops in _groups(m):
-        _, s, Vt = np.linalg.svd(loops.apart(q)[1])
+    for loops in loop_groups(m):
+        everything = np.ones(len(loops.columns), dtype=bool)
+        _, s, Vt = np.linalg.svd(loops.residual(q[None])[1][0])
         along = Vt[np.count_nonzero(s > RANK * s.max(initial=0.0)) :]
-        own = along.T @ (along @ step[list(loops.group.columns)])
-        q, values = _settle(loops, loops.integrate(q, own), np.ones(len(own), dtype=bool))
-        if not _closed(values):
-            q, _ = _search(loops, q, np.ones(len(own), dtype=bool))
+        own = along.T @ (along @ (step[loops.columns] / loops.coordinates))
+        q, closed = _settled(loops, loops.integrate(q[None], own[None])[0], everything)
+        if not closed:
+            q, *_ = loops.search(q, everything)
     return q
 
 
 def followed(m: Model, q: np.ndarray, held: Collection[str]) -> np.ndarray:
     """Return a configuration that closes the loops, reached from one nearby by moving all but the velocity coordinates that are held."""
-    for loops in _groups(m):
-        free = np.array([m.v_names[column] not in held for column in loops.group.columns])
-        q, values = _settle(loops, q, free)
-        if not _closed(values):
-            found = loops.gap(values)
+    for loops in loop_groups(m):
+        free = np.array([m.v_names[column] not in held for column in loops.columns])
+        q, closed = _settled(loops, q, free)
+        if not closed:
+            found = loops.gap(loops.residual(q[None])[0][0])
             raise ModelError(f"model '{m.name}': loop '{found.worst}' does not close where {', '.join(held)} stay; move them back")
     return q
 
 
-def _closed(values: np.ndarray) -> bool:
-    return bool(np.abs(values).max() <= TOLERANCE)
+def _settled(loops: LoopGroup, q: np.ndarray, free: np.ndarray, damping: float = 1e-3) -> tuple[np.ndarray, bool]:
+    """Return where a configuration (nq,) settles, and whether the loops are closed there."""
+    then, values = loops.settle(q[None], free, damping)
+    return then[0], bool(loops.closed(then, values)[0])
 
 
-def _search(loops: _Loops, start: np.ndarray, free: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return a configuration that closes the loops, or the best found, from a start or others around it; and what is between the ends."""
-    rng = np.random.default_rng(0)
-    best, smallest = start, np.array([np.inf])
-    for attempt in range(STARTS + 1):
-        spread = 0.0 if attempt == 0 else 0.05 * 1.3**attempt
-        q, values = _settle(loops, loops.integrate(start, spread * free * rng.normal(size=len(free))), free)
-        if np.abs(values).max() < np.abs(smallest).max():
-            best, smallest = q, values
-        if _closed(values):
-            break
-    return best, smallest
+def _aside(loops: LoopGroup, ahead: np.ndarray, then: np.ndarray) -> float:
+    """Return how far apart two configurations are, without units."""
+    return float(np.abs(loops.difference(ahead[None], then[None])).max())
 
 
-def _walk(loops: _Loops, q: np.ndarray, goal: np.ndarray, places: list[tuple[int, int]], free: np.ndarray) -> np.ndarray:
+def _walk(loops: LoopGroup, q: np.ndarray, goal: np.ndarray, places: list[tuple[int, int]], free: np.ndarray) -> np.ndarray:
     """Return how far a mechanism comes when coordinates are led straight to a goal from q, which closes the loops.
 
     A step goes along the tangent and is brought back onto the loops; it is halved where that takes more than a small part of it.
@@ -305,45 +277,20 @@ def _walk(loops: _Loops, q: np.ndarray, goal: np.ndarray, places: list[tuple[int
         step[velocities] = goal[positions] - q[positions]
         if not step.any() or longest < _SHORTEST:
             break
-        J = loops.apart(q)[1]
+        step /= loops.coordinates
+        J = loops.residual(q[None])[1][0]
         step[free] = np.linalg.lstsq(J[:, free], -J @ step, rcond=RANK)[0]
-        whole = np.abs(step / loops.coordinates).max()
+        whole = np.abs(step).max()
         share = min(1.0, longest / whole)
-        ahead = loops.integrate(q, share * step)
+        ahead = loops.integrate(q[None], share * step[None])[0]
         if share == 1.0:
             ahead[positions] = goal[positions]
-        then, values = _settle(loops, ahead, free, damping=0.0)
-        aside = np.abs(loops.difference(ahead, then) / loops.coordinates).max()
-        if _closed(values) and aside <= _ASIDE * share * whole:
+        then, closed = _settled(loops, ahead, free, damping=0.0)
+        if closed and _aside(loops, ahead, then) <= _ASIDE * share * whole:
             q, longest = then, min(_LONGEST, 2.0 * longest)
         else:
             longest = 0.5 * share * whole
     return q
-
-
-def _settle(loops: _Loops, q: np.ndarray, free: np.ndarray, damping: float = 1e-3) -> tuple[np.ndarray, np.ndarray]:
-    """Return where damped Gauss-Newton steps on the manifold lead, and what is between the ends there."""
-    values, J = loops.apart(q)
-    for _ in range(STEPS):
-        if np.abs(values).max() <= 1e-3 * TOLERANCE:
-            break
-        U, s, Vt = np.linalg.svd(J[:, free], full_matrices=False)
-        share = np.where(s > RANK * s.max(initial=0.0), s / (s**2 + damping * s.max(initial=0.0) ** 2 + 1e-300), 0.0)
-        step = np.zeros(len(free))
-        step[free] = -Vt.T @ (share * (U.T @ values))
-        step *= min(1.0, 1.0 / max(np.abs(step).max(), 1e-300))  # no coordinate further than 1 at a time
-        moved = loops.integrate(q, step)
-        then, J_then = loops.apart(moved)
-        if then @ then < values @ values:
-            small = np.abs(values - then).max() <= 1e-15
-            q, values, J, damping = moved, then, J_then, 0.1 * damping if damping > 1e-14 else 0.0
-            if small and damping == 0.0:
-                break
-        elif damping > 1e8 or (damping == 0.0 and np.abs(values).max() <= TOLERANCE):
-            break
-        else:
-            damping = max(10.0 * damping, 1e-12)
-    return q, values
 
 
 def project_velocity(m: Model, q: Any, v: Any, fixed: Mapping[str, float]) -> np.ndarray:
@@ -358,21 +305,26 @@ def project_velocity(m: Model, q: Any, v: Any, fixed: Mapping[str, float]) -> np
         free[velocity] = False
     if not m.has_loops:
         return v
-    units = np.array(loop_units(m))
-    J = np.asarray(constraint_jacobian(m.tree(), q)[1], dtype=float) / units[:, None]
-    phi_t = np.zeros(len(units))
+    # without units; the rank is a matter of geometry, and the masses choose among the velocities that are left
+    rows, columns = np.array(loop_units(m)), coordinate_units(m)
+    J = np.asarray(constraint_jacobian(m.tree(), q)[1], dtype=float) * columns / rows[:, None]
+    phi_t = np.zeros(len(rows))
     if m.driven_names:
-        phi_t = np.asarray(constraint_motion(m.tree(), q, np.zeros(m.nv))[0], dtype=float) / units
-    mass = np.asarray(mass_matrix(m.tree(), q), dtype=float)[np.ix_(free, free)]
-    factor = np.linalg.inv(np.linalg.cholesky(mass)).T  # v = factor @ x turns kinetic energy into |x|^2 / 2
-    change = np.linalg.lstsq(J[:, free] @ factor, -J @ v - phi_t, rcond=RANK)[0]
-    result = v.copy()
-    result[free] += factor @ change
-    left, size = J @ result + phi_t, np.abs(J) @ (np.abs(v) + np.abs(result)) + np.abs(phi_t)
-    if np.abs(left).max() > 1e-9 * max(size.max(), 1e-300):
-        rates = ", ".join([f"{name} = {v[m.v_names.index(name)]:g}" for name in fixed] + [f"{name} driven" for name in m.driven_names])
-        raise ModelError(f"model '{m.name}': no velocity keeps the loops closed with {rates}; fix fewer rates, or drive fewer joints")
-    return result
+        phi_t = np.asarray(constraint_motion(m.tree(), q, np.zeros(m.nv))[0], dtype=float) / rows
+    x, own = v / columns, columns[free]
+    U, s, Vt = np.linalg.svd(J[:, free])
+    rank = int(np.count_nonzero(s > RANK * s.max(initial=0.0)))
+    least = Vt[:rank].T @ ((U.T[:rank] @ (-J[:, ~free] @ x[~free] - phi_t)) / s[:rank])
+    mass = np.asarray(mass_matrix(m.tree(), q), dtype=float)[np.ix_(free, free)] * np.outer(own, own)
+    along = Vt[rank:].T
+    result = x.copy()
+    result[free] = least + along @ np.linalg.solve(along.T @ mass @ along, along.T @ (mass @ (x[free] - least)))
+    size = np.abs(J).max() * (np.abs(x).max() + np.abs(result).max()) + np.abs(phi_t).max()
+    if np.abs(J @ result + phi_t).max() > 1e-9 * size:
+        rates = [f"{name} = {v[m.v_names.index(name)]:g}" for name in fixed] + [f"{name} driven" for name in m.driven_names]
+        held = f" with {', '.join(rates)}" if rates else " at q, which is close to a singular configuration"
+        raise ModelError(f"model '{m.name}': no velocity keeps the loops closed{held}; fix fewer rates, or drive fewer joints")
+    return columns * result
 
 
 def _plain(m: Model, name: str) -> tuple[int, int]:

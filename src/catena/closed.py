@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from catena import platforms
-from catena.assembly import coordinate_units, gap, loop_units
+from catena.assembly import gap
 from catena.constrained import BREAKING, OPEN, OPENING, SINGULAR, WEAK, ConstrainedKernel
 from catena.errors import ArgumentError, ModelError
 from catena.formulations import METHODS
@@ -27,6 +27,7 @@ from catena.model import Model, Tree
 from catena.model.values import array
 from catena.native import Kernel
 from catena.planning import dependent_coordinates, explanation, reduction_plan
+from catena.scaling import coordinate_units, loop_units
 from catena.tolerances import CLOSURE, CONSISTENT, LOOSE, MULTIPLIER_PIVOT, PIVOT, RESIDUAL
 from catena.tracing import dynamics_kernel, traced_kernel
 

@@ -62,6 +62,10 @@ class ViewWarning(UserWarning):
     """Something of a model that cannot be shown; the rest is."""
 
 
+class LimitWarning(UserWarning):
+    """Positions beyond the limits of joints, because none were found that close the loops within them."""
+
+
 class SingularWarning(UserWarning):
     """A state at which a mechanism with loops loses rank, so that its accelerations are not unique."""
 

@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 
 from catena import closed, reactions
-from catena.assembly import loop_owners
 from catena.constrained import ConstrainedKernel
 from catena.errors import ModelError
 from catena.formulations import METHODS
@@ -31,6 +30,7 @@ from catena.model.values import array
 from catena.native import Kernel, compile_graph
 from catena.references import REFERENCES
 from catena.registry import solution
+from catena.scaling import loop_owners
 from catena.tracing import dynamics_kernel, frozen, traced_kernel
 
 

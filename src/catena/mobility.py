@@ -8,13 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from catena.assembly import assemble, coordinate_units, gap, loop_units, mechanism_size, moved_along, project_velocity
+from catena.assembly import assemble, gap, moved_along, project_velocity
 from catena.errors import ModelError
 from catena.formulations.constraints import Joined, base, branch, constraint_jacobian, constraint_motion, joined, row_count
 from catena.formulations.partition import Group, Partition
 from catena.kept import kept
 from catena.model import Model
 from catena.model.values import array
+from catena.scaling import coordinate_units, loop_units, mechanism_size
 from catena.tolerances import CLOSURE, CONSISTENT, LOOSE, RANK
 
 #: Length of the steps of a walk through the configurations [rad or m], and the longest time that one takes where joints are driven [s].

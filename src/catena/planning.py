@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 
-from catena.assembly import coordinate_units, loop_units
 from catena.errors import ModelError
 from catena.formulations.constraints import Loop, joined, row_count, row_names
 from catena.formulations.linear.coordinate_reduction import Plan, Stage
@@ -18,6 +17,7 @@ from catena.formulations.partition import Group, Partition
 from catena.mobility import independent_rows
 from catena.model import Model, Tree
 from catena.model.releasing import anywhere
+from catena.scaling import coordinate_units, loop_units
 
 #: A pivot is at least this part of its row: so dependent coordinates move at most as many times as far as independent ones.
 PART = 0.1

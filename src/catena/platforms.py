@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from catena.assembly import coordinate_units, mechanism_size
 from catena.errors import ModelError
 from catena.formulations.constraints import arm, arm_motion, constraint_jacobian, ends, row_count, rows
 from catena.formulations.linear.denoc import Leg, Plan, Structure, coordinates, structure
 from catena.mobility import configurations, partition, pivots
 from catena.model import Model, Tree
+from catena.scaling import coordinate_units, mechanism_size
 
 #: Motions that are smaller than this part of the largest are none.
 _NONE = 1e-9
@@ -100,7 +100,7 @@ def _basis(columns: np.ndarray, scale: np.ndarray) -> tuple[tuple[float, ...], .
     left, sizes, _ = np.linalg.svd(columns * scale, full_matrices=False)
     basis = left[:, sizes > _NONE * sizes.max(initial=0.0)].T
     for i in range(len(basis)):  # reduced to echelon form, by the largest entries
-        c = int(np.argmax(np.abs(basis[i]) > 0.5 * np.abs(basis[i:]).max()))
+        c = int(np.argmax(np.abs(basis[i:]).max(axis=0) > 0.5 * np.abs(basis[i:]).max()))
         n = i + int(np.argmax(np.abs(basis[i:, c])))
         basis[[i, n]] = basis[[n, i]]
         basis[i] = basis[i] / basis[i, c]

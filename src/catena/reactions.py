@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from catena.assembly import coordinate_units, loop_units
 from catena.closed import Plans, configuration, either, flags, measures, pivoted_flags, planned_kernel, plans_of, solved_flags
 from catena.constrained import ConstrainedKernel
 from catena.errors import ArgumentError
@@ -22,6 +21,7 @@ from catena.formulations.partition import Closed, Partition
 from catena.model import Driven, Model, Tree
 from catena.model.releasing import free_slices, free_tree, with_driven
 from catena.model.values import array
+from catena.scaling import coordinate_units, loop_units
 from catena.spatial import Rigid
 from catena.tolerances import RANK
 from catena.tracing import acting_forces, check_forces, traced_kernel

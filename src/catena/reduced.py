@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from catena.assembly import TOLERANCE, coordinate_units
 from catena.closed import (
     apart_by,
     configuration,
@@ -30,6 +29,7 @@ from catena.formulations.partition import Closed, Partition
 from catena.mobility import mobility, partition, rank
 from catena.model import Model, Tree
 from catena.references import REFERENCES
+from catena.scaling import TOLERANCE, coordinate_units
 from catena.tracing import dynamics_kernel, frozen, traced_kernel
 
 #: Steps in which positions are followed from a known configuration to those asked for; each number is tried where the one before fails.

@@ -43,11 +43,13 @@ def cross_force(V: Array, f: Array) -> Array:
 
 
 def rotation(quaternion: Array) -> Array:
-    """Return the matrix (child to parent) of a unit quaternion (w, x, y, z)."""
+    """Return the matrix (child to parent) of a quaternion (w, x, y, z) of any length but zero."""
     w, x, y, z = quaternion
-    xx, yy, zz = 2.0 * (x * x), 2.0 * (y * y), 2.0 * (z * z)
-    xy, xz, yz = 2.0 * (x * y), 2.0 * (x * z), 2.0 * (y * z)
-    wx, wy, wz = 2.0 * (w * x), 2.0 * (w * y), 2.0 * (w * z)
+    twice = 2.0 / (w * w + x * x + y * y + z * z)
+    tx, ty, tz = twice * x, twice * y, twice * z
+    xx, yy, zz = x * tx, y * ty, z * tz
+    xy, xz, yz = x * ty, x * tz, y * tz
+    wx, wy, wz = w * tx, w * ty, w * tz
     return np.array([
         [1.0 - (yy + zz), xy - wz, xz + wy],
         [xy + wz, 1.0 - (xx + zz), yz - wx],
@@ -68,8 +70,10 @@ def quaternion_product(a: Array, b: Array) -> Array:
 
 
 def quaternion_inverse(a: Array) -> Array:
-    """Return the inverse of a unit quaternion."""
-    return a * np.array([1.0, -1.0, -1.0, -1.0])
+    """Return the inverse of a quaternion of any length but zero; leading axes broadcast."""
+    w, x, y, z = (a[..., i] for i in range(4))
+    scale = 1.0 / (w * w + x * x + y * y + z * z)
+    return np.stack([scale * w, -scale * x, -scale * y, -scale * z], axis=-1)
 
 
 def quaternion_exp(turn: Array) -> Array:
@@ -81,7 +85,7 @@ def quaternion_exp(turn: Array) -> Array:
 
 
 def quaternion_log(quaternion: Array) -> Array:
-    """Return the shortest rotation vector [rad] of a unit quaternion; leading axes broadcast."""
+    """Return the shortest rotation vector [rad] of a quaternion of any length; leading axes broadcast."""
     w, x, y, z = (quaternion[..., i] for i in range(4))
     sine = np.sqrt(x * x + y * y + z * z + 1e-300)
     scale = np.arctan2(2.0 * (sine * w), w * w - sine * sine) / sine

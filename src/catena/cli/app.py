@@ -132,6 +132,10 @@ FloatingBase = Annotated[bool, typer.Option("--floating-base", help="Let the roo
 Ignore = Annotated[
     list[str] | None, typer.Option(metavar="WHAT", help="Load a URDF or MJCF file without this, such as contact; repeatable.")
 ]
+Tolerance = Annotated[
+    float | None,
+    typer.Option(metavar="X", min=0.0, help="How far loops of a file may be from closing, of their size or rad; without it 1e-4."),
+]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of text.")]
 Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.", callback=_set_debug, is_eager=True)]
 

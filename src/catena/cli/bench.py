@@ -11,7 +11,7 @@ from rich.console import Console
 import catena as ct
 from catena import comparison
 from catena.cli import completion
-from catena.cli.app import Debug, FloatingBase, Ignore, Json, app
+from catena.cli.app import Debug, FloatingBase, Ignore, Json, Tolerance, app
 from catena.cli.compare import number_text, progress
 from catena.cli.info import find
 from catena.cli.printing import freedom_text, new_console, new_table, print_json, print_title
@@ -32,6 +32,7 @@ def bench(
     seed: Annotated[int, typer.Option(metavar="N", min=0, help="The seed of the random states.")] = 0,
     floating_base: FloatingBase = False,
     ignore: Ignore = None,
+    tolerance: Tolerance = None,
     json: Json = False,
     debug: Debug = False,
 ) -> None:
@@ -46,7 +47,7 @@ def bench(
       catena bench four-bar --seconds 0.5
       catena bench robot.urdf --threads 1 --json
     """
-    m, _ = find(model, floating_base, ignore)
+    m, _ = find(model, floating_base, ignore, tolerance)
     with progress() as report:
         found = comparison.bench(m, thread_count(threads), seed, seconds, report)
     found = replace(found, versions={"catena": ct.__version__, **found.versions})

@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from catena import comparison
-from catena.cli.app import Debug, FloatingBase, Ignore, Json, ModelName, app
+from catena.cli.app import Debug, FloatingBase, Ignore, Json, ModelName, Tolerance, app
 from catena.cli.info import find
 from catena.cli.printing import freedom_text, new_console, new_table, print_json, print_rows, print_title
 from catena.cli.simulate import check_outputs
@@ -38,6 +38,7 @@ def compare(
     ] = None,
     floating_base: FloatingBase = False,
     ignore: Ignore = None,
+    tolerance: Tolerance = None,
     json: Json = False,
     debug: Debug = False,
 ) -> None:
@@ -53,7 +54,7 @@ def compare(
       catena compare double-pendulum --states 5000 --json
       catena compare arm --plot growth.png
     """
-    m, _ = find(model, floating_base, ignore)
+    m, _ = find(model, floating_base, ignore, tolerance)
     check_outputs({"plot": plot})
     with progress() as report:
         found = comparison.compare(m, states, seed, report=report)

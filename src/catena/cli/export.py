@@ -12,7 +12,7 @@ import typer
 
 import catena as ct
 from catena.cli import completion
-from catena.cli.app import Debug, FloatingBase, Ignore, Json, ModelName, app
+from catena.cli.app import Debug, FloatingBase, Ignore, Json, ModelName, Tolerance, app
 from catena.cli.info import find
 from catena.cli.printing import new_console, print_json, print_rows, print_title
 from catena.errors import ArgumentError, ExportError
@@ -65,6 +65,7 @@ def export(
     out: Annotated[Path, typer.Option(metavar="FOLDER", help="Where to write to; files of the same name are replaced.")] = Path("."),
     floating_base: FloatingBase = False,
     ignore: Ignore = None,
+    tolerance: Tolerance = None,
     json: Json = False,
     debug: Debug = False,
 ) -> None:
@@ -80,7 +81,7 @@ def export(
       catena export casadi arm --what mass-matrix --method composite-body
       catena export jax humanoid --what energy --name humanoid_energy
     """
-    m, _ = find(model, floating_base, ignore)
+    m, _ = find(model, floating_base, ignore, tolerance)
     make = _maker(m, what, method, body, point, actuated)
     if not out.is_dir():
         raise ExportError(f"--out {out}: there is no such folder; make it first")

@@ -13,7 +13,7 @@ from rich.console import Console
 
 import catena as ct
 from catena.cli import completion
-from catena.cli.app import Debug, FloatingBase, Ignore, Json, app
+from catena.cli.app import Debug, FloatingBase, Ignore, Json, Tolerance, app
 from catena.cli.printing import (
     ROWS,
     freedom_text,
@@ -44,6 +44,7 @@ def info(
     ] = None,
     floating_base: FloatingBase = False,
     ignore: Ignore = None,
+    tolerance: Tolerance = None,
     json: Json = False,
     debug: Debug = False,
 ) -> None:
@@ -74,7 +75,7 @@ def info(
         console.print(table)
         console.print("\nSee one with: catena info EXAMPLE")
         return
-    m, description = find(model, floating_base, ignore)
+    m, description = find(model, floating_base, ignore, tolerance)
     facts = {"name": m.name, "description": description, **_facts(m)}
     if json:
         print_json(facts)
@@ -82,14 +83,16 @@ def info(
         _print_facts(console, m, facts)
 
 
-def find(name: str, floating_base: bool = False, ignore: list[str] | None = None) -> tuple[Model, str]:
+def find(
+    name: str, floating_base: bool = False, ignore: list[str] | None = None, tolerance: float | None = None
+) -> tuple[Model, str]:
     """Return the model of a file or example, and what it is."""
     if name in EXAMPLES:
-        if floating_base or ignore:
-            raise ModelError(f"'{name}' is a built-in example, and --floating-base and --ignore are for files; leave them out")
+        if floating_base or ignore or tolerance is not None:
+            raise ModelError(f"'{name}' is a built-in example, and --floating-base, --ignore and --tolerance are for files; leave them out")
         return EXAMPLES[name](), _description(EXAMPLES[name])
     if Path(name).suffix or Path(name).exists():
-        return ct.load(name, floating_base=floating_base, ignore=ignore or ()), f"from {name}"
+        return ct.load(name, floating_base=floating_base, ignore=ignore or (), tolerance=tolerance), f"from {name}"
     raise ModelError(f"'{name}' is neither a built-in example nor a file; {choice(name, EXAMPLES)}; files end in .toml, .urdf or .xml")
 
 

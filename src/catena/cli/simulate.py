@@ -12,7 +12,7 @@ from rich.console import Console
 
 import catena as ct
 from catena.cli import completion
-from catena.cli.app import INTERRUPTED, Debug, FloatingBase, Ignore, Json, ModelName, app
+from catena.cli.app import INTERRUPTED, Debug, FloatingBase, Ignore, Json, ModelName, Tolerance, app
 from catena.cli.info import find
 from catena.cli.printing import ROWS, freedom_text, new_console, new_table, print_json, print_rows, print_title
 from catena.errors import ArgumentError, MissingPackageError, SimulationError
@@ -64,13 +64,15 @@ def simulate(
     csv: Annotated[Path | None, typer.Option(metavar="FILE", help="Write a table, one row per sample: .csv.")] = None,
     floating_base: FloatingBase = False,
     ignore: Ignore = None,
+    tolerance: Tolerance = None,
     json: Json = False,
     debug: Debug = False,
 ) -> None:
     """Let a model move, and tell, plot or save how it does.
 
-    It begins at its neutral position and at rest, but for what --set and --set-velocity say. Where there are loops, they are closed first:
-    what is set is held, but for positions of ball and free joints, which are a guess, and the rest follows.
+    It begins at home, which is its neutral position unless the file says otherwise, and at rest, but for what --set and --set-velocity
+    say. Where there are loops, they are closed first: what is set is held, but for positions of ball and free joints, which are a guess,
+    and the rest follows, within the limits of the joints where that is possible.
 
     \b
     NAME is one of
@@ -90,7 +92,7 @@ def simulate(
       catena simulate arm.toml --until 5 --record 10ms --save run.nc --csv run.csv
       catena simulate robot.urdf --random 0 --until 2 --plot robot.png --animate robot.html
     """
-    m, _ = find(model, floating_base, ignore)
+    m, _ = find(model, floating_base, ignore, tolerance)
     end = settings.quantity("--until", until, "s")
     guess = keyframe_of(m, keyframe) if keyframe is not None else None if random is None else m.random(random)
     q0, v0 = start(m, settings.by_body(m, set_ or []), settings.by_body(m, set_velocity or []), guess)
@@ -128,13 +130,13 @@ def simulate(
 
 def start(m: Model, positions: list[str], velocities: list[str], guess: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
     """Return the state to begin with; where there are loops, one that closes them and has the coordinates that are set."""
-    q, v = settings.position(m, positions, guess), settings.velocity(m, velocities)
+    q, v = settings.position(m, positions, m._start() if guess is None else guess), settings.velocity(m, velocities)
     if not m.has_loops:
         return q, v
     plain = {name for link, at, _ in m._slices() if link.joint.nq == link.joint.nv for name in (link.name, *m.q_names[at])}
     held, loose = ([text for text in positions if (_name(text) in plain) is kept] for kept in (True, False))
     if loose:
-        guess = settings.position(m, loose, guess)
+        guess = settings.position(m, loose, m._start() if guess is None else guess)
     marked = settings.position(m, held, np.full(m.nq, np.nan))
     q = m.assemble(guess, {name: x for name, x in zip(m.q_names, marked, strict=True) if not np.isnan(x)})
     named = {_name(text) for text in velocities}

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from catena.cli import completion
-from catena.cli.app import Debug, FloatingBase, Ignore, Json, app
+from catena.cli.app import Debug, FloatingBase, Ignore, Json, Tolerance, app
 from catena.cli.info import find
 from catena.cli.printing import print_json
 from catena.cli.simulate import keyframe_of, start
@@ -34,6 +34,7 @@ def view(
     picture: Annotated[Path | None, typer.Option(metavar="FILE", help="Write a picture (.png) instead.")] = None,
     floating_base: FloatingBase = False,
     ignore: Ignore = None,
+    tolerance: Tolerance = None,
     json: Json = False,
     debug: Debug = False,
 ) -> None:
@@ -51,12 +52,12 @@ def view(
       catena view stewart-ups --picture stewart.png
     """
     if Path(shown).suffix.lower() in (".npz", ".nc"):
-        if set_ or keyframe or picture or floating_base or ignore:
+        if set_ or keyframe or picture or floating_base or ignore or tolerance is not None:
             raise ArgumentError(f"{shown} is a saved run, which says all positions; leave the options away, or give a model file")
         run = Trajectory.load(shown)
         _serve(Viewer(run.model, run=run, port=port), browser, json)
         return
-    m, _ = find(shown, floating_base, ignore)
+    m, _ = find(shown, floating_base, ignore, tolerance)
     q, _ = start(m, settings.by_body(m, set_ or []), [], None if keyframe is None else keyframe_of(m, keyframe))
     if picture is None:
         _serve(Viewer(m, q, port=port), browser, json)

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from catena.assembly import loop_units
 from catena.closed import coordinates, places
 from catena.control.paths import Point
 from catena.errors import ArgumentError, ModelError
@@ -17,6 +16,7 @@ from catena.formulations.partition import Closed, Group, Partition
 from catena.graph import Scalar
 from catena.model import Model, Tree
 from catena.reduced import reduced
+from catena.scaling import loop_units
 from catena.simulation.arguments import floats
 from catena.tracing import acting_forces, check_forces, frozen
 

@@ -11,19 +11,31 @@ from catena.atomic import as_path, reason, replacing
 from catena.errors import ModelError, ModelFileError
 from catena.model import mjcf_reader, toml_reader, toml_writer, urdf_reader, urdf_writer, xml_reader
 from catena.model.model import Model
+from catena.model.precision import closed_to_precision
+from catena.model.values import number
 
 #: Size [bytes] beyond which a file is refused.
 LIMIT = 64 * 2**20
+
+#: How far loops of a file may be from closing, relative to their size for lengths, in radians for angles: as if its numbers had four
+#: digits. Then the number of starts beside home from which that is sought, without a tolerance that is given, and with one.
+TOLERANCE, FEW, STARTS = 1e-4, 2, 20
 
 #: The endings of files that are read, and of those that are written.
 READ, WRITTEN = (".toml", ".urdf", ".xml", ".mjcf"), (".toml", ".urdf")
 
 
-def load(path: str | os.PathLike[str], *, floating_base: bool = False, ignore: str | Collection[str] = ()) -> Model:
+def load(
+    path: str | os.PathLike[str], *, floating_base: bool = False, ignore: str | Collection[str] = (), tolerance: float | None = None
+) -> Model:
     """Return the model that a file describes: TOML (.toml), URDF (.urdf) or MJCF (.xml, by MuJoCo).
 
     `floating_base` lets the root link of a URDF file move freely. What would change the motion and has no place in a model is an error,
     unless `ignore` names it, as the message says; `Model.notes` tells what was left out, and what was recognised.
+
+    Loops need only close to the precision of the file: what is open where they are nearest to being closed, up to `tolerance` of the
+    loop's size or in radians, is taken up by the joint frame on the second body, and `Model.notes` tells how much it is. Without a
+    tolerance it is 1e-4, and the place is sought near home only; with 0 nothing is taken up.
 
     >>> import pathlib, tempfile
     >>> text = '''
@@ -62,22 +74,37 @@ def load(path: str | os.PathLike[str], *, floating_base: bool = False, ignore: s
     if len(content) > LIMIT:
         raise ModelFileError(f"{file}: holds more than {LIMIT >> 20} MiB; give a smaller model file")
     left_out = _names(ignore)
+    within = TOLERANCE if tolerance is None else _checked_tolerance(tolerance)
+    starts = FEW if tolerance is None else STARTS
     if file.suffix.lower() == ".toml":
         if floating_base or left_out:
             raise ModelFileError(f"{file}: floating_base and ignore are for URDF and MJCF; leave them out, as TOML says everything itself")
-        return _with_folder(decoded(content, str(file)), file)
+        return _finished(decoded(content, str(file)), file, within, starts)
     root = xml_reader.parsed(content, str(file))
     if root.tag == "robot":
-        return _with_folder(urdf_reader.model(root, floating_base, left_out), file)
+        return _finished(urdf_reader.model(root, floating_base, left_out), file, within, starts)
     if floating_base:
         raise ModelFileError(f"{file}:{root.line}: floating_base is for URDF; give the root body a <freejoint/> in the file")
-    return _with_folder(mjcf_reader.model(root, left_out), file)
+    return _finished(mjcf_reader.model(root, left_out), file, within, starts)
 
 
-def _with_folder(model: Model, file: Path) -> Model:
-    """Return a model that knows in which folder its meshes are looked for."""
+def _finished(model: Model, file: Path, tolerance: float, starts: int) -> Model:
+    """Return a model whose loops close to the precision of its file, and which knows in which folder its meshes are looked for."""
     model._folder = str(file.absolute().parent)
+    if model.has_loops and tolerance > 0.0:
+        try:
+            model.tree()
+        except ModelError:
+            return model  # which cannot be used, and says so where it is
+        return closed_to_precision(model, tolerance, starts)
     return model
+
+
+def _checked_tolerance(value: Any) -> float:
+    try:
+        return number("load: tolerance", value, least=0.0)
+    except ModelError as error:
+        raise ModelFileError(str(error)) from None
 
 
 def _names(ignore: Any) -> tuple[str, ...]:

@@ -383,7 +383,7 @@ def _random_quaternion(rng: np.random.Generator) -> np.ndarray:
 class Spherical(Joint):
     """A ball joint: q is a unit quaternion (w, x, y, z), child to parent; v is the angular velocity in the child's axes [rad/s].
 
-    Kernels take the quaternion as it is and do not check its length; `m.normalised(q)` brings it to 1.
+    A quaternion of another length stands for the same rotation; `m.normalised(q)` brings it to 1.
 
     >>> ct.Spherical().neutral()
     array([1., 0., 0., 0.])

@@ -23,7 +23,7 @@ def difference_rotation(q0: Any, q1: Any) -> Any:
 
 
 def quaternion_rate(q: Any, v: Any) -> Any:
-    """Return dq/dt of a unit quaternion at the angular velocity v, in the child's axes."""
+    """Return dq/dt of a quaternion, which keeps its length, at the angular velocity v, in the child's axes."""
     x, y, z = (v[..., i] for i in range(3))
     return quaternion_product(q, np.stack([0.0 * x, 0.5 * x, 0.5 * y, 0.5 * z], axis=-1))
 
@@ -106,7 +106,8 @@ def _times(a: Any, b: Any) -> Any:
 
 
 def turned(quaternion: Any, x: Any) -> Any:
-    """Return x turned by a unit quaternion, over leading axes."""
+    """Return x turned by a quaternion of any length but zero, over leading axes."""
     w, u = quaternion[..., 0], quaternion[..., 1:]
-    twice = 2.0 * _cross(u, x)
+    length = w * w + u[..., 0] * u[..., 0] + u[..., 1] * u[..., 1] + u[..., 2] * u[..., 2]
+    twice = _times(2.0 / length, _cross(u, x))
     return x + _times(w, twice) + _cross(u, twice)

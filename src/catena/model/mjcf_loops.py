@@ -14,6 +14,7 @@ import numpy as np
 from catena.model.joints import Fixed, Revolute, Spherical
 from catena.model.model import Model
 from catena.model.pose import Pose
+from catena.model.wording import choice, short
 from catena.model.xml_reader import LARGEST, Element
 
 if TYPE_CHECKING:
@@ -40,9 +41,9 @@ def unhonoured(reader: Source) -> Iterator[tuple[str, Element, str]]:
     for i in _active(reader):
         if c.eq_type[i] not in (kinds.connect, kinds.weld, kinds.joint):
             kind = next(name for name, number in vars(kinds).items() if number == c.eq_type[i])
-            yield "equality", _element(reader, i), f"of kind {kind}"
+            yield f"equality:{_name(reader, i)}", _element(reader, i), f"of kind {kind}"
         elif c.eq_type[i] == kinds.joint and c.eq_data[i, 2:5].any():
-            yield "equality", _element(reader, i), "of joints that is not linear"
+            yield f"equality:{_name(reader, i)}", _element(reader, i), "of joints that is not linear"
 
 
 def add(model: Model, reader: Reader) -> None:
@@ -62,22 +63,45 @@ def add(model: Model, reader: Reader) -> None:
             _couple(model, reader, i)
     for group in connects.values():
         _close(model, reader, group)
-    if "equality" in reader.ignore:
-        reader.left_out.append(f"equality ({c.neq})")
-    elif still := c.neq - len(_active(reader)):
+    dropped = [i for i in _in_force(reader) if _ignored(reader, i)]
+    if dropped:
+        words = {number: kind for kind, number in vars(kinds).items()}
+        listed = ", ".join(f"{words[int(c.eq_type[i])]} {short(_name(reader, i))}" for i in dropped)
+        reader.left_out.append(f"equality ({listed})")
+    if still := c.neq - len(_in_force(reader)):
         model._notes.append(f"equalities that are not active in the file ({still}) are not in the model")
     if model.loops or model.couplings:
         model._notes.append("equalities hold exactly, not by MuJoCo's solref and solimp")
 
 
 def _active(reader: Source) -> list[int]:
+    """Return the equalities that are to be in the model."""
+    return [i for i in _in_force(reader) if not _ignored(reader, i)]
+
+
+def _in_force(reader: Source) -> list[int]:
+    """Return the equalities that are active in the file."""
     c = reader.compiled
-    if "equality" in reader.ignore or reader.disabled("EQUALITY") or reader.disabled("CONSTRAINT"):
+    if reader.disabled("EQUALITY") or reader.disabled("CONSTRAINT"):
         return []
     return [int(i) for i in range(c.neq) if c.eq_active0[i]]
 
 
-def _name(reader: Reader, i: int) -> str:
+def _ignored(reader: Source, i: int) -> bool:
+    return "equality" in reader.ignore or f"equality:{_name(reader, i)}" in reader.ignore
+
+
+def check_ignored(reader: Source) -> None:
+    """Refuse to ignore an equality that there is not."""
+    names = [_name(reader, i) for i in range(reader.compiled.neq)]
+    for what in reader.ignore:
+        kind, _, name = what.partition(":")
+        if kind == "equality" and name and name not in names:
+            remedy = choice(name, names) if names else "there are none"
+            reader.element({"equality"}).fail(f"ignore names the equality {short(name)}, which is not in the file; {remedy}")
+
+
+def _name(reader: Source, i: int) -> str:
     return reader.name(reader.objects.equality, i) or f"equality{i}"
 
 

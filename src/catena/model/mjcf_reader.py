@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from catena.errors import ModelFileError
+from catena.errors import ModelError, ModelFileError
 from catena.model import mjcf_loops
 from catena.model.bodies import Body, Geometry
 from catena.model.joints import Fixed, Free, Joint, Prismatic, Revolute, Spherical
@@ -46,6 +46,7 @@ class Reader(Source):
         gravity = np.zeros(3) if self.disabled("GRAVITY") else compiled.opt.gravity
         name = self.root.attributes.get("model", "").strip() or Path(self.root.file).stem
         model = self.root.build(Model, name, gravity.tolist())
+        mjcf_loops.check_ignored(self)
         self._check_honoured()
         for body in range(1, compiled.nbody):
             element = self.element({"body"}, self.names[body])
@@ -54,7 +55,27 @@ class Reader(Source):
         mjcf_loops.add(model, self)
         model._keyframes |= self._keyframes(model)
         model._notes += self._notes()
+        self._set_home(model)
         return model
+
+    def _set_home(self, model: Model) -> None:
+        """Let the keyframe "home", or the first, be home, where it closes the loops or nearly so."""
+        from catena.assembly import NEARLY, gap  # here, because loops are those of models
+
+        name = "home" if "home" in model._keyframes else next(iter(model._keyframes), None)
+        if name is None:
+            return
+        q = model._keyframes[name]
+        if model.has_loops:
+            try:
+                found = gap(model, q)
+            except ModelError:
+                return  # a model that cannot be used, and says so where it is
+            if not found.sizes.max() <= NEARLY:
+                model._notes.append(f"keyframe '{name}' is not home, for it leaves loop '{found.worst}' open by {found.sizes.max():.2g}")
+                return
+        model.home = q
+        model._notes.append(f"home is the keyframe '{name}'")
 
     def _check_honoured(self) -> None:
         """Refuse what would change the motion, has no place in a model, and is not to be ignored; all of it at once."""

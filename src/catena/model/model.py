@@ -5,13 +5,14 @@ from __future__ import annotations
 import copy
 import os
 import threading
+import warnings
 from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from catena.errors import ModelError
+from catena.errors import LimitWarning, ModelError
 from catena.model import loops, values
 from catena.model.bodies import Body
 from catena.model.building import build, placed_coupling
@@ -61,6 +62,7 @@ class Model:
         self._connections: dict[str, Connection] = {}
         self._notes: list[str] = []
         self._keyframes: dict[str, np.ndarray] = {}
+        self._home: np.ndarray | None = None
         self._joint_names: dict[str, str] = {}
         self._folder: str | None = None
         self._hung: Hung | None = None
@@ -407,8 +409,10 @@ class Model:
 
         Where joints are driven, they stand as they do at the time t [s], 0 if not given; without a guess they are led there from t = 0.
 
-        A guess picks the branch where parts can go together in several ways; without one the search begins at the neutral positions.
+        A guess picks the branch where parts can go together in several ways; without one the search begins at `home`.
         Coordinates are led from there to their values, so that the mechanism stays on its branch.
+        Positions within the limits of the joints are preferred; a `LimitWarning` names those that are beyond them because no others were
+        found.
         `fixed` takes names that Python does not, such as those of joints with several coordinates.
 
         >>> m = ct.Model("slider-crank")
@@ -422,7 +426,73 @@ class Model:
         from catena.assembly import assemble
 
         still, named = self._timed(t, coordinates)
-        return assemble(still, guess, {**(fixed or {}), **named})
+        held = {**(fixed or {}), **named}
+        q = assemble(still, guess, held)
+        self._check_limits(q, guess, held)
+        return q
+
+    def _check_limits(self, q: np.ndarray, guess: Any, held: Mapping[str, float]) -> None:
+        """Warn of coordinates that were moved beyond their limits to close loops; those that the user put there are not named."""
+        given, beyond = self._start() if guess is None else np.asarray(guess, dtype=float), []
+        for link, at, _ in self._slices():
+            if link.joint.limits is not None:
+                limits = zip(self.q_names[at], q[at], given[at], link.joint.lower, link.joint.upper, strict=True)
+                beyond += [
+                    f"{name} = {x:.4g}, outside {low:.4g} to {high:.4g}"
+                    for name, x, before, low, high in limits
+                    if name not in held and x != before and not low <= x <= high
+                ]
+        if beyond:
+            warnings.warn(
+                f"model '{self.name}': no positions were found that close the loops within all limits; {'; '.join(beyond)}; give a guess "
+                "within the limits, or change them",
+                LimitWarning,
+                stacklevel=3,
+            )
+
+    @property
+    def home(self) -> np.ndarray | None:
+        """The positions at which the mechanism stands unless others are given; None stands for the neutral ones.
+
+        `assemble` begins there, and with it `mobility`, kernels and views: where the search from the neutral positions does not close the
+        loops, or on the wrong branch, home helps. It is saved in TOML files, and read from the keyframe "home" of MJCF files, or the first.
+
+        >>> m = ct.Model("four-bar")
+        >>> m.add("crank", ct.rod(0.3, mass=1.5), ct.Revolute("y"))
+        >>> m.add("coupler", ct.rod(1.0, mass=5.0), ct.Revolute("y"), parent="crank", at=(0.3, 0, 0))
+        >>> m.add("rocker", ct.rod(0.6, mass=3.0), ct.Revolute("y"), at=(1, 0, 0))
+        >>> m.close("pin", ct.Revolute("y"), "coupler", "rocker", at_a=(1, 0, 0), at_b=(0.6, 0, 0))
+        >>> m.home = m.assemble([1.0, 0.5, 2.0])
+        >>> bool(np.allclose(m.assemble(), m.home))
+        True
+        """
+        return None if self._home is None else self._home.copy()
+
+    @home.setter
+    def home(self, q: Any) -> None:
+        home = None
+        if q is not None:
+            home = values.array(f"model '{self.name}': home", q, (self.nq,))
+            for link, at_q, _ in self._slices():
+                if link.joint.nq != link.joint.nv and not home[at_q][-4:].any():
+                    raise ModelError(f"model '{self.name}': home of body '{link.name}' is no rotation; give a unit quaternion")
+            home = self.normalised(home)
+        self._home = home
+        self._tree = self._free = None  # so that what was made for the model begins at home, too
+
+    def _start(self) -> np.ndarray:
+        """Return where a search begins: at home, or at the neutral positions, moved to the limits of joints where they are beyond them."""
+        if self._home is None:
+            q = self.neutral()
+            for link, at_q, _ in self._slices():
+                if link.joint.limits is not None:
+                    q[at_q] = np.clip(q[at_q], link.joint.lower, link.joint.upper)
+            return q
+        if len(self._home) != self.nq:
+            raise ModelError(
+                f"model '{self.name}': home has {len(self._home)} positions and the model now {self.nq}; set m.home again"
+            )
+        return self._home.copy()
 
     def project_velocity(
         self, q: Any, v: Any = None, fixed: Mapping[str, float] | None = None, t: float | None = None, **rates: float

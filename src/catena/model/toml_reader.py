@@ -49,6 +49,7 @@ class _ModelRecord(_Record):
     name: str = "model"
     gravity: Vector = msgspec.field(default_factory=list)
     friction_speed: float = 0.0
+    home: Vector = msgspec.field(default_factory=list)
 
 
 class _BodyRecord(_Record):
@@ -148,6 +149,10 @@ CONNECTION_RECORDS = {**JOINT_RECORDS, "distance": _record(Distance)}
 CLOSING_RECORDS = {kind: record for kind, record in CONNECTION_RECORDS.items() if kind in CLOSING}
 SHAPE_RECORDS = {kind: _record(shape) for kind, shape in SHAPES.items()}
 
+#: How deep tables may be nested, and what the header or key of a table nested deeper looks like.
+DEPTH = 100
+_DEEP = re.compile(rf"""(?<![\w-])((?:[\w-]+|"[^".]*"|'[^'.]*')\s*\.\s*){{{DEPTH}}}""")
+
 #: The arrays of tables that have names.
 _LISTS = ("body", "connection", "spring", "loop", "coupling")
 
@@ -165,7 +170,14 @@ class Source:
             line = content.count(b"\n", 0, error.start) + 1
             raise ModelFileError(f"{file}:{line}: byte 0x{content[error.start]:02x} is not UTF-8; save the file as UTF-8") from None
         self.lines = text.split("\n")
+        self._check_depth()
         self.data = self._decoded(text)
+
+    def _check_depth(self) -> None:
+        """Refuse a table within thousands of others, which would take the parser long."""
+        for i, line in enumerate(self.lines):
+            if line.count(".") > DEPTH and _DEEP.search(line):
+                raise ModelFileError(f"{self.file}:{i + 1}: tables are nested too deeply; flatten them")
 
     def _decoded(self, text: str) -> Table:
         try:
@@ -261,7 +273,7 @@ class Source:
         self.data = {"model": {}, **{kind: [] for kind in _LISTS}, **self.data}
         head = self.data["model"]
         self.check(head, _ModelRecord, ("model",))
-        model = self.build(("model",), head, Model, **head)
+        model = self.build(("model",), head, Model, **{key: value for key, value in head.items() if key != "home"})
         tables = self.data["body"]
         for i, table in enumerate(tables):
             self.check(table, _BodyRecord, ("body", i))
@@ -278,6 +290,8 @@ class Source:
             for i, table in enumerate(self.data[kind]):
                 add(model, table, (kind, i))
             self._hang(model)
+        if "home" in head:
+            self.build(("model",), head, setattr, model, "home", head["home"])
         return model
 
     def _connect(self, model: Model, table: Table, place: Place) -> None:

@@ -28,7 +28,7 @@ def text(model: Model) -> str:
     for force in model.forces:
         raise ModelError(f"force '{force.name}' is made of Python code, which a file cannot hold; keep this model in Python")
     head = {"name": model.name, "gravity": model.gravity, "friction_speed": model.friction_speed}
-    parts = ["[model]", *_lines(head)]
+    parts = ["[model]", *_lines(head if model.home is None else {**head, "home": model.home})]
     closed_by_connections = {connection.name for connection in model.connections}
     tables: dict[str, list[Table]] = {
         "body": [_link_table(link) for link in model.added],

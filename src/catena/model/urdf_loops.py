@@ -3,11 +3,14 @@
 Sources  URDF+: <loop> is a joint between two links, each with its <origin>; <coupling> says of the paths from the nearest common ancestor
          to two links that ratio times the sum of the predecessor's joint coordinates is that of the successor's.
          YAML: `closed_loop` names pairs of frames that coincide, `type` for each of them "3d" (the points) or "6d" (points and axes);
-         `joint_name` and `joint_type` (SPHERICAL, CARDAN, FIXED) give joints another type; `name_mot` names the joints with motors.
+         `joint_name` and `joint_type` (SPHERICAL, FIXED, CARDAN, UJOINT_XY and the like) give joints another type; `name_mot` names the
+         joints with motors.
 """
 
 from __future__ import annotations
 
+import re
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -26,7 +29,10 @@ _CLOSING: dict[str, type[Joint]] = {
     "spherical": Spherical, "fixed": Fixed,
 }  # fmt: skip
 
-_TYPES = ("SPHERICAL", "CARDAN", "FIXED")
+#: Universal joints of a side-file, by their two axes.
+UNIVERSAL = {"CARDAN": ("x", "y"), **{f"UJOINT_{a}{b}".upper(): (a, b) for a in "xyz" for b in "xyz" if a != b}}
+
+_TYPES = ("SPHERICAL", "FIXED", *UNIVERSAL)
 
 #: Size [bytes] beyond which a YAML file is refused.
 LIMIT = 2**20
@@ -81,24 +87,46 @@ class Side:
     def __init__(self, reader: Reader, file: str, content: bytes) -> None:
         self.reader, self.file, self.yaml = reader, file, _yaml(file)
         self.entries = self._parsed(content)
-        self.types = self._types()
 
     @classmethod
     def beside(cls, reader: Reader) -> Side | None:
-        """Return the file beside that of a reader which has its name and names loops, or none."""
-        file = Path(reader.root.file).with_suffix(".yaml")
-        try:
-            if not file.is_file():
-                return None
-            with file.open("rb") as stream:
-                content = stream.read(LIMIT + 1)
-        except (OSError, ValueError):
-            return None
-        if b"closed_loop" not in content:
-            return None
-        if len(content) > LIMIT:
-            raise ModelFileError(f"{file}:1: holds more than {LIMIT >> 20} MiB; give a smaller file")
-        return cls(reader, str(file), content)
+        """Return the file beside that of a reader which names its loops, or none.
+
+        It is the one of its name, or else the only one whose loops are between frames of the URDF file. Others that name loops are noted,
+        unless their frames are in the file in part: that is an error.
+        """
+        own = Path(reader.root.file)
+        content = _loops_in(file := own.with_suffix(".yaml"), b"closed_loop")
+        if content is not None:
+            return cls(reader, str(file), content)
+        fitting: list[Side] = []
+        for file in _others(own):
+            content = _loops_in(file, rb"(?m)^closed_loop\s*:")
+            if content is None:
+                continue
+            if file.stem != own.stem and file.with_suffix(".urdf").is_file():
+                reader.noted.append(f"{file} names loops of another URDF file, by its name, and was not read")
+                continue
+            side = cls(reader, str(file), content)
+            known = [name in reader.links or name in reader.joints for name in side._frames()]
+            if all(known):
+                fitting.append(side)
+            elif any(known):
+                missing = next(name for name in side._frames() if name not in reader.links and name not in reader.joints)
+                raise ModelFileError(
+                    f"{file}:1: the file names loops, some of them between frames of {own}, but there is no link {short(missing)}; correct "
+                    f"the name, move the file to another folder, or {without('closed_loop')}"
+                )
+            else:
+                reader.noted.append(f"{file} names loops between frames that are not in the file, and was not read")
+        if fitting[1:]:
+            names, wanted = " and ".join(side.file for side in fitting), own.with_suffix(".yaml").name
+            raise ModelFileError(f"{own}: {names} name loops of this file; call one of them {wanted}, or {without('closed_loop')}")
+        return fitting[0] if fitting else None
+
+    def _frames(self) -> list[str]:
+        """Return the names of all frames that close loops."""
+        return [self._word(end) for pair in self._list("closed_loop") for end in self._list("loop", pair)]
 
     def _parsed(self, content: bytes) -> dict[str, Any]:
         """Return the nodes of the table that the file is."""
@@ -141,8 +169,9 @@ class Side:
             self._fail(node, f"{key} is not a list; give a list in brackets")
         return node.value
 
-    def _types(self) -> dict[str, str]:
-        """Return the types that joints are given."""
+    @cached_property
+    def types(self) -> dict[str, str]:
+        """The types that joints are given."""
         names, kinds = self._list("joint_name"), self._list("joint_type")
         if len(names) != len(kinds):
             counts = f"there are {len(names)} entries of joint_name and {len(kinds)} of joint_type"
@@ -194,6 +223,31 @@ class Side:
         if name in self.reader.joints:
             return self.reader.carried(name)
         return self._fail(node, f"there is no link {short(name)}; {choice(name, self.reader.links)}")
+
+
+def _others(own: Path) -> list[Path]:
+    """Return the YAML files in the folder of a file, but the one of its name with the ending .yaml."""
+    try:
+        beside = sorted(file for file in own.parent.iterdir() if file.suffix.lower() in (".yaml", ".yml"))
+    except (OSError, ValueError):
+        return []
+    return [file for file in beside if file != own.with_suffix(".yaml")]
+
+
+def _loops_in(file: Path, key: bytes) -> bytes | None:
+    """Return the content of a file in which a key is found, none where it is not or there is no such file."""
+    try:
+        if not file.is_file():
+            return None
+        with file.open("rb") as stream:
+            content = stream.read(LIMIT + 1)
+    except (OSError, ValueError):
+        return None
+    if re.search(key, content) is None:
+        return None
+    if len(content) > LIMIT:
+        raise ModelFileError(f"{file}:1: holds more than {LIMIT >> 20} MiB; give a smaller file")
+    return content
 
 
 def _yaml(file: str) -> Any:

@@ -48,7 +48,8 @@ class Reader:
 
     def __init__(self, root: Element, floating_base: bool, ignore: Collection[str]) -> None:
         self.root, self.floating_base, self.ignore = root, floating_base, ignore
-        self.ignored: dict[str, int] = {}
+        self.ignored: dict[str, list[str]] = {}
+        self.noted: list[str] = []
         if root.tag != "robot":
             root.fail(f"the file begins with <{root.tag}>; a URDF file begins with <robot>")
         for element in root:
@@ -66,7 +67,7 @@ class Reader:
         base = self._root_link()
         name = self.root.name or Path(self.root.file).stem
         model = self.root.build(Model, name if name.strip() else "robot")
-        side = urdf_loops.Side.beside(self) if "closed_loop" not in self.ignore else None
+        side = urdf_loops.Side.beside(self) if not self._ignores("closed_loop") else None
         if side is not None:
             self.types |= side.types
         if base == "ground":
@@ -80,7 +81,7 @@ class Reader:
         for name, joint in self.joints.items():
             self._mimic(model, name, joint)
         for element in self.root:
-            if element.tag in ("loop", "coupling") and not self._ignores(element.tag):
+            if element.tag in ("loop", "coupling") and not self._ignores(element.tag, element.attributes.get("name")):
                 urdf_loops.add(model, self, element)
         if side is not None:
             side.close(model)
@@ -103,9 +104,10 @@ class Reader:
             self.root.fail("there is no <link>; add one")
         return found
 
-    def _ignores(self, what: str) -> bool:
-        if what in self.ignore:
-            self.ignored[what] = self.ignored.get(what, 0) + 1
+    def _ignores(self, what: str, name: str | None = None) -> bool:
+        """Return whether something is to be ignored, by what it is or by its name too; and keep it for the notes."""
+        if what in self.ignore or f"{what}:{name}" in self.ignore:
+            self.ignored.setdefault(what, []).append(name or "")
             return True
         return False
 
@@ -205,9 +207,10 @@ class Reader:
                     options[option] = dynamics.build(values.number, option, dynamics.number(option), 0.0)
         if kind in ("revolute", "prismatic") and (limits := self._limits(element)) is not None:
             options["limits"] = limits
-        if kind in ("floating", "SPHERICAL", "CARDAN"):
-            made = {"floating": Free, "SPHERICAL": Spherical, "CARDAN": lambda **given: Universal(axis1="x", axis2="y", **given)}
-            return element.build(made[kind], **options)
+        if kind in ("floating", "SPHERICAL"):
+            return element.build({"floating": Free, "SPHERICAL": Spherical}[kind], **options)
+        if kind in urdf_loops.UNIVERSAL:
+            return element.build(Universal, *urdf_loops.UNIVERSAL[kind], **options)
         axis, at = (1.0, 0.0, 0.0), element.only("axis")
         if at is not None:
             at.known("xyz")
@@ -268,7 +271,7 @@ class Reader:
 
     def _mimic(self, model: Model, name: str, joint: Element) -> None:
         mimic = joint.only("mimic")
-        if mimic is None or self._ignores("mimic"):
+        if mimic is None or self._ignores("mimic", name):
             return
         mimic.known("joint", "multiplier", "offset")
         other = mimic.word("joint")
@@ -289,9 +292,9 @@ class Reader:
 
     def _notes(self, model: Model) -> list[str]:
         """Return what is to be said of a file that was read."""
-        notes = []
+        notes = list(self.noted)
         if self.ignored:
-            notes.append("ignored as asked: " + ", ".join(f"{what} ({count})" for what, count in self.ignored.items()))
+            notes.append("ignored as asked: " + ", ".join(_listed(what, names) for what, names in self.ignored.items()))
         within: dict[str, int] = {}
         for element in self.root.all():
             within[element.tag] = within.get(element.tag, 0) + 1
@@ -336,6 +339,12 @@ def _geometry(shape: Element) -> Geometry | None:
     if own.tag == "mesh":
         return Geometry("mesh", own.numbers("scale", 3, (1.0, 1.0, 1.0)), center, rpy=rpy, file=own.word("filename"))
     return None
+
+
+def _listed(what: str, names: list[str]) -> str:
+    """Return what was ignored, by name where there are names."""
+    given = ", ".join(map(short, filter(None, names)))
+    return f"{what} ({given or len(names)})"
 
 
 def _painted(material: Element) -> tuple[float, float, float] | None:

@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from catena.assembly import coordinate_units, loop_units, mechanism_size
 from catena.closed import coordinates, following_flags, measures, places, planned_kernel, solved_flags
 from catena.constrained import ConstrainedKernel
 from catena.errors import ArgumentError, ModelError
@@ -26,6 +25,7 @@ from catena.parallel.positions import MET, Positions
 from catena.platforms import explanation, platform_plan
 from catena.reduced import Reduced
 from catena.references import REFERENCES
+from catena.scaling import coordinate_units, loop_units, mechanism_size
 from catena.spatial import Factor, cross
 from catena.tracing import dynamics_kernel, frozen, traced_kernel
 

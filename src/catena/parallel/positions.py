@@ -7,11 +7,11 @@ from functools import cached_property
 
 import numpy as np
 
-from catena.assembly import coordinate_units, loop_owners, mechanism_size
 from catena.formulations.constraints import apart, constraint_jacobian
 from catena.formulations.frames import jacobian, poses
 from catena.model import Model
 from catena.native import Kernel
+from catena.scaling import coordinate_units, loop_owners, mechanism_size
 from catena.tracing import traced_kernel
 
 #: Where all conditions are met to this, relative to the mechanism's size or in radians, they are met.
@@ -40,7 +40,7 @@ class Positions:
 
     def __init__(self, m: Model, body: str, point: np.ndarray) -> None:
         self.model, self._body, self._point, self._size = m, body, point, mechanism_size(m)
-        self._units = np.array([unit for _, unit in loop_owners(m, self._size)])
+        self._units = np.array([unit for _, unit in loop_owners(m, None)])
         self._columns = coordinate_units(m)
 
     @cached_property

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from catena.assembly import gap, loop_units
+from catena.assembly import gap
 from catena.closed import REDUCTION, apart_by, largest, measures, pivoted_flags, plan_of, strength
 from catena.errors import ArgumentError, ModelError
 from catena.formulations import METHODS
@@ -26,6 +26,7 @@ from catena.mobility import generic, rank, regular
 from catena.model import Model, Tree
 from catena.native import Kernel, compile_graph
 from catena.planning import dependent_coordinates
+from catena.scaling import loop_sizes, loop_units
 from catena.tolerances import LOOSE, PIVOT
 
 Array = Any
@@ -252,7 +253,7 @@ def check_closed(m: Model, t: float, q: np.ndarray, name: str, remedy: str) -> N
     states = q.reshape(-1, m.nq)
     suspects: Any = range(len(states))
     if len(states) > 1:  # what is not clear at once is looked at one by one
-        suspects = np.flatnonzero(~(opening(m, t, states) <= LOOSE * min(1.0, *loop_units(m))))
+        suspects = np.flatnonzero(~(opening(m, t, states) <= LOOSE * min((1.0, *loop_sizes(m)))))
     for i in suspects:
         found = gap(m.at(t), states[i])
         if not found.sizes.max(initial=0.0) <= LOOSE:

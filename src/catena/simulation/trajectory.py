@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from catena.assembly import loop_measures
 from catena.errors import ArgumentError
 from catena.kernels import driving_forces, energy, joint_wrenches, loop_error
 from catena.mobility import rank
 from catena.model import Model
+from catena.scaling import loop_measures
 from catena.simulation.closing import closed, opening
 from catena.simulation.interpolation import interpolate
 from catena.tolerances import LOOSE

@@ -15,6 +15,7 @@ from catena.model import Model
 from catena.simulation.trajectory import Trajectory
 from catena.view import film
 from catena.view.film import Arrow
+from catena.view.posing import warn_open
 from catena.view.scene import FORCE, MASS, Scene
 from catena.view.stage import SHOWN, Stage, new_server, stop
 
@@ -71,6 +72,8 @@ def draw(model: Model, path: str | os.PathLike[str], q: Any = None, t: float = 0
     _check(1.0, 1.0, size, ())
     scene = Scene(model)
     at = model.assemble(t=t if model.driven_names else None) if q is None else model._array("q", q, model.nq)
+    if q is not None:
+        warn_open(model, at, t)
     places = scene.places(t, at)
     box = scene.box(places)
     with replacing(file, TrajectoryFileError) as stream:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from catena.assembly import followed
-from catena.errors import ModelError
+from catena.assembly import followed, gap
+from catena.errors import ModelError, ViewWarning
 from catena.model import Model
 from catena.model.pose import rpy
 from catena.spatial import quaternion_exp, quaternion_product, rotation
@@ -19,6 +20,22 @@ TRIES = 6
 JUMP = 1.0
 
 _TURNS = ("roll", "pitch", "yaw")
+
+
+#: A loop that is open by less than this, of its size or in radians, looks closed.
+_SEEN = 1e-6
+
+
+def warn_open(model: Model, q: Any, t: float = 0.0) -> None:
+    """Warn of positions to be shown that leave a loop open."""
+    found = gap(model.at(t), np.asarray(q, dtype=float)) if model.has_loops else None
+    if found is not None and not found.sizes.max(initial=0.0) <= _SEEN:
+        warnings.warn(
+            f"q leaves loop '{found.worst}' of model '{model.name}' open, by {found.sizes.max():.2g} of its size or rad, and is shown so; "
+            "close it by m.assemble(guess=q)",
+            ViewWarning,
+            stacklevel=4,
+        )
 
 
 class Handle(NamedTuple):
@@ -50,6 +67,8 @@ class Posing:
         self.model, self.t = model, t
         if q is None:
             q = model.assemble(t=self.when)
+        else:
+            warn_open(model, q, t)
         self.q = np.array(q, dtype=float)
         #: The independent velocity coordinates, which the others follow.
         self._held = set(model.mobility(self.q, t=self.when).independent if model.has_loops else model.v_names)
