@@ -44,6 +44,11 @@ def derivative(function: Callable[[float], Any], step: float = DIFFERENCE_STEP) 
     return sum(w * (function((i + 1) * step) - function(-(i + 1) * step)) for i, w in enumerate(weights)) / step
 
 
+def cross(a: Any, b: Any) -> np.ndarray:
+    """Return a x b of two vectors, in a tenth of the time that NumPy takes."""
+    return np.array([a[1] * b[2] - a[2] * b[1], a[2] * b[0] - a[0] * b[2], a[0] * b[1] - a[1] * b[0]])
+
+
 def hat(a: Any) -> np.ndarray:
     """Return the matrix of a x."""
     return np.array([[0.0 * a[0], -a[2], a[1]], [a[2], 0.0 * a[0], -a[0]], [-a[1], a[0], 0.0 * a[0]]])
@@ -67,7 +72,7 @@ def planar_axes(normal: Any) -> tuple[np.ndarray, np.ndarray]:
     x = np.eye(3)[(int(np.argmax(np.abs(n))) + 1) % 3]
     x = x - (x @ n) * n
     x = x / np.linalg.norm(x)
-    return x, np.cross(n, x)
+    return x, cross(n, x)
 
 
 def joint_pose(joint: Joint, q: Any) -> tuple[np.ndarray, np.ndarray]:
@@ -119,26 +124,64 @@ def joint_matrix(joint: Joint, q: np.ndarray) -> np.ndarray:
 
 def joint_bias(joint: Joint, q: np.ndarray, v: np.ndarray) -> np.ndarray:
     """Return dS/dt v at constant rates."""
-    if isinstance(joint, (ct.Spherical, ct.Free, ct.Fixed)):
-        return np.zeros(6)
+    if isinstance(joint, (ct.Spherical, ct.Free, ct.Fixed, ct.Revolute, ct.Prismatic, ct.Helical, ct.Cylindrical)):
+        return np.zeros(6)  # S is constant in the child's axes
     return derivative(lambda t: joint_matrix(joint, q + t * v) @ v)
 
 
 def coordinates(joint: Joint, R: np.ndarray, p: np.ndarray) -> np.ndarray:
-    """Return the coordinates at which a joint has a pose, by least squares from many starts; those of a spherical joint do not matter."""
+    """Return the coordinates at which a joint has a pose; those of a spherical joint do not matter."""
     if isinstance(joint, (ct.Fixed, ct.Spherical)):
         return joint.neutral()
+    found = nearest(joint, R, p)
+    assert distance(joint, found, R, p) < 1e-7, "the joint frames are not where the joint allows"
+    return found
+
+
+def distance(joint: Joint, s: np.ndarray, R: np.ndarray, p: np.ndarray) -> float:
+    """Return how far a joint is from a pose."""
+    turned, moved = joint_pose(joint, s)
+    return float(max(np.abs(turned - R).max(), np.abs(moved - p).max()))
+
+
+def nearest(joint: Joint, R: np.ndarray, p: np.ndarray) -> np.ndarray:
+    """Return the coordinates at which a joint comes nearest to a pose: by formulas, or by least squares from many starts."""
+    match joint:
+        case ct.Fixed():
+            return np.zeros(0)
+        case ct.Revolute():
+            return np.array([angle(joint.axis, R)])
+        case ct.Prismatic():
+            return np.array([np.array(joint.axis) @ p])
+        case ct.Helical():
+            turned, along = angle(joint.axis, R), np.array(joint.axis) @ p
+            return np.array([turned + 2.0 * np.pi * np.round((along / joint.pitch - turned) / (2.0 * np.pi)) if joint.pitch else turned])
+        case ct.Cylindrical():
+            return np.array([angle(joint.axis, R), np.array(joint.axis) @ p])
+        case ct.Planar():
+            x, y = planar_axes(joint.axis)
+            return np.array([x @ p, y @ p, angle(joint.axis, R)])
 
     def left(s: np.ndarray) -> np.ndarray:
         turned, moved = joint_pose(joint, s)
         return np.concatenate([(turned - R).ravel(), moved - p])
 
-    rng = np.random.default_rng(0)
+    rng, best = np.random.default_rng(0), None
     for start in (np.zeros(joint.nq), *rng.normal(scale=6.0, size=(300, joint.nq))):
         found = least_squares(left, start, xtol=1e-15, ftol=1e-15, gtol=1e-15)
-        if np.abs(found.fun).max() < 1e-7:
-            return found.x
-    raise AssertionError("the joint frames are not where the joint allows")
+        if best is None or found.cost < best.cost:
+            best = found
+        if np.abs(found.fun).max() < 1e-7 or (isinstance(joint, ct.Universal) and found.cost < 1e-3):
+            break
+    assert best is not None
+    return best.x
+
+
+def angle(axis: Any, R: np.ndarray) -> float:
+    """Return the angle about an axis by which a rotation turns."""
+    u = np.asarray(axis, dtype=float)
+    skew = np.array([R[2, 1] - R[1, 2], R[0, 2] - R[2, 0], R[1, 0] - R[0, 1]])
+    return float(np.arctan2(0.5 * u @ skew, 0.5 * (np.trace(R) - u @ R @ u)))
 
 
 def rotation_vector(R: np.ndarray) -> np.ndarray:
@@ -204,7 +247,7 @@ class Referee:
             p[i] = p[k] + to_frame - arm
             twist = joint_matrix(link.joint, q[self.q_at[i]]) @ v[self.v_at[i]]
             omega[i] = omega[k] + frame @ twist[:3]
-            velocity[i] = velocity[k] + np.cross(omega[k], to_frame) + frame @ twist[3:] - np.cross(omega[i], arm)
+            velocity[i] = velocity[k] + cross(omega[k], to_frame) + frame @ twist[3:] - cross(omega[i], arm)
         return Motion(R, p, omega, velocity)
 
     def poses(self, q: np.ndarray) -> np.ndarray:
@@ -224,8 +267,8 @@ class Referee:
             twist, drift = local @ v[self.v_at[i]], joint_bias(link.joint, q[self.q_at[i]], v[self.v_at[i]])
             turned = np.kron(np.eye(2), R)
             S[rows, self.v_at[i]] = turned @ local
-            gamma[rows] = turned @ drift + np.concatenate([np.cross(at.omega[i], part) for part in (turned @ twist).reshape(2, 3)])
-            gamma[rows.start + 3 : rows.stop] += np.cross(at.omega[k], velocity - at.v[k]) - acceleration
+            gamma[rows] = turned @ drift + np.concatenate([cross(at.omega[i], part) for part in (turned @ twist).reshape(2, 3)])
+            gamma[rows.start + 3 : rows.stop] += cross(at.omega[k], velocity - at.v[k]) - acceleration
             K[rows, rows] = T
             if k >= 0:
                 K[rows, 6 * k : 6 * k + 6] = -np.block([[np.eye(3), np.zeros((3, 3))], [-hat(p - at.p[k]), np.eye(3)]])
@@ -239,8 +282,8 @@ class Referee:
             rho, omega = at.R[i] @ np.array(link.body.com), at.omega[i]
             about_com = at.R[i] @ link.body.inertia @ at.R[i].T
             M[rows, rows] = np.block([[about_com - mass * hat(rho) @ hat(rho), mass * hat(rho)], [-mass * hat(rho), mass * np.eye(3)]])
-            force = mass * (self.gravity - np.cross(omega, np.cross(omega, rho)))
-            f[rows] = np.concatenate([np.cross(rho, force) - np.cross(omega, about_com @ omega), force])
+            force = mass * (self.gravity - cross(omega, cross(omega, rho)))
+            f[rows] = np.concatenate([cross(rho, force) - cross(omega, about_com @ omega), force])
         return M, f
 
     def deflections(self, q: np.ndarray) -> list[np.ndarray]:
@@ -272,7 +315,7 @@ class Referee:
         """Return the index of a body, and position and velocity of a point of it in the world."""
         i = self.index.get(body, -1)
         arm = at.R[i] @ np.array(point)
-        return i, at.p[i] + arm, at.v[i] + np.cross(at.omega[i], arm)
+        return i, at.p[i] + arm, at.v[i] + cross(at.omega[i], arm)
 
     def loads(self, t: float, q: np.ndarray, v: np.ndarray, at: Motion) -> tuple[np.ndarray, np.ndarray]:
         """Return what springs and forces do: wrenches on all bodies at their origins, in the world's axes (6 n), and joint forces."""
@@ -283,8 +326,8 @@ class Referee:
             distance = np.linalg.norm(xb - xa)
             along = (xb - xa) / distance
             pull = (spring.stiffness * (distance - spring.length) + spring.damping * along @ (vb - va)) * along
-            wrenches[a] += np.concatenate([np.cross(xa - at.p[a], pull), pull])
-            wrenches[b] -= np.concatenate([np.cross(xb - at.p[b], pull), pull])
+            wrenches[a] += np.concatenate([cross(xa - at.p[a], pull), pull])
+            wrenches[b] -= np.concatenate([cross(xb - at.p[b], pull), pull])
         for force in self.m.forces:
             value = np.asarray(force.function(t, q, v), dtype=float)
             if force.body is None:
@@ -292,7 +335,7 @@ class Referee:
                 continue
             i, x, _ = self.place(at, force.body, force.point)
             moment, pull = (np.zeros(3), value) if value.shape == (3,) else (value[:3], value[3:])
-            wrenches[i] += np.concatenate([moment + np.cross(x - at.p[i], pull), pull])
+            wrenches[i] += np.concatenate([moment + cross(x - at.p[i], pull), pull])
         return wrenches[:-1].ravel(), joint_force
 
     def forward(self, q: np.ndarray, v: np.ndarray, tau: np.ndarray, t: float = 0.0) -> np.ndarray:
@@ -369,12 +412,12 @@ class Referee:
         local = joint_matrix(joint, s)
         omega_a, omega_b = at.omega[a], at.omega[b]
         turned = np.kron(np.eye(2), Rb)
-        twist = turned.T @ np.concatenate([omega_b - omega_a, vb - va - np.cross(omega_a, pb - pa)])
+        twist = turned.T @ np.concatenate([omega_b - omega_a, vb - va - cross(omega_a, pb - pa)])
         rates = np.linalg.lstsq(local, twist, rcond=None)[0] if local.size else np.zeros(0)
         assert np.abs(local @ rates - twist).max() < 1e-7 * (1.0 + np.abs(twist).max()), "the velocity opens the loop"
         gamma = turned @ joint_bias(joint, s, rates)
-        gamma += np.concatenate([np.cross(omega_b, part) for part in (turned @ twist).reshape(2, 3)])
-        gamma[3:] += np.cross(omega_a, vb - va) - (db - da)
+        gamma += np.concatenate([cross(omega_b, part) for part in (turned @ twist).reshape(2, 3)])
+        gamma[3:] += cross(omega_a, vb - va) - (db - da)
         shift = np.block([[np.eye(3), np.zeros((3, 3))], [-hat(pb - pa), np.eye(3)]])
         K[:, 6 * b : 6 * b + 6 or None] += Tb
         K[:, 6 * a : 6 * a + 6 or None] -= shift @ Ta
@@ -386,8 +429,8 @@ class Referee:
         k = i if i < self.n else -1
         arm, omega = at.R[k] @ pose.p, at.omega[k]
         T = np.block([[np.eye(3), np.zeros((3, 3))], [-hat(arm), np.eye(3)]])
-        drift = np.cross(omega, np.cross(omega, arm))
-        return i, at.R[k] @ pose.R, at.p[k] + arm, at.v[k] + np.cross(omega, arm), T, drift
+        drift = cross(omega, cross(omega, arm))
+        return i, at.R[k] @ pose.R, at.p[k] + arm, at.v[k] + cross(omega, arm), T, drift
 
     def jacobian(self, q: np.ndarray) -> np.ndarray:
         """Return the matrix from v to the twists of all bodies, (n, 6, nv)."""
@@ -416,7 +459,7 @@ class Referee:
         kinetic, potential = 0.5 * self.armature @ v**2, 0.5 * self._options("stiffness") @ np.concatenate(self.deflections(q)) ** 2
         for i, link in enumerate(self.links):
             mass, rho = link.body.mass, at.R[i] @ np.array(link.body.com)
-            speed, local = at.v[i] + np.cross(at.omega[i], rho), at.R[i].T @ at.omega[i]
+            speed, local = at.v[i] + cross(at.omega[i], rho), at.R[i].T @ at.omega[i]
             kinetic += 0.5 * (mass * speed @ speed + local @ link.body.inertia @ local)
             potential -= mass * self.gravity @ (at.p[i] + rho)
         for spring in self.m.springs:
@@ -430,7 +473,7 @@ class Referee:
         total = np.zeros(6)
         for i, link in enumerate(self.links):
             mass, rho = link.body.mass, at.R[i] @ np.array(link.body.com)
-            linear = mass * (at.v[i] + np.cross(at.omega[i], rho))
+            linear = mass * (at.v[i] + cross(at.omega[i], rho))
             spin = at.R[i] @ link.body.inertia @ at.R[i].T @ at.omega[i]
-            total += np.concatenate([spin + np.cross(at.p[i] + rho, linear), linear])
+            total += np.concatenate([spin + cross(at.p[i] + rho, linear), linear])
         return total

@@ -21,8 +21,9 @@ from catena.tolerances import CLOSURE, CONSISTENT, LOOSE, RANK
 #: Length of the steps of a walk through the configurations [rad or m], and the longest time that one takes where joints are driven [s].
 _PACE, _LONGEST = 0.5, 0.7
 
-#: Configurations that are looked at to find a generic one, and starts from which other branches are sought.
-_TRIED, _BRANCHES = 6, 4
+#: Configurations that are looked at to find a generic one, unless constraints are as independent as the second; and starts from which other
+#: branches are sought.
+_TRIED, _CLEAR, _BRANCHES = 6, 0.05, 4
 
 #: A walk ends where a loop is further apart than this, relative to the mechanism's size or in radians.
 _OPEN = 1e-9
@@ -219,7 +220,18 @@ def pivots(J: np.ndarray, size: float = 0.0, tolerance: float = RANK) -> tuple[i
 
 def rank(m: Model, q: Any) -> int:
     """Return how many constraints are independent at q."""
-    return sum(pivots(J, 1.0, _tolerance(m, q))[0] for J in scaled_blocks(m, q))
+    return conditioning(m, q)[0]
+
+
+def conditioning(m: Model, q: Any) -> tuple[int, float]:
+    """Return how many constraints are independent at q, and how much so: the least singular value that counts, as a part of the largest."""
+    tolerance, count, least = _tolerance(m, q), 0, 1.0
+    for J in scaled_blocks(m, q):
+        number = pivots(J, 1.0, tolerance)[0]
+        sizes = np.linalg.svd(J, compute_uv=False)
+        count += number
+        least = min(least, float(sizes[number - 1] / sizes[0])) if number else least
+    return count, least
 
 
 def _tolerance(m: Model, q: Any) -> float:
@@ -303,27 +315,27 @@ def _group(loops: Joined, J: np.ndarray, never: Collection[int], last: Collectio
 
 
 def _generic(m: Model) -> tuple[Model, np.ndarray]:
-    """Return a configuration that closes the loops and is regular, near the one that they are assembled to, which may be a special one.
+    """Return a configuration that closes the loops, is regular and well conditioned, near the one that they are assembled to.
 
     It comes after the model at its time; where joints are driven, times after 0 are looked at too, if none is given. From a singular
     configuration several branches lead away: that with the most degrees of freedom is taken, for a mechanism is meant to move.
     """
     still, _ = m._timed(None, {})
     q = first = assemble(still, None, {})
-    rng, count = np.random.default_rng(0), rank(still, q)
+    rng, (count, _) = np.random.default_rng(0), conditioning(still, q)
     start_regular = regular(still, q)
-    found: list[tuple[int, int, Model, np.ndarray]] = []
+    found: list[tuple[int, int, float, Model, np.ndarray]] = []
     for n in range(_TRIED):
         q = moved_along(still, q if start_regular else first, 0.1 * (1 + n) * rng.normal(size=m.nv))
-        own = rank(still, q)
+        own, least = conditioning(still, q)
         good = gap(still, q).sizes.max(initial=0.0) <= LOOSE and regular(still, q)
-        if good and start_regular and own <= count:
+        if good and start_regular and own <= count and least >= _CLEAR:
             return still, q
         start_regular = start_regular and own <= count
         # regular ones first, then those with the most freedom; none is regular where constraints depend on each other everywhere
-        found.append((0 if good else 1, own if good else -own, still, q))
+        found.append((0 if good else 1, own if good else -own, -least, still, q))
         still = _later(still) if still is not m else still
-    _, _, still, q = min(found, key=lambda one: one[:2])
+    *_, still, q = min(found, key=lambda one: one[:3])
     return still, q
 
 

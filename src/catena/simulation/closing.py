@@ -27,7 +27,7 @@ from catena.model import Model, Tree
 from catena.native import Kernel, compile_graph
 from catena.planning import dependent_coordinates
 from catena.scaling import loop_sizes, loop_units
-from catena.tolerances import LOOSE, PIVOT
+from catena.tolerances import LOOSE
 
 Array = Any
 Plan = Any  # a method's own; it can be compared, and its length is the number of constraints
@@ -36,11 +36,19 @@ Plan = Any  # a method's own; it can be compared, and its length is the number o
 #: stages, which are not quite on the loops, depend on the plan, and steps lose accuracy.
 _WORSE, _WEAK = 1e-1, 1e-2
 
+#: Independent coordinates are integrated by plans that are at least so strong: errors of dependent ones grow by its inverse, and would
+#: stay in the motion. A projection by kinetic energy, as that by pivots, takes them out.
+_SURE = 1e-4
+
 #: It takes over again from so many times the limit on.
 _AGAIN = 2.0
 
 #: A configuration at which the best pivots are not stronger than this is singular.
-SINGULAR = 1e-10
+SINGULAR = 1e-12
+
+#: Samples are put on the constraints whose pivots are at least this; nearer to a singular configuration they stay where they are, for what
+#: is left of a constraint, divided by its pivot, would move them further than they are off.
+_SAMPLED = 1e-5
 
 #: Constraints are met to this, relative to the mechanism's size or in radians, those that are not in the plan too.
 _APART = 1e-11
@@ -143,9 +151,9 @@ class Loops:
             return None
         hold = Hold(plan, len(plan))
         strength = self.strength(hold, t, q)
-        if not strength >= PIVOT**2:
+        if not strength >= _SURE:
             return None
-        return Chosen(hold, max(PIVOT**2, min(_WEAK, _WORSE * strength)), t, q)
+        return Chosen(hold, max(_SURE, min(_WEAK, _WORSE * strength)), t, q)
 
     def pivoted(self, t: float, q: np.ndarray, rank: int) -> Chosen:
         """Return the hold by pivots chosen at every evaluation, of a number of independent constraints."""
@@ -239,12 +247,20 @@ def opening(m: Model, t: Any, q: np.ndarray) -> np.ndarray:
 
 def closed(m: Model, t: np.ndarray, q: np.ndarray, v: np.ndarray, rank: int) -> tuple[np.ndarray, np.ndarray]:
     """Return states (N, nq), (N, nv) at times (N,) that nearly close the loops, put on the constraints, so many of them independent."""
-    project = projection(m, REDUCTION, Hold(None, rank))
-    q, v, _, apart = project(t, q, v)
+
+    def make() -> Kernel:
+        trace = Trace("closed")
+        tree = m.tree().traced(trace).at(trace.input("t"))
+        q, v = trace.input("q", (m.nq,)), trace.input("v", (m.nv,))
+        q, v, values, _ = all_constraints.project(tree, q, v, m.chart, measures=measures(m), rank=rank, least=_SAMPLED)
+        return compile_graph(trace.graph(q=q, v=v, apart=largest(values)))
+
+    project = kept(m, "closed", rank, make)
+    q, v, apart = project(t, q, v)
     for _ in range(_PROJECTIONS - 1):
         rest = np.flatnonzero(~(apart <= _APART))
         if len(rest):
-            q[rest], v[rest], _, apart[rest] = project(t[rest], q[rest], v[rest])
+            q[rest], v[rest], apart[rest] = project(t[rest], q[rest], v[rest])
     return q, v
 
 

@@ -14,7 +14,7 @@ from catena.model import Model
 from catena.model.forces import python
 from catena.simulation.arguments import check_moving, check_state, check_step, number, positive, recording
 from catena.simulation.checkpoint import Checkpoint
-from catena.simulation.closing import LOOK, MADE_ON_THE_WAY, SINGULAR, Chosen, Held, Hold, check_closed, lasting
+from catena.simulation.closing import LOOK, MADE_ON_THE_WAY, SINGULAR, Chosen, Held, Hold, check_closed, closed, lasting
 from catena.simulation.events import Event, handle
 from catena.simulation.interrupts import interruptible, noted_interrupts
 from catena.simulation.iteration import EVENT, FINISHED, LOOKED, OPENED, RUNNING, STOPPED, WEAKENED, run_in_python
@@ -382,17 +382,19 @@ class Run:
         return float(lasting(*self.system.loops.projection(self.held.hold)(t, q, np.zeros(self.model.nv))[2:]))
 
     def closed(self, t: float, q: np.ndarray, v: np.ndarray, name: str) -> tuple[np.ndarray, np.ndarray]:
-        """Return a state put on the constraints of the loops, held otherwise where need be. Refuse q that opens them."""
+        """Return a state put on the constraints of the loops, its velocity the nearest by kinetic energy. Refuse q that opens them.
+
+        The loops are held otherwise from there on where need be, as on another branch.
+        """
         check_closed(self.model, t, q, name, f"return m.assemble(guess=q{', t=t' if self.model.driven_names else ''})")
-        loops = self.system.loops
-        q1, v1, *held = loops.projection(self.held.hold)(t, q, v)
-        if not lasting(*held) >= self.held.limit:
-            chosen = loops.start(t, self.model.at(t).assemble(guess=q))  # perhaps on another branch
+        q = self.model.at(t).assemble(guess=q)
+        if not self.strength(t, q) >= self.held.limit:
+            chosen = self.system.loops.start(t, q)
             if chosen is None:
                 raise singular(self)
             self._hold(t, chosen)
-            q1, v1, *_ = loops.projection(self.held.hold)(t, q, v)
-        return q1, v1
+        q1, v1 = closed(self.model, np.array([t]), q[None], v[None], self.held.hold.rank)
+        return q1[0], v1[0]
 
     def _attempts(self) -> int:
         return int(self.get("steps")[0] + self.get("rejected")[0])

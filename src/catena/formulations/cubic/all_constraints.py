@@ -73,16 +73,17 @@ class AllConstraints:
     """The constraints of a tree at q, without units; rows that are zero at every configuration are left out.
 
     With `rank`, the best so many pivots are taken, whatever the state leaves of the others: on the way of a motion whose rank is known.
+    `least` is the least pivot that counts, as a part of the largest.
     """
 
-    def __init__(self, tree, q, measures, rank=None):
+    def __init__(self, tree, q, measures, rank=None, least=None):
         self.tree, self.q, self.measures, self.rank = tree, q, measures, rank
         values, J = constraint_jacobian(tree, q)
         self.values = values * (1.0 / measures.constraints)
         self.rows = [i for i, row in enumerate(J) if any(_may_differ(x) for x in row)] or [0]
         unit = np.outer(1.0 / measures.constraints[self.rows], measures.coordinates)
         self.J = J[self.rows] * unit
-        self.tolerance = RANK + CLOSURE * size(self.values) if rank is None else LOST
+        self.tolerance = least or (RANK + CLOSURE * size(self.values) if rank is None else LOST)
 
     def right(self, g):
         """Return right-hand sides of all constraints without units, for the rows that are left."""
@@ -135,20 +136,22 @@ def accelerations(tree, q, v, tau, wrenches=None, *, measures, rank):
     return loops.solve(mass_matrix(tree, q), force[:, None], g[:, None]).x[:, 0]
 
 
-def project(tree, q, v, chart, *, measures, rank=None):
-    """Return a state that meets the constraints, for one that nearly does: positions by two steps of Newton's, which take an error e to
-    about e^4, velocities that differ by the least kinetic energy; and its constraints.
+def project(tree, q, v, chart, *, measures, rank=None, least=None):
+    """Return the nearest state by kinetic energy that meets the constraints, for one that nearly does, and its constraints.
+
+    Positions follow by two steps of Newton's, which take an error e to about e^4. Constraints that nearly depend on each other give large
+    errors along the accelerations that forces of constraints can make; as these, a projection by kinetic energy does not move a state along
+    its motion. With `least`, constraints whose pivot is smaller are left as they are.
     """
+    none, M = np.zeros((tree.nv, 1)), mass_matrix(tree, q)
     for _ in range(2):
-        loops = AllConstraints(tree, q, measures, rank)
-        change = loops.solve(np.diag(measures.coordinates**-2.0), np.zeros((tree.nv, 1)), -loops.values[loops.rows][:, None])
-        q = chart(q, change.x[:, 0])
+        loops = AllConstraints(tree, q, measures, rank, least)
+        q = chart(q, loops.solve(M, none, -loops.values[loops.rows][:, None]).x[:, 0])
         tree.mark()
-    loops = AllConstraints(tree, q, measures, rank)
-    phi_t, _ = constraint_motion(tree, q, np.zeros(tree.nv))
-    M = mass_matrix(tree, q)
-    found = loops.solve(M, (M @ v)[:, None], -loops.right(phi_t)[:, None])
-    return q, found.x[:, 0], loops.values, found
+    loops = AllConstraints(tree, q, measures, rank, least)
+    rates = loops.right(constraint_motion(tree, q, v)[0])
+    found = loops.solve(mass_matrix(tree, q), none, -rates[:, None])
+    return q, v + found.x[:, 0], loops.values, found
 
 
 def velocities(tree, q, p, *, measures):
