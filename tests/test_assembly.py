@@ -14,7 +14,7 @@ import catena as ct
 from catena.assembly import gap
 from catena.examples import EXAMPLES
 from catena.formulations.constraints import apart, constraint_jacobian
-from catena.loop_groups import loop_groups
+from catena.loop_groups import LoopGroup, loop_groups
 from catena.scaling import coordinate_units, loop_owners, loop_units
 
 #: Cranks and their ranges: more than a turn where they go round, else up to 1 % from where the linkage is stretched.
@@ -46,7 +46,7 @@ def test_assembly_is_continuous_in_the_crank(name: str) -> None:
     assert max(gap(m, x).sizes.max() for x in q) < 1e-12
     slopes = []
     for x in q:
-        J = loop_groups(m)[0].residual(x[None])[1][0] / coordinate_units(m)
+        J = loop_groups(m)[0].residual(x)[1] / coordinate_units(m)
         sizes = np.linalg.svd(J[:, others], compute_uv=False)
         assert sizes[m.nv - 2] > 0.01 * sizes[0]
         slopes.append(np.linalg.lstsq(J[:, others], -J[:, crank], rcond=1e-9)[0])
@@ -215,7 +215,7 @@ def test_gaps_and_jacobians_do_not_depend_on_the_unit_of_length(kind: str) -> No
     for scale in (1.0, 1000.0):
         joint = {"distance": ct.Distance(1.3 * scale), "helical": ct.Helical((1, 1, 1), pitch=0.3 * scale)}.get(kind, CLOSING[kind])
         m, q = chain(joint, scale, 3)
-        values, J = loop_groups(m)[0].residual(q[None])
+        values, J = loop_groups(m)[0].residual(q)
         found.append((gap(m, q).sizes, values, J))
     for metres, other in zip(*found, strict=True):
         np.testing.assert_allclose(other, metres, rtol=1e-10, atol=1e-12)
@@ -358,10 +358,9 @@ def test_compiled_residuals_equal_those_of_the_formulation(name: str) -> None:
     m = EXAMPLES[name]()
     q = m.random(np.random.default_rng(0), 3)
     for loops in loop_groups(m):
-        before = loops.residual(q)
-        loops._kernel = loops._compiled()
-        for ours, theirs in zip(before, loops.residual(q), strict=True):
-            np.testing.assert_allclose(theirs, ours, rtol=1e-11, atol=1e-12)
+        for i, own in enumerate(zip(*loops.residual(q), strict=True)):
+            for ours, theirs in zip(loops.residual(q[i]), own, strict=True):
+                np.testing.assert_allclose(theirs, ours, rtol=1e-11, atol=1e-12)
 
 
 def test_a_batch_settles_where_each_of_its_configurations_does() -> None:
@@ -376,15 +375,18 @@ def test_a_batch_settles_where_each_of_its_configurations_does() -> None:
         np.testing.assert_allclose(loops.settle(one[None], free)[0][0], own, atol=1e-9)
 
 
-def test_a_loop_that_cannot_close_is_given_up_after_few_evaluations() -> None:
+def test_a_loop_that_cannot_close_is_given_up_after_few_evaluations(monkeypatch: pytest.MonkeyPatch) -> None:
     """A start ends where it comes to a minimum or makes no progress."""
     m = ct.Model("too short")
     m.add("crank", ct.rod(0.3, mass=1.5), ct.Revolute("y"))
     m.add("rocker", ct.rod(0.6, mass=3.0), ct.Revolute("y"), at=(1, 0, 0))
     m.close("rod", ct.Distance(5.0), "crank", "rocker", at_a=(0.3, 0, 0), at_b=(0.6, 0, 0))
+    evaluated = []
+    residual = LoopGroup.residual
+    monkeypatch.setattr(LoopGroup, "residual", lambda loops, q: evaluated.append(len(np.atleast_2d(q))) or residual(loops, q))
     with pytest.raises(ct.ModelError, match=r"the best of 21 starts leaves loop 'rod' apart by 3\.1 m or 0\.62 rad"):
         m.assemble()
-    assert loop_groups(m)[0]._evaluations < 21 * 60
+    assert sum(evaluated) < 21 * 60
 
 
 # the rank of velocities is a matter of geometry

@@ -520,7 +520,7 @@ WORKSPACES: dict[str, tuple[Callable[[], ct.Model], Callable[[], list[np.ndarray
 
 
 #: Mechanisms that one plan does not serve everywhere.
-OTHERS = {"double rocker"}
+OTHERS = {"double rocker", "jansen-leg"}
 
 
 @pytest.mark.parametrize("name", WORKSPACES)

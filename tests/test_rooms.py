@@ -20,11 +20,12 @@ ALLOWED: dict[str, set[str]] = {
     "spatial": {"numpy"},
     "dual": {"numpy"},
     "references": set(),
+    "tolerances": set(),
     # graph: whether a user's function can be traced
     # assembly, mobility, view: `Model.assemble`, `Model.draw` and others call them, inside the method
     "model": {"spatial", "dual", "graph", "errors", "atomic", "assembly", "mobility", "view", "numpy", "msgspec", "tomli"}
     | {"yaml", "mujoco"},  # where files of other formats are read
-    "formulations": {"spatial", "dual", "numpy"},
+    "formulations": {"spatial", "dual", "tolerances", "numpy"},
     "graph": {"numpy", "errors"},
     "native": {"graph", "errors", "numpy", "llvmlite", "platformdirs"},
     "registry": {"model", "kept", "formulations", "graph", "native", "closed", "errors", "references"},
@@ -33,16 +34,16 @@ ALLOWED: dict[str, set[str]] = {
     "scaling": {"model", "kept", "formulations", "numpy"},
     "loop_groups": {"model", "kept", "formulations", "graph", "native", "scaling", "numpy"},
     "assembly": {"model", "formulations", "scaling", "loop_groups", "spatial", "errors", "numpy"},
-    "mobility": {"model", "kept", "formulations", "scaling", "assembly", "numpy", "scipy"},
+    "mobility": {"model", "kept", "formulations", "scaling", "tolerances", "assembly", "errors", "numpy", "scipy"},
     "tracing": {"model", "formulations", "graph", "native", "errors", "numpy"},
-    "constrained": {"model", "formulations", "native", "scaling", "assembly", "mobility", "errors", "numpy"},
+    "constrained": {"model", "formulations", "graph", "native", "scaling", "assembly", "mobility", "errors", "numpy"},
     "planning": {"model", "formulations", "scaling", "assembly", "mobility", "errors", "numpy"},
     "platforms": {"model", "kept", "formulations", "scaling", "assembly", "mobility", "errors", "numpy"},
     "closed": {"model", "formulations", "graph", "native", "scaling", "assembly", "mobility", "planning", "platforms", "tracing"}
-    | {"constrained"}
+    | {"constrained", "tolerances"}
     | {"errors", "numpy"},
     "reactions": {"model", "formulations", "native", "scaling", "assembly", "mobility", "tracing", "constrained", "closed", "spatial"}
-    | {"numpy"},
+    | {"errors", "numpy"},
     "reduced": {"model", "formulations", "graph", "native", "scaling", "assembly", "mobility", "tracing", "constrained", "closed", "errors"}
     | {"references", "numpy"},
     "kernels": {"model", "formulations", "graph", "native", "scaling", "assembly", "registry", "iterative", "tracing", "constrained"}
@@ -55,7 +56,7 @@ ALLOWED: dict[str, set[str]] = {
     "comparison": {"model", "formulations", "native", "registry", "iterative", "kernels", "examples", "errors", "numpy"},
     # view: `Trajectory.plot` calls it, inside the method; matplotlib: the type of what it returns
     "simulation": {"model", "formulations", "graph", "native", "scaling", "assembly", "mobility", "planning", "closed", "registry"}
-    | {"kernels"}
+    | {"kernels", "tolerances"}
     | {"kept", "tracing", "spatial", "dual", "errors"}
     | {"atomic", "view"}
     | {"numpy", "scipy", "rich", "xarray", "matplotlib", "cloudpickle"},

@@ -34,6 +34,7 @@ CHANGES: dict[str, Callable[[ct.Model], None]] = {
     "add_spring": lambda m: m.add_spring("changed spring", "ground", m.body_names[0], at_b=(0.1, 0.2, 0.3), stiffness=70.0),
     "add_force": lambda m: m.add_force("changed force", lambda t, q, v: np.array([9.0, 8.0, 7.0]), body=m.body_names[-1]),
     "couple": lambda m: m.couple("changed coupling", {"changed": 1.0, "loose": 2.0}),
+    "home": lambda m: setattr(m, "home", m.random(3)),
     "close": lambda m: m.close("changed loop", ct.Distance(0.7), "changed", "loose", at_b=(0.0, 0.1, 0.0)),
 }
 

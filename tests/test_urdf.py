@@ -133,7 +133,7 @@ def test_shapes_are_kept_to_look_at(tmp_path):
 
 def test_notes_tell_what_was_not_read(tmp_path):
     notes = "\n".join(read(TREE, tmp_path, ignore=("mimic", "limits", "friction")).notes)
-    assert "ignored as asked: friction (1), limits (3), mimic (1)" in notes
+    assert "ignored as asked: friction (1), limits (3), mimic ('squeeze')" in notes
     assert "nothing collides: 2 collision shapes" in notes
     assert "limits of effort and velocity (4 joints) are not applied" in notes
     assert "gazebo (1), safety_controller (1), transmission (1)" in notes

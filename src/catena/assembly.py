@@ -37,7 +37,7 @@ _LONGEST, _SHORTEST, _ASIDE, _PACES = 0.3, 1e-4, 0.2, 300
 
 def gap(m: Model, q: Any) -> Gap:
     """Return how far each loop and coupling of a model is from being closed at q; those that share joints are together."""
-    found = [loops.gap(loops.residual(np.asarray(q, dtype=float)[None])[0][0]) for loops in loop_groups(m)]
+    found = [loops.gap(loops.residual(np.asarray(q, dtype=float))[0]) for loops in loop_groups(m)]
     return Gap(tuple(name for part in found for name in part.names), np.concatenate([np.zeros(0), *(part.sizes for part in found)]))
 
 
@@ -76,7 +76,7 @@ def _assemble(m: Model, loops: LoopGroup, given: np.ndarray, own: bool, fixed: d
         start[position] = value
         free[velocity] = False
     stopped, led = "", None
-    if fixed and (own or np.abs(loops.residual(start[None])[0]).max() > NEARLY):
+    if fixed and (own or np.abs(loops.residual(start)[0]).max() > NEARLY):
         q, _, found = _search(loops, given, everything)
         if found:
             q = _walk(loops, q, start, places, free)
@@ -97,7 +97,7 @@ def _assemble(m: Model, loops: LoopGroup, given: np.ndarray, own: bool, fixed: d
 
 def _search(loops: LoopGroup, start: np.ndarray, free: np.ndarray) -> tuple[np.ndarray, np.ndarray, bool]:
     """Return what `LoopGroup.search` finds: within the limits of the joints, or else beyond them."""
-    if loops.limited and not loops.closed(start[None], loops.residual(start[None])[0])[0]:
+    if loops.limited and not loops.closed(start[None], loops.residual(start)[0][None])[0]:
         inside = loops.search(start, free, bounded=True)
         if inside[-1]:
             return inside
@@ -156,7 +156,7 @@ def absorbed(m: Model, tolerance: float, starts: int) -> Absorbed:
             continue
         q, coupled = loops.coupled(q)
         if coupled:  # else couplings contradict each other, which no frame takes up
-            residuals = dict(zip(loops.names, loops.gap(loops.residual(q[None])[0][0]).sizes, strict=True))
+            residuals = dict(zip(loops.names, loops.gap(loops.residual(q)[0]).sizes, strict=True))
             closures = [(m.tree().closures[i], loop_sizes(m)[i]) for i in loops.group.closures]
             found += [TakenUp(closure.name, _closing(m, q, closure, size), residuals[closure.name]) for closure, size in closures]
     return Absorbed([one for one in found if one.residual > TOLERANCE], doubtful)
@@ -164,11 +164,11 @@ def absorbed(m: Model, tolerance: float, starts: int) -> Absorbed:
 
 def _least_independent(loops: LoopGroup, q: np.ndarray, tolerance: float) -> np.ndarray:
     """Return the singular values of the constraints of loops that are below a tolerance but not zero, at a generic place near q."""
-    _, s, Vt = np.linalg.svd(loops.residual(q[None])[1][0])
+    _, s, Vt = np.linalg.svd(loops.residual(q)[1])
     along = Vt[np.count_nonzero(s > tolerance * s.max(initial=0.0)) :]
     step = _AWAY * along.T @ np.random.default_rng(0).normal(size=len(along))
     generic, _ = loops.settle(loops.integrate(q[None], step[None]), np.ones(len(loops.columns), dtype=bool))
-    independent = np.linalg.svd(loops.residual(generic)[1][0], compute_uv=False)
+    independent = np.linalg.svd(loops.residual(generic[0])[1], compute_uv=False)
     most = independent.max(initial=0.0)
     return independent[(independent > max(TOLERANCE, loops.rounding) * most) & (independent <= tolerance * most)]
 
@@ -234,7 +234,7 @@ def moved_along(m: Model, q: np.ndarray, step: np.ndarray) -> np.ndarray:
     """Return a configuration that closes the loops, reached from one that does by a step along what the loops allow."""
     for loops in loop_groups(m):
         everything = np.ones(len(loops.columns), dtype=bool)
-        _, s, Vt = np.linalg.svd(loops.residual(q[None])[1][0])
+        _, s, Vt = np.linalg.svd(loops.residual(q)[1])
         along = Vt[np.count_nonzero(s > RANK * s.max(initial=0.0)) :]
         own = along.T @ (along @ (step[loops.columns] / loops.coordinates))
         q, closed = _settled(loops, loops.integrate(q[None], own[None])[0], everything)
@@ -249,7 +249,7 @@ def followed(m: Model, q: np.ndarray, held: Collection[str]) -> np.ndarray:
         free = np.array([m.v_names[column] not in held for column in loops.columns])
         q, closed = _settled(loops, q, free)
         if not closed:
-            found = loops.gap(loops.residual(q[None])[0][0])
+            found = loops.gap(loops.residual(q)[0])
             raise ModelError(f"model '{m.name}': loop '{found.worst}' does not close where {', '.join(held)} stay; move them back")
     return q
 
@@ -278,7 +278,7 @@ def _walk(loops: LoopGroup, q: np.ndarray, goal: np.ndarray, places: list[tuple[
         if not step.any() or longest < _SHORTEST:
             break
         step /= loops.coordinates
-        J = loops.residual(q[None])[1][0]
+        J = loops.residual(q)[1]
         step[free] = np.linalg.lstsq(J[:, free], -J @ step, rcond=RANK)[0]
         whole = np.abs(step).max()
         share = min(1.0, longest / whole)

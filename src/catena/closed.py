@@ -28,7 +28,7 @@ from catena.model.values import array
 from catena.native import Kernel
 from catena.planning import dependent_coordinates, explanation, reduction_plan
 from catena.scaling import coordinate_units, loop_units
-from catena.tolerances import CLOSURE, CONSISTENT, LOOSE, MULTIPLIER_PIVOT, PIVOT, RESIDUAL
+from catena.tolerances import CLOSURE, CONSISTENT, LEVER, LOOSE, MULTIPLIER_PIVOT, PIVOT, RANK, RESIDUAL
 from catena.tracing import dynamics_kernel, traced_kernel
 
 #: The method whose plan says where coordinates are eliminated; those of the others say which constraints hold the loops.
@@ -234,9 +234,10 @@ def inverse_dynamics(
         return function
 
     def pivoted(tree: Tree, q: Any, v: Any, vdot: Any, force: Any, wrenches: Any) -> Any:
-        solved = all_constraints.on_actuated(tree, q, v, solve(tree, q, v, vdot, wrenches) - force, driven, measures=measures(m))
-        held = where(solved.undetermined > 0.0, np.nan, 1.0)  # the motors have lost their hold
-        return held * solved.vdot, pivoted_flags(solved, v)
+        solved, lost = all_constraints.on_actuated(tree, q, v, solve(tree, q, v, vdot, wrenches) - force, driven, measures=measures(m))
+        lost = (solved.undetermined > 0.0) | (lost > (LEVER / RANK) ** 2)  # the motors do not hold the mechanism
+        tau = np.array([where(lost, np.nan, x) for x in solved.vdot])
+        return tau, either(pivoted_flags(solved, v), where(lost, float(SINGULAR), 0.0))
 
     make = partial(dynamics_kernel, m, "inverse_dynamics", ("q", "v", "vdot"), ("tau", "flags"), method=described, references=references)
     where_held = configuration(m, at, lambda m, q: not free(m, partition(m, q, last=driven)))

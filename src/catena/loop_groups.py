@@ -5,6 +5,7 @@ All is without units: residuals and coordinates are measured as `scaling` says. 
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -28,9 +29,6 @@ _FLAT, _LEFT = 1e-6, 1e-9
 
 #: Starts from here on take coordinates between two limits from anywhere between them.
 _ANYWHERE = 8
-
-#: Bodies around loops, times evaluations, after which code is compiled: about as long as that takes.
-_COMPILED = 500
 
 
 class Gap(NamedTuple):
@@ -74,9 +72,6 @@ class LoopGroup:
         self._floor = np.array([ROUNDING * _reach(tree, i) / size if size else 0.0 for i, size in zip(numbers, self.sizes, strict=True)])
         #: What rounding may leave of entries of the Jacobian.
         self.rounding = 100.0 * float(self._floor.max(initial=0.0))
-        # residuals of closures in bodies that are driven depend on time, and are not compiled
-        self._bodies = sum(len(_around(tree, i)) for i in group.closures) if not tree.driven else 0
-        self._evaluations, self._kernel = 0, None
 
     def _place(self, m: Model) -> None:
         """Find where the coordinates are, plain numbers apart from others, and their limits."""
@@ -101,18 +96,21 @@ class LoopGroup:
     # residuals
 
     def residual(self, q: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return the residual at configurations (N, nq), and its Jacobian."""
-        self._evaluations += len(q)
-        if self._kernel is None and self._evaluations * self._bodies > _COMPILED:
-            self._kernel = self._compiled()
-        if self._kernel is not None:
-            values, J = self._kernel(q)
-        else:
-            found = [constraint_jacobian(self._tree, own, apart, self.group) for own in q]
-            values, J = (np.array([np.asarray(each[i], dtype=float) for each in found]) for i in (0, 1))
+        """Return the residual at a configuration (nq,), or at each of many (N, nq), and its Jacobian.
+
+        Searches, which take many configurations, go by compiled code; where joints are driven, every time is a model of its own, for which
+        none is made.
+        """
+        if q.ndim == 1:
+            values, J = (np.asarray(x, dtype=float) for x in constraint_jacobian(self._tree, q, apart, self.group))
+            return values / self._units, J * self.coordinates / self._units[:, None]
+        if self._tree.driven:
+            return tuple(map(np.array, zip(*map(self.residual, q), strict=True)))  # type: ignore[return-value]
+        values, J = self._kernel(q)
         return values / self._units, J * self.coordinates / self._units[:, None]
 
-    def _compiled(self) -> Kernel:
+    @cached_property
+    def _kernel(self) -> Kernel:
         trace = Trace("closure residual")
         tree = self._tree.marked(trace.mark, trace.solve)
         values, J = constraint_jacobian(tree, trace.input("q", (self._nq,)), apart, self.group)
@@ -165,10 +163,10 @@ class LoopGroup:
     def coupled(self, q: np.ndarray) -> tuple[np.ndarray, bool]:
         """Return the nearest configuration to q (nq,) at which the couplings hold, and whether they do."""
         rows = np.flatnonzero(self._owners >= len(self.group.closures))
-        values, J = (x[0] for x in self.residual(q[None]))
+        values, J = self.residual(q)
         if len(rows):
             q = self.integrate(q[None], np.linalg.lstsq(J[rows], -values[rows], rcond=RANK)[0][None])[0]
-            values = self.residual(q[None])[0][0]
+            values, _ = self.residual(q)
         return q, bool(np.abs(values[rows]).max(initial=0.0) <= TOLERANCE)
 
     # searching

@@ -36,3 +36,7 @@ RESIDUAL = 1e-9
 #: Where the accelerations of a generic velocity that keeps the loops closed do so too, up to this part, the constraints that depend on each
 #: other at a state do so around it, and the state is regular.
 CONSISTENT = 1e-6
+
+#: Motors hold a mechanism where they move by more than `RANK` when it moves by a unit. Forces on other coordinates count the square of this
+#: part of theirs: far less, so that they change nothing where the motors hold.
+LEVER = 1e-15
