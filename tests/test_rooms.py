@@ -43,7 +43,7 @@ ALLOWED: dict[str, set[str]] = {
     | {"constrained", "tolerances"}
     | {"errors", "numpy"},
     "reactions": {"model", "formulations", "native", "scaling", "assembly", "mobility", "tracing", "constrained", "closed", "spatial"}
-    | {"errors", "numpy"},
+    | {"tolerances", "errors", "numpy"},
     "reduced": {"model", "formulations", "graph", "native", "scaling", "assembly", "mobility", "tracing", "constrained", "closed", "errors"}
     | {"references", "numpy"},
     "kernels": {"model", "formulations", "graph", "native", "scaling", "assembly", "registry", "iterative", "tracing", "constrained"}
