@@ -9,6 +9,7 @@ run begins at: it does not change along a motion.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,7 +20,7 @@ from catena.errors import ArgumentError, ModelError
 from catena.formulations import METHODS
 from catena.formulations.cubic import all_constraints
 from catena.formulations.partition import Closed
-from catena.graph import Trace, where
+from catena.graph import Graph, Trace, where
 from catena.kept import kept
 from catena.kernels import loop_error
 from catena.mobility import generic, rank, regular
@@ -221,15 +222,22 @@ class Loops:
 
 def projection(m: Model, method: str, hold: Hold) -> Kernel:
     """Return the kernel (t, q, v) -> q, v, strength, apart of `Closing.project`."""
+    graph, planned = projection_graph(m, method, hold), hold.plan is not None
+    make = partial(compile_graph, graph, method=method, quick=not planned)
+    return kept(m, "projection", (method, hold) if planned else hold, make)
 
-    def make() -> Kernel:
+
+def projection_graph(m: Model, method: str, hold: Hold) -> Graph:
+    """Return the graph of `projection`."""
+
+    def make() -> Graph:
         trace = Trace("projection")
         tree = m.tree().traced(trace).at(trace.input("t"))
         q, v = trace.input("q", (m.nq,)), trace.input("v", (m.nv,))
         q_new, v_new, strength, apart = Closing(m, method, hold).project(tree, q, v)
-        return compile_graph(trace.graph(q=q_new, v=v_new, strength=strength, apart=apart), method=method)
+        return trace.graph(q=q_new, v=v_new, strength=strength, apart=apart)
 
-    return kept(m, "projection", (method, hold) if hold.plan is not None else hold, make)
+    return kept(m, "projection graph", (method, hold) if hold.plan is not None else hold, make)
 
 
 def opening(m: Model, t: Any, q: np.ndarray) -> np.ndarray:
