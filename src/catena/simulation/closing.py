@@ -9,6 +9,7 @@ run begins at: it does not change along a motion.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -49,8 +50,8 @@ _APART = 1e-11
 #: How often states are projected that do not meet them.
 _PROJECTIONS = 4
 
-#: Steps after which a run without a plan looks for one; and the most coordinates of mechanisms for which one is made on the way, in a
-#: fraction of a second: code for more takes longer to make than it saves.
+#: Steps after which a run without a plan looks for one; and the most coordinates of mechanisms for which code is made on the way, in a
+#: fraction of a second: that for more takes longer, and is made before a run begins.
 LOOK, MADE_ON_THE_WAY = 64, 12
 
 
@@ -107,16 +108,16 @@ class Closing:
         plan = self.hold.plan
         if plan is None:
             rank = self.hold.rank
-            q, v, values, found = all_constraints.project(tree, q, v, self.model.chart, measures=measures(self.model), rank=rank)
+            q, v, values, found = all_constraints.project(tree, q, v, self.model.moved, measures=measures(self.model), rank=rank)
             return q, v, where(found.rank >= rank, found.least * found.least, 0.0), largest(values)
         if self.method == REDUCTION:
             coordinates = dependent_coordinates(self.model, plan)
             for _ in range(2):
-                q = self.model.chart(q, Closed(tree, q, coordinates).correction())
+                q = self.model.moved(q, Closed(tree, q, coordinates).correction())
             closed = Closed(tree, q, coordinates)
             pivots = self.closes.forward_dynamics(tree, q, v, np.zeros(tree.nv), plan=plan).pivots
             return q, closed.rates(v), strength(pivots, self._units), apart_by(self.model, closed)
-        q, v, pivots, values = self.closes.project(tree, q, v, self.model.chart, plan=plan)
+        q, v, pivots, values = self.closes.project(tree, q, v, self.model.moved, plan=plan)
         return q, v, strength(pivots, self._units), largest(values * (1.0 / self._units))
 
 
@@ -156,16 +157,22 @@ class Loops:
         """Return a hold that was chosen before, by a plan for a configuration or by pivots."""
         return Chosen(Hold(plan_of(self.model.at(t), self.method, q) if planned else None, rank), limit, t, q)
 
-    def start(self, t: float, q: np.ndarray) -> Chosen | None:
-        """Return the hold to begin with at a configuration; none where it is singular."""
+    def start(self, t: float, q: np.ndarray, plans: Sequence[Chosen] | None = None) -> Chosen | None:
+        """Return the hold to begin with at a configuration; none where it is singular.
+
+        It is one of the plans that are given; else the usual one, or one made for the configuration; or pivots where none of these holds.
+        """
         still = self.model.at(t)
         number = rank(still, q)
-        for chosen in (lambda: self.usual, lambda: self.own(t, q)):
-            found = chosen()
+        for found in self._plans(t, q) if plans is None else plans:
             if found is not None and found.hold.rank == number and self.strength(found.hold, t, q) >= found.limit:
                 return found
         found = self.pivoted(t, q, number)
         return found if regular(still, q) and self.strength(found.hold, t, q) > SINGULAR else None
+
+    def _plans(self, t: float, q: np.ndarray) -> Iterator[Chosen | None]:
+        yield self.usual
+        yield self.own(t, q)
 
     def strength(self, hold: Hold, t: float, q: np.ndarray) -> float:
         """Return the strength of a hold at a configuration, negative where that does not meet all constraints."""
@@ -182,6 +189,12 @@ class Loops:
         own = self.own(t, q)
         return own if own is not None and own.hold.rank == last.hold.rank and own.hold != last.hold else None
 
+    def others(self, hold: Hold) -> list[Hold]:
+        """Return what else a run may come to hold its loops by that begins with a hold, if it makes no plans on the way."""
+        if hold.plan is not None:
+            return [Hold(None, hold.rank)]
+        return [self.usual.hold] if self.usual.hold.plan is not None and self.usual.hold.rank == hold.rank else []
+
     def settled(self, t: np.ndarray, q: np.ndarray, v: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
         """Return states (N, nq), (N, nv) at times (N,) that nearly close the loops, put on the constraints; how many of these are
         independent at each, and whether it is regular.
@@ -192,7 +205,7 @@ class Loops:
             trace = Trace("settled")
             tree = m.tree().traced(trace).at(trace.input("t"))
             q, v = trace.input("q", (m.nq,)), trace.input("v", (m.nv,))
-            q, v, _, _ = all_constraints.project(tree, q, v, m.chart, measures=measures(m))
+            q, v, _, _ = all_constraints.project(tree, q, v, m.moved, measures=measures(m))
             solved = all_constraints.forward_dynamics(tree, q, v, np.zeros(m.nv), measures=measures(m))
             flag = pivoted_flags(solved, v)
             return compile_graph(trace.graph(q=q, v=v, rank=solved.rank, least=solved.least, flag=flag))
@@ -222,9 +235,8 @@ class Loops:
 
 def projection(m: Model, method: str, hold: Hold) -> Kernel:
     """Return the kernel (t, q, v) -> q, v, strength, apart of `Closing.project`."""
-    graph, planned = projection_graph(m, method, hold), hold.plan is not None
-    make = partial(compile_graph, graph, method=method, quick=not planned)
-    return kept(m, "projection", (method, hold) if planned else hold, make)
+    make = partial(compile_graph, projection_graph(m, method, hold), method=method, quick=True)
+    return kept(m, "projection", (method, hold) if hold.plan is not None else hold, make)
 
 
 def projection_graph(m: Model, method: str, hold: Hold) -> Graph:

@@ -295,16 +295,25 @@ class Run:
         return trajectory(self, stopped, time.perf_counter() - began)
 
     def _prepare(self) -> None:
-        """Put the run at its start, and compile it before it begins; also, where that takes long, what holds loops if the plan does not."""
+        """Put the run at its start, and compile it before it begins; where that takes long, all that it may need on the way and at its end.
+
+        That is what holds loops if the plan does not, steps to events and to the times of samples, and what tells how well loops are held.
+        """
         self.begin()
         self.system.iteration()
-        if self.holds and self.held.hold.plan is not None and self.model.nv > MADE_ON_THE_WAY:
-            hold = self.held.hold
-            self.system.loops.holding(hold)
-            self.system.hold(Hold(None, hold.rank))
+        if self.model.nv <= MADE_ON_THE_WAY:
+            return
+        holds: list[Hold | None] = [self.held.hold, *self.system.loops.others(self.held.hold)] if self.holds else [None]
+        for hold in reversed(holds):  # that of the start is at hand afterwards
+            if hold is not None:
+                self.system.hold(hold)
+                self.system.loops.projection(hold)
+                if hold.plan is not None:
+                    self.system.loops.holding(hold)
             self.system.iteration()
             self.system.start()
-            self.system.hold(hold)
+            if self.events or self.times is not None:
+                self.system.step()
 
     def _advance(self, advance: Any, kept: Checkpoint | None, show: bool | None) -> str:
         """Advance to the end, and return why the run stopped."""
@@ -387,7 +396,9 @@ class Run:
         loops = self.system.loops
         q1, v1, *held = loops.projection(self.held.hold)(t, q, v)
         if not lasting(*held) >= self.held.limit:
-            chosen = loops.start(t, self.model.at(t).assemble(guess=q))  # perhaps on another branch
+            # perhaps on another branch; by the plans that there are, where one takes long to make
+            small, made = self.model.nv <= MADE_ON_THE_WAY, [one.chosen for one in self.holds if one.chosen.hold.plan is not None]
+            chosen = loops.start(t, self.model.at(t).assemble(guess=q), None if small else made)
             if chosen is None:
                 raise singular(self)
             self._hold(t, chosen)

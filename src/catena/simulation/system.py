@@ -345,7 +345,7 @@ class System:
             found = {"q": step.q, "v": step.v}
             return found if step.free is None else found | {"strength": step.strength, "q_free": step.free[0], "v_free": step.free[1]}
 
-        return self._once("step", lambda: self._kernel("step", ("t", "q", "v", "a", "h"), function))
+        return self._once("step", lambda: self._kernel("step", ("t", "q", "v", "a", "h"), function, quick=True))
 
     def _arguments(self) -> tuple[tuple[str, Layout], ...]:
         return (("state", self.problem.state), ("row", self.problem.row), ("constants", self.problem.constants))

@@ -135,14 +135,14 @@ def accelerations(tree, q, v, tau, wrenches=None, *, measures, rank):
     return loops.solve(mass_matrix(tree, q), force[:, None], g[:, None]).x[:, 0]
 
 
-def project(tree, q, v, chart, *, measures, rank=None):
+def project(tree, q, v, moved, *, measures, rank=None):
     """Return a state that meets the constraints, for one that nearly does: positions by two steps of Newton's, which take an error e to
-    about e^4, velocities that differ by the least kinetic energy; and its constraints.
+    about e^4, velocities that differ by the least kinetic energy; and its constraints. `moved(q, change)` moves positions.
     """
     for _ in range(2):
         loops = AllConstraints(tree, q, measures, rank)
         change = loops.solve(np.diag(measures.coordinates**-2.0), np.zeros((tree.nv, 1)), -loops.values[loops.rows][:, None])
-        q = chart(q, change.x[:, 0])
+        q = moved(q, change.x[:, 0])
         tree.mark()
     loops = AllConstraints(tree, q, measures, rank)
     phi_t, _ = constraint_motion(tree, q, np.zeros(tree.nv))
