@@ -22,7 +22,6 @@ ACTUATED: dict[str, tuple[str, ...]] = {
     "delta-ruu": tuple(f"leg{i}_arm" for i in (1, 2, 3)),
     "stewart-ups": tuple(f"leg{i}_upper" for i in range(1, 7)),
     "stewart-ucu": tuple(f"leg{i}_upper.shift" for i in range(1, 7)),
-    "stewart-floating": tuple(f"leg{i}_upper" for i in range(1, 7)),
 }
 
 

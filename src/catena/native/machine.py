@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import threading
 import time
@@ -54,6 +55,12 @@ class Code:
 # LLVM's global state and the tables below change under this lock only
 _lock = threading.RLock()
 _codes: weakref.WeakValueDictionary[str, Code] = weakref.WeakValueDictionary()
+
+
+@atexit.register
+def _finish() -> None:
+    """Let another thread end what it compiles before the interpreter ends, which LLVM would not survive; and begin nothing else."""
+    _lock.acquire()
 
 
 @cache
