@@ -8,7 +8,8 @@ compiled kernels: the time to make forward dynamics; the first and the fastest c
 states that the compiled plan fits; the largest difference from pivots that are chosen state by state, over all states, and from the
 referee of the tests, in maximal coordinates, over some, both relative to the largest acceleration of the state; the time from the call of
 `simulate` to its first step, and the longest time between two looks at the run after that; and the longest time that `simulate` takes to
-return after Ctrl-C, at random moments while it compiles and while it steps.
+return after Ctrl-C, at random moments while it compiles and while it steps. In brackets is the time of the processor, which others that use
+the machine do not change.
 """
 
 from __future__ import annotations
@@ -71,9 +72,9 @@ def kernel_figures(name: str, quick: bool) -> dict[str, Any]:
     """Return the figures of forward dynamics, in a new process."""
     began = time.perf_counter()
     m = robot(name)
-    loaded = time.perf_counter()
-    fd = ct.forward_dynamics(m)
-    made = time.perf_counter()
+    loaded, computed = time.perf_counter(), time.process_time()
+    fd: Any = ct.forward_dynamics(m)
+    made, computed = time.perf_counter(), time.process_time() - computed
     q, v = random_states(m, STATES // 10 if quick else STATES)
     tau = np.zeros_like(v)
 
@@ -92,7 +93,8 @@ def kernel_figures(name: str, quick: bool) -> dict[str, Any]:
     checked = range(2 if quick else REFEREED)
     by_referee = [float(np.abs(referee.forward_with_loops(q[i], v[i], tau[i]) - vdot[i]).max() / size[i]) for i in checked]
     return {
-        "coordinates": m.nv, "loops": len(m.loops), "freedom": m.mobility().freedom, "load": loaded - began, "kernel": made - loaded,
+        "coordinates": m.nv, "loops": len(m.loops), "freedom": m.mobility().freedom, "load": loaded - began,
+        "kernel": made - loaded, "kernel computing": computed,
         "first": first, "state": fastest / len(q), "fits": float(np.mean(fd.fits(q, v, tau))), "pivots": float(by_pivots.max()),
         "referee": max(by_referee),
     }  # fmt: skip
@@ -102,11 +104,11 @@ def kernel_figures(name: str, quick: bool) -> dict[str, Any]:
 def watched() -> Any:
     """Yield a list that gets the times of the looks that runs take at themselves, with the steps taken."""
     module: Any = importlib.import_module("catena.simulation.simulate")
-    looks: list[tuple[float, int]] = []
+    looks: list[tuple[float, float, int]] = []
 
     @contextmanager
     def progress(*arguments: Any) -> Any:
-        yield lambda t, steps: looks.append((time.perf_counter(), steps))
+        yield lambda t, steps: looks.append((time.perf_counter(), time.process_time(), steps))
 
     before, module.progress = module.progress, progress
     try:
@@ -132,7 +134,7 @@ def run_figures(name: str, after: float) -> dict[str, Any]:
 
     done, stopped = threading.Event(), "interrupted"
     with watched() as looks:
-        began = time.perf_counter()
+        began, idle = time.perf_counter(), time.process_time()
         thread = threading.Thread(target=interrupt, daemon=True)
         thread.start()
         try:
@@ -145,10 +147,11 @@ def run_figures(name: str, after: float) -> dict[str, Any]:
         done.set()
         thread.join()
     found: dict[str, Any] = {"stopped": stopped, "interrupt": ended - sent[0] if sent else 0.0, "begun": bool(looks)}
-    steps = [at for at, count in looks if count]
+    steps = [at for at, _, count in looks if count]
     if steps:
+        computing = next(used for _, used, count in looks if count)
         pauses = np.diff([*steps, sent[0] if sent else ended])
-        found |= {"first step": steps[0] - began, "pause": float(pauses.max(initial=0.0)), "steps": looks[-1][1]}
+        found |= {"first step": steps[0] - began, "first step computing": computing - idle, "pause": float(pauses.max(initial=0.0))}
     return found
 
 
@@ -165,10 +168,11 @@ def measure(name: str, quick: bool) -> dict[str, Any]:
     """Return all figures of a robot, the fastest of several processes where they are times to begin."""
     turns = range(1 if quick else 3)
     found = [in_new_process("kernel", name, str(int(quick or turn > 0))) for turn in turns]
-    row = found[0] | {"robot": Path(name).parent.name if os.sep in name else name}
-    row |= {what: min(other[what] for other in found) for what in ("load", "kernel")}
+    row: dict[str, Any] = found[0] | {"robot": Path(name).parent.name if os.sep in name else name}
+    row |= {what: min(other[what] for other in found) for what in ("load", "kernel", "kernel computing")}
     runs = [in_new_process("run", name, "0") for _ in turns]
-    row |= {what: min(run[what] for run in runs) for what in ("first step", "pause")} | {"stopped": runs[0]["stopped"]}
+    row |= {what: min(run[what] for run in runs) for what in ("first step", "first step computing", "pause")}
+    row["stopped"] = runs[0]["stopped"]
     rng = np.random.default_rng(0)
     interrupted = [in_new_process("run", name, f"{after:.2f}") for after in rng.uniform(0.1, row["first step"], 2 if quick else 6)]
     row |= {"interrupt": max(run["interrupt"] for run in runs), "interrupt early": max(run["interrupt"] for run in interrupted)}
@@ -199,12 +203,12 @@ def main() -> None:
     for name in ([] if options.only else ["biped", "stewart-floating", LIGHT]) + options.files:
         row = measure(name, options.quick)
         rows.append(row)
-        console.print(json.dumps(row))
         table.add_row(
-            row["robot"], str(row["coordinates"]), str(row["loops"]), f"{row['load']:.2f}", f"{row['kernel']:.2f}",
+            row["robot"], str(row["coordinates"]), str(row["loops"]), f"{row['load']:.2f}",
+            f"{row['kernel']:.2f} ({row['kernel computing']:.2f})",
             f"{1e3 * row['first']:.1f}", f"{1e6 * row['state']:.2f}", f"{100.0 * row['fits']:.1f} %", f"{row['pivots']:.0e}",
-            f"{row['referee']:.0e}", f"{row['first step']:.2f}", f"{row['pause']:.2f}", f"{row['interrupt']:.2f}",
-            f"{row['interrupt early']:.2f}",
+            f"{row['referee']:.0e}", f"{row['first step']:.2f} ({row['first step computing']:.2f})", f"{row['pause']:.2f}",
+            f"{row['interrupt']:.2f}", f"{row['interrupt early']:.2f}",
         )  # fmt: skip
     console.print(table)
     limits = {
