@@ -34,6 +34,8 @@ MOBILITY = {
     "delta-ruu": (3, 11, 8, 0),
     "stewart-ups": (6, 24, 18, 0),
     "stewart-ucu": (6, 30, 24, 0),
+    "stewart-floating": (12, 30, 18, 0),
+    "biped": (18, 48, 30, 0),
 }
 
 #: Starts of the runs that lose no energy: positions and rates of a coordinate. Bricard's ring swings near its lowest place.

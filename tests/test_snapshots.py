@@ -54,8 +54,8 @@ def _connect(m: ct.Model) -> None:
 READS = {
     "added", "assemble", "at", "body_names", "cayley", "cayley_momentum", "cayley_velocity", "changes_energy", "chart", "chart_rate",
     "connections", "couplings", "difference", "draw", "driven_names", "driven_units", "forces", "friction_speed", "frozen", "gravity",
-    "has_loops", "inside", "integrate", "joint_names", "keyframes", "links", "loops", "mobility", "neutral", "normalised", "notes", "nq",
-    "nv", "outside", "project_velocity", "python_forces", "q_names", "q_units", "random", "rate", "save", "springs", "time_dependent",
+    "has_loops", "inside", "integrate", "joint_names", "keyframes", "links", "loops", "mobility", "moved", "neutral", "normalised", "notes",
+    "nq", "nv", "outside", "project_velocity", "python_forces", "q_names", "q_units", "random", "rate", "save", "springs", "time_dependent",
     "tree", "v_names", "v_units", "view",
 }  # fmt: skip
 

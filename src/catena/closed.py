@@ -106,18 +106,18 @@ def hamiltonian_dynamics(m: Model, described: str, references: tuple[str, ...], 
         pdot = all_constraints.hamiltonian_dynamics(tree, q, v, tau + force, wrenches, solved.multipliers, rate=m.rate)
         return v, pdot, pivoted_flags(solved)
 
-    def make(functions: Any) -> Kernel:
+    def make(functions: Any, quick: bool = False) -> Kernel:
         function, solve = functions
-        outputs = ("v", "pdot", "flags")
+        name, inputs, outputs = "hamiltonian_dynamics", ("q", "p", "tau"), ("v", "pdot", "flags")
         return dynamics_kernel(
-            m, "hamiltonian_dynamics", ("q", "p", "tau"), outputs, function, described, references, velocities=lambda *x: solve(*x).vdot
+            m, name, inputs, outputs, function, described, references, velocities=lambda *x: solve(*x).vdot, quick=quick
         )  # fmt: skip
 
     speeds = partial(all_constraints.velocities, measures=measures(m))
     return _of_method(m, at, REDUCTION, planned, (pivoted, speeds), make)
 
 
-def _of_method(m: Model, at: Any, method: str, planned: Callable[[Any], Any], pivoted: Any, make: Callable[[Any], Kernel]) -> Any:
+def _of_method(m: Model, at: Any, method: str, planned: Callable[[Any], Any], pivoted: Any, make: Callable[..., Kernel]) -> Any:
     """Return the kernel of a function that is made for plans of a method."""
     explain = partial(explained, m, method)
     return planned_kernel(m, configuration(m, at), lambda m, q: plan_of(m, method, q), planned, pivoted, make, explain)
@@ -129,14 +129,14 @@ def planned_kernel(
     plan: Callable[[Model, np.ndarray], Any],
     planned: Callable[[Any], Any],
     pivoted: Any,
-    make: Callable[[Any], Kernel],
+    make: Callable[..., Kernel],
     explain: Callable[[Any], str] = repr,
     kind: type[ConstrainedKernel] = ConstrainedKernel,
 ) -> Any:
     """Return the kernel of a function that is made for a plan, and of one whose pivots are chosen at run time.
 
     `plan(m, q)` is made at a configuration, which comes after the model at its time. `planned(plan)` and `pivoted` are functions of the
-    tree, whose last result are flags; `make` makes kernels of them.
+    tree, whose last result are flags; `make` makes kernels of them, `quick` where the code is for the few states off the plan.
     """
     first = plan(*at)
 
@@ -149,7 +149,7 @@ def planned_kernel(
         return tuple(make(planned(other)).graph for other in plans)
 
     rows = len(loop_units(m))
-    spare = make(pivoted) if m.has_loops and m.nv * (m.nv + rows) <= _DENSE else None
+    spare = make(pivoted, quick=True) if m.has_loops and m.nv * (m.nv + rows) <= _DENSE else None
     return kind(at[0], make(planned(first)), spare, at[1], explain(first), graphs if m.has_loops else None)
 
 

@@ -211,7 +211,7 @@ class Reduced:
         def function(closed: Any) -> Any:
             change = closed.correction()
             apart = apart_by(m, closed) if isinstance(closed, Closed) else largest(closed.loops.values)
-            return np.array([*m.chart(closed.q, change), largest(change * (1.0 / columns)), apart], dtype=object)
+            return np.array([*m.moved(closed.q, change), largest(change * (1.0 / columns)), apart], dtype=object)
 
         return self._kernel("positions", ("q",), "q_next", function, opened=False)
 

@@ -46,6 +46,7 @@ def traced_kernel(
     method: str = "",
     references: tuple[str, ...] = (),
     shapes: Mapping[str, tuple[int, ...]] | None = None,
+    quick: bool = False,
 ) -> Kernel:
     """Return the kernel of `function(tree, *inputs)`, traced and compiled; inputs have nv entries, but t, q, and those with a shape.
 
@@ -54,7 +55,11 @@ def traced_kernel(
     m = frozen(m, name)
     tree = m.tree()
     if tree.driven and inputs[0] != "t":
-        return traced_kernel(m, name, ("t", *inputs), outputs, lambda tree, t, *rest: function(tree, *rest), method, references, shapes)
+
+        def timed(tree: Tree, t: Any, *rest: Any) -> Any:
+            return function(tree, *rest)
+
+        return traced_kernel(m, name, ("t", *inputs), outputs, timed, method, references, shapes, quick)
     known = {"t": (), "q": (m.nq,), **(shapes or {})}
     started = time.perf_counter()
     trace = Trace(name)
@@ -66,8 +71,10 @@ def traced_kernel(
         return function(tree.at(arrays[0]), *(np.asarray(x, dtype=float) for x in arrays))
 
     seconds = time.perf_counter() - started
-    about = {"method": method, "references": references, "model": m.name, "labels": _labels(m, (*graph.inputs, *graph.outputs))}
-    return compile_graph(graph, trace_seconds=seconds, function=eager, **about)
+    labels = _labels(m, (*graph.inputs, *graph.outputs))
+    return compile_graph(
+        graph, method=method, references=references, trace_seconds=seconds, function=eager, model=m.name, labels=labels, quick=quick
+    )
 
 
 def _labels(m: Model, ports: Sequence[Port]) -> dict[str, tuple[str, ...]]:
@@ -90,6 +97,7 @@ def dynamics_kernel(
     references: tuple[str, ...],
     shapes: Mapping[str, tuple[int, ...]] | None = None,
     velocities: Callable[..., Any] | None = None,
+    quick: bool = False,
 ) -> Kernel:
     """Return the kernel of `function(tree, *inputs, force, wrenches)`, with what acts in the joints and on the bodies.
 
@@ -108,7 +116,7 @@ def dynamics_kernel(
         return function(tree, q, x, *rest, force, wrenches)
 
     named = (outputs,) if isinstance(outputs, str) else outputs
-    return traced_kernel(m, name, ("t", *inputs) if timed else inputs, named, acting, method, references, shapes)
+    return traced_kernel(m, name, ("t", *inputs) if timed else inputs, named, acting, method, references, shapes, quick)
 
 
 def acting_forces(tree: Tree, t: Any, q: Any, v: Any) -> tuple[Any, Any]:

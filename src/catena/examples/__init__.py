@@ -12,12 +12,23 @@ that have motors, of the parallel robots.
 from collections.abc import Callable
 
 from catena.examples.linkages import bennett, bricard, four_bar, jansen_leg, peaucellier, slider_crank, stephenson, watt
-from catena.examples.robots import ACTUATED, delta, delta_ruu, five_bar_robot, planar_3rrr, spherical_3rrr, stewart_ucu, stewart_ups
+from catena.examples.robots import (
+    ACTUATED,
+    delta,
+    delta_ruu,
+    five_bar_robot,
+    planar_3rrr,
+    spherical_3rrr,
+    stewart_floating,
+    stewart_ucu,
+    stewart_ups,
+)
 from catena.examples.suspensions import double_wishbone, quarter_car
 from catena.examples.trees import arm, cart_pole, chain, double_pendulum, gallery, humanoid, pendulum, top
+from catena.examples.walkers import biped
 from catena.model import Model
 
-#: The examples by name: trees first, then mechanisms with loops, parallel robots last.
+#: The examples by name: trees first, then mechanisms with loops: linkages and suspensions, parallel robots, walkers.
 EXAMPLES: dict[str, Callable[[], Model]] = {
     "arm": arm,
     "pendulum": pendulum,
@@ -44,6 +55,8 @@ EXAMPLES: dict[str, Callable[[], Model]] = {
     "delta-ruu": delta_ruu,
     "stewart-ups": stewart_ups,
     "stewart-ucu": stewart_ucu,
+    "stewart-floating": stewart_floating,
+    "biped": biped,
 }
 
 __all__ = [
@@ -51,6 +64,7 @@ __all__ = [
     "EXAMPLES",
     "arm",
     "bennett",
+    "biped",
     "bricard",
     "cart_pole",
     "chain",
@@ -70,6 +84,7 @@ __all__ = [
     "slider_crank",
     "spherical_3rrr",
     "stephenson",
+    "stewart_floating",
     "stewart_ucu",
     "stewart_ups",
     "top",

@@ -84,11 +84,12 @@ def spherical_3rrr() -> Model:
     return _three_legs("spherical-3rrr", legs, box(0.06, 0.06, 0.08, mass=0.4, com=(0.0, 0.0, 0.02)))
 
 
-def delta() -> Model:
+def delta(rods: float = 0.12) -> Model:
     """Return a Delta robot: three arms above carry a platform by pairs of parallel rods, so that it moves without turning.
 
     Rods have a universal joint at the arm and a ball at the platform, so that they do not spin. Arms of 0.35 m are level at q = 0, and
-    positive angles lower them; rods are 0.8 m long, and the platform is free in the tree. 3 degrees of freedom, no redundant constraints.
+    positive angles lower them; the six rods are 0.8 m long and weigh `rods` [kg] each, and the platform is free in the tree. 3 degrees of
+    freedom, no redundant constraints.
 
     >>> from catena.examples import delta
     >>> m = delta()
@@ -107,7 +108,7 @@ def delta() -> Model:
         for side, shift in (("left", 0.5 * apart * along), ("right", -0.5 * apart * along)):
             name = f"leg{i}_{side}"
             joint = Universal(along, np.cross(along, reach))
-            m.add(name, bars(0.12, (0, 0, 0), reach), joint, parent=f"leg{i}_arm", at=arm * outward + shift)
+            m.add(name, bars(rods, (0, 0, 0), reach), joint, parent=f"leg{i}_arm", at=arm * outward + shift)
             m.close(f"{name}_ball", Spherical(), name, "platform", at_a=reach, at_b=radius * outward + shift)
     return m
 
@@ -152,7 +153,7 @@ def stewart_ups() -> Model:
     >>> m.mobility().freedom, m.mobility().redundant
     (6, 0)
     """
-    return _stewart("stewart-ups", Prismatic("z"), Spherical())
+    return _stewart(Model("stewart-ups"), Prismatic("z"), Spherical())
 
 
 def stewart_ucu() -> Model:
@@ -166,16 +167,34 @@ def stewart_ucu() -> Model:
     >>> m.mobility().freedom, m.mobility().redundant
     (6, 0)
     """
-    return _stewart("stewart-ucu", Cylindrical("z"), Universal("y", "x"))
+    return _stewart(Model("stewart-ucu"), Cylindrical("z"), Universal("y", "x"))
 
 
-def _stewart(name: str, along: Joint, above: Joint) -> Model:
-    """Return a platform on six legs with a joint along each, and one that closes its loop above; z is along the leg in a leg's frame."""
+def stewart_floating() -> Model:
+    """Return a Stewart-Gough platform whose base floats freely, as on a spacecraft (6-UPS).
+
+    Sizes and masses are those of `stewart_ups`; the base is a disk of 60 kg, and the platform is free on it in the tree. 12 degrees of
+    freedom, no redundant constraints.
+
+    >>> from catena.examples import stewart_floating
+    >>> m = stewart_floating()
+    >>> m.mobility().freedom, m.mobility().redundant
+    (12, 0)
+    """
+    m = Model("stewart-floating")
+    m.add("base", cylinder(0.04, 0.55, mass=60.0), Free())
+    return _stewart(m, Prismatic("z"), Spherical(), "base")
+
+
+def _stewart(m: Model, along: Joint, above: Joint, base: str = "ground") -> Model:
+    """Return a model with a platform on six legs, which stand on a body; a joint is along each leg, and one closes its loop above.
+
+    z is along the leg in a leg's frame.
+    """
     height, half = 0.60, 0.35  # of the platform above the feet, and of each part of a leg
     feet = _circle(0.50, 12, 108, 132, 228, 252, 348)
     ends = _circle(0.30, 48, 72, 168, 192, 288, 312)
-    m = Model(name)
-    m.add("platform", cylinder(0.03, 0.32, mass=20.0), Free(), at=(0.0, 0.0, height))
+    m.add("platform", cylinder(0.03, 0.32, mass=20.0), Free(), parent=base, at=(0.0, 0.0, height))
     for i, (foot, end) in enumerate(zip(feet, ends, strict=True), start=1):
         reach = end + [0.0, 0.0, height] - foot
         length = float(np.linalg.norm(reach))
@@ -184,7 +203,8 @@ def _stewart(name: str, along: Joint, above: Joint) -> Model:
         x = x / np.linalg.norm(x)
         axes = np.stack([x, np.cross(z, x), z], axis=1)
         lower, upper = f"leg{i}_lower", f"leg{i}_upper"
-        m.add(lower, cylinder(half, 0.030, mass=3.0, com=(0.0, 0.0, 0.5 * half)), Universal("x", "y"), at=Pose(foot, matrix=axes))
+        place = Pose(foot, matrix=axes)
+        m.add(lower, cylinder(half, 0.030, mass=3.0, com=(0.0, 0.0, 0.5 * half)), Universal("x", "y"), parent=base, at=place)
         m.add(upper, cylinder(half, 0.015, mass=1.5, com=(0.0, 0.0, length - 0.5 * half)), along, parent=lower)
         m.close(f"leg{i}_end", above, upper, "platform", at_a=(0.0, 0.0, length), at_b=Pose(end, matrix=axes))
     return m

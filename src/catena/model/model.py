@@ -763,6 +763,13 @@ class Model:
         rates = [link.joint.chart_rate(q[..., at_q], u[..., at_v], v[..., at_v]) for link, at_q, at_v in self._slices()]
         return np.concatenate([v[..., :0], *rates], axis=-1)
 
+    def moved(self, q: Any, change: Any) -> Any:
+        """Return the position reached from q by a small change in the coordinates of velocities, such as a step of Newton's.
+
+        It is that of `integrate` to first order, without its functions of angles.
+        """
+        return self.chart(q, self.chart_rate(q, np.zeros(self.nv), change))
+
     def rate(self, q: Any, v: Any) -> Any:
         """Return dq/dt at the velocity v."""
         return np.concatenate([q[..., :0], *(link.joint.rate(q[..., at_q], v[..., at_v]) for link, at_q, at_v in self._slices())], axis=-1)

@@ -89,6 +89,8 @@ def own_results(graph: Graph) -> Graph:
 class Iteration:
     """A compiled iteration of a graph with the inputs `state`, `row`, `constants` and the outputs `state`, `record`, all vectors.
 
+    With `quick` it is compiled several times as fast, and runs somewhat slower.
+
     >>> from catena.graph import Trace
     >>> trace = Trace("halving")
     >>> state, row, constants = trace.input("state", (4,)), trace.input("row", (1,)), trace.input("constants", (1,))
@@ -100,7 +102,7 @@ class Iteration:
     array([4., 2., 1.])
     """
 
-    def __init__(self, graph: Graph, trace_seconds: float = 0.0) -> None:
+    def __init__(self, graph: Graph, trace_seconds: float = 0.0, quick: bool = False) -> None:
         started = time.perf_counter()
         host = machine.host()
         self.graph, self.lanes, self._streams = graph, host.lanes, host.streams
@@ -113,9 +115,10 @@ class Iteration:
         program, angles = passes.hoist(partition(cut(own_results(turned_early(graph)))), sum(self.sizes[:3]))
         program = passes.reused(program, sum(self.sizes[:3]) + 2 * len(angles))
         self.blocks, self.calls = len(program.blocks), len(program.calls)
-        self.llvm = lower.write(program, calls(host.lanes, direct=False) + repeat(host.lanes, host.streams), lanes=host.lanes, merged=False)
+        driver = calls(host.lanes, direct=False) + repeat(host.lanes, host.streams)
+        self.llvm = lower.write(program, driver, lanes=host.lanes, merged=False, quick=quick)
         lowered = time.perf_counter()
-        code, seconds, self.cached = machine_code(self.llvm, program, "iterate")
+        code, seconds, self.cached = machine_code(self.llvm, program, "iterate", quick)
         self._data, kept = tables.tables(program, angles, graph, code.blocks, host)
         self._keep = (code, kept)
         self._function = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)(code.entry)

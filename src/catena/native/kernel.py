@@ -57,6 +57,7 @@ class Kernel:
         function: Callable[..., Any] | None = None,
         model: str = "",
         labels: Mapping[str, tuple[str, ...]] | None = None,
+        quick: bool = False,
     ) -> None:
         started = time.perf_counter()
         host = machine.host()
@@ -80,9 +81,10 @@ class Kernel:
         self.blocks, self.calls = len(program.blocks), len(program.calls)
         direct = self.merged and bool(program.blocks)
         driver = loop(graph.inputs, graph.outputs, host.lanes, host.streams, direct=direct, x86=host.x86)
-        self.llvm = lower.write(program, driver, lanes=host.lanes, merged=self.merged)
+        self._quick = quick = quick and not small
+        self.llvm = lower.write(program, driver, lanes=host.lanes, merged=self.merged, quick=quick)
         lowered = time.perf_counter()
-        code, seconds, self.cached = machine_code(self.llvm, program, "loop")
+        code, seconds, self.cached = machine_code(self.llvm, program, "loop", quick)
         data, kept = tables.tables(program, angles, graph, code.blocks, host)
         self.ufunc = ufunc.gufunc(graph.name, code.entry, data, graph.inputs, graph.outputs, (code, kept))
         self.seconds: dict[str, float] = {"trace": trace_seconds, "lower": lowered - started, **seconds}
@@ -150,7 +152,7 @@ class Kernel:
             pickle.dumps(function)
         except Exception:  # a function defined inside another, which pickle cannot name
             function = None
-        return Kernel, (self.graph, self.method, self.references, self.seconds["trace"], function, self.model, self.labels)
+        return Kernel, (self.graph, self.method, self.references, self.seconds["trace"], function, self.model, self.labels, self._quick)
 
 
 class MachineCode(NamedTuple):
@@ -161,13 +163,13 @@ class MachineCode(NamedTuple):
     codes: tuple[machine.Code, ...]
 
 
-def machine_code(text: str, program: Program, entry: str) -> tuple[MachineCode, dict[str, float], bool]:
+def machine_code(text: str, program: Program, entry: str, quick: bool = False) -> tuple[MachineCode, dict[str, float], bool]:
     """Return the machine code of a program's IR, the seconds it took to make, and whether it was made before.
 
     The block of saddle points is the same in all programs, and compiled by itself, once.
     """
     names = [f"block{i}" for i, block in enumerate(program.blocks) if block != SADDLE_POINT]
-    code, seconds, cached = machine.compiled(text, (*names, entry))
+    code, seconds, cached = machine.compiled(text, (*names, entry), quick)
     codes, addresses = (code,), dict(code.addresses)
     if SADDLE_POINT in program.blocks:
         own, more, _ = machine.compiled(saddle_point("saddle_point", machine.host().lanes), ("saddle_point",))
@@ -198,11 +200,13 @@ def compile_graph(
     function: Callable[..., Any] | None = None,
     model: str = "",
     labels: Mapping[str, tuple[str, ...]] | None = None,
+    quick: bool = False,
 ) -> Kernel:
     """Return the kernel of a graph.
 
     `method` and `references` say which formulation made the graph, `function` is its untraced Python function, `model` is the name of the
-    model and `labels` what the entries of inputs and outputs are, along their first axis; the kernel carries them.
+    model and `labels` what the entries of inputs and outputs are, along their first axis; the kernel carries them. A large graph that is
+    called seldom is compiled several times as fast with `quick`, and runs somewhat slower.
 
     >>> import numpy as np
     >>> from catena.graph import Trace
@@ -213,4 +217,4 @@ def compile_graph(
     >>> bool(np.allclose(x * x + y * y, 1.0))
     True
     """
-    return Kernel(graph, method, references, trace_seconds, function, model, labels)
+    return Kernel(graph, method, references, trace_seconds, function, model, labels, quick)

@@ -136,7 +136,7 @@ _EMIT: dict[str, _Emitter] = {
 _CONDITIONS = frozenset(("lt", "le", "eq", "and", "or", "not"))
 
 
-def _write_block(name: str, block: Block, lanes: int, reads: Sequence[int] | None, write: int | None) -> str:
+def _write_block(name: str, block: Block, lanes: int, reads: Sequence[int] | None, write: int | None, quick: bool) -> str:
     """Return the function of a block. Its slots are those given, or else come from the row of places."""
     writer = _BlockWriter(lanes)
     new, vector, size = writer.new, writer.vector, 8 * lanes
@@ -181,19 +181,19 @@ def _write_block(name: str, block: Block, lanes: int, reads: Sequence[int] | Non
     body = "\n".join(writer.lines)
     read = "ptr noalias readonly"
     # the stack is aligned, or half of the spilled vectors would straddle two cache lines; small blocks do not spill
-    aligned_stack = f"alignstack({ALIGN})" if len(block.nodes) > 50 else ""
+    attributes = "nounwind" + (f" alignstack({ALIGN})" if len(block.nodes) > 50 else "") + (" noinline optnone" if quick else "")
     return f"""
-define void @{name}(ptr noalias %scratch, {read} %places, {read} %numbers, {read} %data) nounwind {aligned_stack} {{
+define void @{name}(ptr noalias %scratch, {read} %places, {read} %numbers, {read} %data) {attributes} {{
 {body}
   ret void
 }}
 """
 
 
-def write(program: Program, driver: str, *, lanes: int, merged: bool) -> str:
+def write(program: Program, driver: str, *, lanes: int, merged: bool, quick: bool = False) -> str:
     """Return the IR of a program whose numbers are lifted, with the driver that calls it.
 
-    A merged program is one block whose slots are in the code.
+    A merged program is one block whose slots are in the code. With `quick` its blocks are left as they are by the optimiser.
     """
     vector = f"<{lanes} x double>"
     text = [f"; {lanes} lanes, {len(program.blocks)} blocks\n"]
@@ -205,7 +205,7 @@ def write(program: Program, driver: str, *, lanes: int, merged: bool) -> str:
         if block == ELIMINATE:
             text.append(eliminate(f"block{i}", lanes))
         elif block != SADDLE_POINT:  # that is code of its own
-            text.append(_write_block(f"block{i}", block, lanes, call and call.reads, call and call.writes[0]))
+            text.append(_write_block(f"block{i}", block, lanes, call and call.reads, call and call.writes[0], quick))
     text.append(driver)
     # 1: what a call reads, which is nothing that it writes; 2: what never changes; 3: a branch that is hardly ever taken
     text.append('\n!0 = distinct !{!0}\n!1 = !{!4}\n!2 = !{}\n!3 = !{!"branch_weights", i32 1, i32 1000000}\n!4 = distinct !{!4, !0}\n')

@@ -9,6 +9,8 @@ run begins at: it does not change along a motion.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,7 +21,7 @@ from catena.errors import ArgumentError, ModelError
 from catena.formulations import METHODS
 from catena.formulations.cubic import all_constraints
 from catena.formulations.partition import Closed
-from catena.graph import Trace, where
+from catena.graph import Graph, Trace, where
 from catena.kept import kept
 from catena.kernels import loop_error
 from catena.mobility import generic, rank, regular
@@ -56,8 +58,8 @@ _APART = 1e-11
 #: How often states are projected that do not meet them.
 _PROJECTIONS = 4
 
-#: Steps after which a run without a plan looks for one; and the most coordinates of mechanisms for which one is made on the way, in a
-#: fraction of a second: code for more takes longer to make than it saves.
+#: Steps after which a run without a plan looks for one; and the most coordinates of mechanisms for which code is made on the way, in a
+#: fraction of a second: that for more takes longer, and is made before a run begins.
 LOOK, MADE_ON_THE_WAY = 64, 12
 
 
@@ -114,16 +116,16 @@ class Closing:
         plan = self.hold.plan
         if plan is None:
             rank = self.hold.rank
-            q, v, values, found = all_constraints.project(tree, q, v, self.model.chart, measures=measures(self.model), rank=rank)
+            q, v, values, found = all_constraints.project(tree, q, v, self.model.moved, measures=measures(self.model), rank=rank)
             return q, v, where(found.rank >= rank, found.least * found.least, 0.0), largest(values)
         if self.method == REDUCTION:
             coordinates = dependent_coordinates(self.model, plan)
             for _ in range(2):
-                q = self.model.chart(q, Closed(tree, q, coordinates).correction())
+                q = self.model.moved(q, Closed(tree, q, coordinates).correction())
             closed = Closed(tree, q, coordinates)
             pivots = self.closes.forward_dynamics(tree, q, v, np.zeros(tree.nv), plan=plan).pivots
             return q, closed.rates(v), strength(pivots, self._units), apart_by(self.model, closed)
-        q, v, pivots, values = self.closes.project(tree, q, v, self.model.chart, plan=plan)
+        q, v, pivots, values = self.closes.project(tree, q, v, self.model.moved, plan=plan)
         return q, v, strength(pivots, self._units), largest(values * (1.0 / self._units))
 
 
@@ -163,16 +165,22 @@ class Loops:
         """Return a hold that was chosen before, by a plan for a configuration or by pivots."""
         return Chosen(Hold(plan_of(self.model.at(t), self.method, q) if planned else None, rank), limit, t, q)
 
-    def start(self, t: float, q: np.ndarray) -> Chosen | None:
-        """Return the hold to begin with at a configuration; none where it is singular."""
+    def start(self, t: float, q: np.ndarray, plans: Sequence[Chosen] | None = None) -> Chosen | None:
+        """Return the hold to begin with at a configuration; none where it is singular.
+
+        It is one of the plans that are given; else the usual one, or one made for the configuration; or pivots where none of these holds.
+        """
         still = self.model.at(t)
         number = rank(still, q)
-        for chosen in (lambda: self.usual, lambda: self.own(t, q)):
-            found = chosen()
+        for found in self._plans(t, q) if plans is None else plans:
             if found is not None and found.hold.rank == number and self.strength(found.hold, t, q) >= found.limit:
                 return found
         found = self.pivoted(t, q, number)
         return found if regular(still, q) and self.strength(found.hold, t, q) > SINGULAR else None
+
+    def _plans(self, t: float, q: np.ndarray) -> Iterator[Chosen | None]:
+        yield self.usual
+        yield self.own(t, q)
 
     def strength(self, hold: Hold, t: float, q: np.ndarray) -> float:
         """Return the strength of a hold at a configuration, negative where that does not meet all constraints."""
@@ -189,6 +197,12 @@ class Loops:
         own = self.own(t, q)
         return own if own is not None and own.hold.rank == last.hold.rank and own.hold != last.hold else None
 
+    def others(self, hold: Hold) -> list[Hold]:
+        """Return what else a run may come to hold its loops by that begins with a hold, if it makes no plans on the way."""
+        if hold.plan is not None:
+            return [Hold(None, hold.rank)]
+        return [self.usual.hold] if self.usual.hold.plan is not None and self.usual.hold.rank == hold.rank else []
+
     def settled(self, t: np.ndarray, q: np.ndarray, v: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
         """Return states (N, nq), (N, nv) at times (N,) that nearly close the loops, put on the constraints; how many of these are
         independent at each, and whether it is regular.
@@ -199,7 +213,7 @@ class Loops:
             trace = Trace("settled")
             tree = m.tree().traced(trace).at(trace.input("t"))
             q, v = trace.input("q", (m.nq,)), trace.input("v", (m.nv,))
-            q, v, _, _ = all_constraints.project(tree, q, v, m.chart, measures=measures(m))
+            q, v, _, _ = all_constraints.project(tree, q, v, m.moved, measures=measures(m))
             solved = all_constraints.forward_dynamics(tree, q, v, np.zeros(m.nv), measures=measures(m))
             flag = pivoted_flags(solved, v)
             return compile_graph(trace.graph(q=q, v=v, rank=solved.rank, least=solved.least, flag=flag))
@@ -229,15 +243,21 @@ class Loops:
 
 def projection(m: Model, method: str, hold: Hold) -> Kernel:
     """Return the kernel (t, q, v) -> q, v, strength, apart of `Closing.project`."""
+    make = partial(compile_graph, projection_graph(m, method, hold), method=method, quick=True)
+    return kept(m, "projection", (method, hold) if hold.plan is not None else hold, make)
 
-    def make() -> Kernel:
+
+def projection_graph(m: Model, method: str, hold: Hold) -> Graph:
+    """Return the graph of `projection`."""
+
+    def make() -> Graph:
         trace = Trace("projection")
         tree = m.tree().traced(trace).at(trace.input("t"))
         q, v = trace.input("q", (m.nq,)), trace.input("v", (m.nv,))
         q_new, v_new, strength, apart = Closing(m, method, hold).project(tree, q, v)
-        return compile_graph(trace.graph(q=q_new, v=v_new, strength=strength, apart=apart), method=method)
+        return trace.graph(q=q_new, v=v_new, strength=strength, apart=apart)
 
-    return kept(m, "projection", (method, hold) if hold.plan is not None else hold, make)
+    return kept(m, "projection graph", (method, hold) if hold.plan is not None else hold, make)
 
 
 def opening(m: Model, t: Any, q: np.ndarray) -> np.ndarray:
@@ -245,17 +265,22 @@ def opening(m: Model, t: Any, q: np.ndarray) -> np.ndarray:
     return kept(m, "loop error", (), lambda: loop_error(m))(*((t,) if m.driven_names else ()), q).max(axis=-1)
 
 
-def closed(m: Model, t: np.ndarray, q: np.ndarray, v: np.ndarray, rank: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return states (N, nq), (N, nv) at times (N,) that nearly close the loops, put on the constraints, so many of them independent."""
+def onto_loops(m: Model, rank: int) -> Kernel:
+    """Return the kernel (t, q, v) -> q, v, apart that puts states onto the constraints, so many of them independent."""
 
     def make() -> Kernel:
-        trace = Trace("closed")
+        trace = Trace("onto loops")
         tree = m.tree().traced(trace).at(trace.input("t"))
         q, v = trace.input("q", (m.nq,)), trace.input("v", (m.nv,))
-        q, v, values, _ = all_constraints.project(tree, q, v, m.chart, measures=measures(m), rank=rank, least=_SAMPLED)
-        return compile_graph(trace.graph(q=q, v=v, apart=largest(values)))
+        q, v, values, _ = all_constraints.project(tree, q, v, m.moved, measures=measures(m), rank=rank, least=_SAMPLED)
+        return compile_graph(trace.graph(q=q, v=v, apart=largest(values)), quick=True)
 
-    project = kept(m, "closed", rank, make)
+    return kept(m, "onto loops", rank, make)
+
+
+def closed(m: Model, t: np.ndarray, q: np.ndarray, v: np.ndarray, rank: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return states (N, nq), (N, nv) at times (N,) that nearly close the loops, put on the constraints, so many of them independent."""
+    project = onto_loops(m, rank)
     q, v, apart = project(t, q, v)
     for _ in range(_PROJECTIONS - 1):
         rest = np.flatnonzero(~(apart <= _APART))

@@ -18,12 +18,9 @@ from catena.simulation.closing import Hold
 from catena.simulation.iteration import FINISHED, LOOKED, Layout, chosen, verdict
 from catena.simulation.steps import Integrator
 from catena.simulation.steps import integrator as integrator_of
-from catena.simulation.system import Function, Input, System, Traced
+from catena.simulation.system import INCLUDED, Function, Input, System, Traced
 
 Array = Any
-
-#: Evaluations of the dynamics up to so many nodes are one block of code; beyond it blocks by bodies run faster, as in kernels.
-_MERGE = 3000
 
 
 class Controls(Input):
@@ -115,9 +112,9 @@ def _compiled(m: Model, integrator: Integrator, method: str, controls: Controls,
     constants = Layout(dict.fromkeys(("anchor", "step", "every", "steps", "since"), 1))
     layouts = (layout(m), system.input.row, constants)
     arguments = [trace.input(name, (part.size,)) for name, part in zip(("state", "row", "constants"), layouts, strict=True)]
-    after, sample = _advance(integrator, layouts, lambda row: _Staged(system, tree, row, trace.mark), *arguments)
+    after, sample = _advance(integrator, layouts, lambda row: _Staged(system, trace, tree, row), *arguments)
     marks = [0, *trace.marks, len(trace.nodes)]
-    if max(b - a for a, b in pairwise(marks)) > _MERGE:
+    if max(b - a for a, b in pairwise(marks)) > INCLUDED:  # else one block of code a stage runs faster
         trace.marks = sorted({*trace.marks, *bodies})
     graph = trace.graph(state=after, record=sample)
     return Loop(constants, Iteration(graph, time.perf_counter() - started))
@@ -126,9 +123,9 @@ def _compiled(m: Model, integrator: Integrator, method: str, controls: Controls,
 class _Staged(Traced):
     """The flow with marks around each evaluation of the dynamics, so that all stages of a step share its code."""
 
-    def __init__(self, system: System, tree: Tree, row: dict[str, Any], mark: Callable[[], None]) -> None:
-        super().__init__(system, tree, row, {})
-        self.mark = mark
+    def __init__(self, system: System, trace: Trace, tree: Tree, row: dict[str, Any]) -> None:
+        super().__init__(system, trace, tree, row, {})
+        self.mark = trace.mark
 
     def under(self, t: Any, q: Array, v: Array, tau: Array) -> Array:
         self.mark()

@@ -5,9 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple, Protocol
 
+import numpy as np
+
 from catena.model import Model
 
 Array = Any
+
+#: Mechanisms of more coordinates than this have their slopes combined in parts of so many entries.
+MANY, PART = 24, 16
 
 
 class Flow(Protocol):
@@ -60,6 +65,18 @@ def combine(h: Any, weights: Sequence[float], slopes: Sequence[Array]) -> Array:
             term = weight * slope
             total = term if total is None else total + term
     return 0.0 * slopes[0] if total is None else h * total
+
+
+def combined(flow: Flow, h: Any, weights: Sequence[float], *slopes: Sequence[Array]) -> list[Array]:
+    """Return `combine` of several lists of slopes; of mechanisms with many coordinates part by part, for which the code is the same."""
+    if len(slopes[0][0]) <= MANY:
+        return [combine(h, weights, some) for some in slopes]
+    joined, found = [np.concatenate(x) for x in zip(*slopes, strict=True)], []
+    for start in range(0, len(joined[0]), PART):
+        flow.mark()
+        found.append(combine(h, weights, [x[start : start + PART] for x in joined]))
+    flow.mark()
+    return np.split(np.concatenate(found), len(slopes))
 
 
 def square(x: Array) -> Any:

@@ -14,7 +14,7 @@ from catena.model import Model
 from catena.model.forces import python
 from catena.simulation.arguments import check_moving, check_state, check_step, number, positive, recording
 from catena.simulation.checkpoint import Checkpoint
-from catena.simulation.closing import LOOK, MADE_ON_THE_WAY, SINGULAR, Chosen, Held, Hold, check_closed, closed, lasting
+from catena.simulation.closing import LOOK, MADE_ON_THE_WAY, SINGULAR, Chosen, Held, Hold, check_closed, closed, lasting, onto_loops
 from catena.simulation.events import Event, handle
 from catena.simulation.interrupts import interruptible, noted_interrupts
 from catena.simulation.iteration import EVENT, FINISHED, LOOKED, OPENED, RUNNING, STOPPED, WEAKENED, run_in_python
@@ -295,16 +295,27 @@ class Run:
         return trajectory(self, stopped, time.perf_counter() - began)
 
     def _prepare(self) -> None:
-        """Put the run at its start, and compile it before it begins; also, where that takes long, what holds loops if the plan does not."""
+        """Put the run at its start, and compile it before it begins; where that takes long, all that it may need on the way and at its end.
+
+        That is what holds loops if the plan does not, steps to events and to the times of samples, and what tells how well loops are held.
+        """
         self.begin()
         self.system.iteration()
-        if self.holds and self.held.hold.plan is not None and self.model.nv > MADE_ON_THE_WAY:
-            hold = self.held.hold
-            self.system.loops.holding(hold)
-            self.system.hold(Hold(None, hold.rank))
+        if self.model.nv <= MADE_ON_THE_WAY:
+            return
+        holds: list[Hold | None] = [self.held.hold, *self.system.loops.others(self.held.hold)] if self.holds else [None]
+        for hold in reversed(holds):  # that of the start is at hand afterwards
+            if hold is not None:
+                self.system.hold(hold)
+                self.system.loops.projection(hold)
+                if hold.plan is not None:
+                    self.system.loops.holding(hold)
             self.system.iteration()
             self.system.start()
-            self.system.hold(hold)
+            if self.events or self.times is not None:
+                self.system.step()
+        if self.holds and any(callable(event.action) for event in self.events):
+            onto_loops(self.model, self.held.hold.rank)
 
     def _advance(self, advance: Any, kept: Checkpoint | None, show: bool | None) -> str:
         """Advance to the end, and return why the run stopped."""
@@ -389,7 +400,9 @@ class Run:
         check_closed(self.model, t, q, name, f"return m.assemble(guess=q{', t=t' if self.model.driven_names else ''})")
         q = self.model.at(t).assemble(guess=q)
         if not self.strength(t, q) >= self.held.limit:
-            chosen = self.system.loops.start(t, q)
+            # by the plans that there are, where one takes long to make
+            small, made = self.model.nv <= MADE_ON_THE_WAY, [one.chosen for one in self.holds if one.chosen.hold.plan is not None]
+            chosen = self.system.loops.start(t, q, None if small else made)
             if chosen is None:
                 raise singular(self)
             self._hold(t, chosen)

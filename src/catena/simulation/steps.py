@@ -19,7 +19,7 @@ from catena.errors import MethodError
 from catena.graph import where
 from catena.model import Model
 from catena.simulation import solving
-from catena.simulation.flow import Flow, Step, combine, square
+from catena.simulation.flow import Flow, Step, combine, combined, square
 from catena.simulation.symplectic import SYMPLECTIC
 from catena.simulation.tableaus import TABLEAUS, Tableau
 from catena.spatial import LU
@@ -75,20 +75,17 @@ def _explicit(tableau: Tableau) -> Callable[..., Step]:
         slopes, accelerations = [flow.model.chart_rate(q, zero, v)], [a]
         for row, node in zip(tableau.a[1:], tableau.c[1:], strict=True):
             flow.mark()
-            u = combine(h, row, slopes)
-            q_stage, v_stage = flow.model.chart(q, u), v + combine(h, row, accelerations)
+            u, change = combined(flow, h, row, slopes, accelerations)
+            q_stage, v_stage = flow.model.chart(q, u), v + change
             accelerations.append(flow.acceleration(t + node * h, q_stage, v_stage))
             slopes.append(flow.model.chart_rate(q_stage, u, v_stage))
         flow.mark()
-        u1, v1 = combine(h, tableau.b, slopes), v + combine(h, tableau.b, accelerations)
-        errors = [
-            np.concatenate([combine(h, weights, slopes), combine(h, weights, accelerations)])
-            for weights in (tableau.error, tableau.second)
-            if weights
-        ]
+        weighted = [weights for weights in (tableau.error, tableau.second) if weights]
+        errors = tuple(np.concatenate(combined(flow, h, weights, slopes, accelerations)) for weights in weighted)
         if tableau.reuses_last:  # the last stage is the end of the step
-            return Step(q_stage, v_stage, accelerations[-1], tuple(errors))
-        return Step(flow.model.chart(q, u1), v1, None, tuple(errors))
+            return Step(q_stage, v_stage, accelerations[-1], errors)
+        u1, change = combined(flow, h, tableau.b, slopes, accelerations)
+        return Step(flow.model.chart(q, u1), v + change, None, errors)
 
     return step
 

@@ -12,7 +12,7 @@ import numpy as np
 from catena.errors import ArgumentError, TraceError
 from catena.formulations.linear import canonical_momenta
 from catena.formulations.mass.composite_body import mass_matrix
-from catena.graph import Trace
+from catena.graph import Graph, Trace
 from catena.kept import kept
 from catena.kernels import jacobian
 from catena.model import Model, Tree
@@ -20,7 +20,7 @@ from catena.model.forces import Applied, python
 from catena.native import Iteration, Kernel, compile_graph
 from catena.registry import solution
 from catena.simulation.arguments import floats
-from catena.simulation.closing import Closing, Hold, Loops, lasting
+from catena.simulation.closing import Closing, Hold, Loops, lasting, projection_graph
 from catena.simulation.iteration import Layout, Problem, attempt
 from catena.simulation.steps import Integrator
 from catena.tracing import acting_forces
@@ -34,6 +34,10 @@ _REMEDY = (
 )
 
 _JOINT_FORCES = "give joint forces, or a pair (times, values)"
+
+#: Evaluations of the dynamics of more nodes than this are traced once, body by body, and included as they are for every stage of a step:
+#: their code is then the same for all. Smaller ones take little time to compile, and share values with what is around them.
+INCLUDED = 3000
 
 
 class Input:
@@ -116,8 +120,9 @@ class Input:
 class Traced:
     """The flow of a mechanism in traced scalars, for one row of the table and set of constants."""
 
-    def __init__(self, system: System, tree: Tree, row: dict[str, Any], constants: dict[str, Any]) -> None:
-        self.model, self._system, self._tree, self._row, self._constants = system.model, system, tree, row, constants
+    def __init__(self, system: System, trace: Trace, tree: Tree, row: dict[str, Any], constants: dict[str, Any]) -> None:
+        self.model, self._system, self._row, self._constants = system.model, system, row, constants
+        self._trace, self._tree = trace, tree
         self.mark = tree.mark
 
     def force(self, t: Any, q: Array, v: Array) -> Array:
@@ -128,9 +133,10 @@ class Traced:
 
     def under(self, t: Any, q: Array, v: Array, tau: Array) -> Array:
         """Return the acceleration under joint forces."""
-        tree = self._tree.at(t)
-        force, wrenches = acting_forces(tree, t, q, v)
-        return self._system.solve(tree, q, v, tau + force, wrenches)
+        graph = self._system.accelerations
+        if len(graph.nodes) > INCLUDED:
+            return self._trace.include(graph, t, q, v, tau)[0]
+        return self._system.under(self._tree, t, q, v, tau)
 
     def momenta(self, t: Any, q: Array, v: Array) -> tuple[Array, Array]:
         return self.momenta_under(t, q, v, self.force(t, q, v))
@@ -151,7 +157,9 @@ class Traced:
         closing = self._system.closing
         if closing is None:
             return None
-        q, v, *held = closing.project(self._tree.at(t), q, v)
+        graph = projection_graph(self.model, closing.method, closing.hold)
+        large = len(graph.nodes) > INCLUDED
+        q, v, *held = self._trace.include(graph, t, q, v) if large else closing.project(self._tree.at(t), q, v)
         return q, v, lasting(*held)
 
 
@@ -241,6 +249,27 @@ class System:
         m = self.model
         return self.input.controller is None and not (self.events or m.forces or m.driven_names)
 
+    def under(self, tree: Tree, t: Any, q: Array, v: Array, tau: Array) -> Array:
+        """Return the acceleration under joint forces, on any scalar."""
+        tree = tree.at(t)
+        force, wrenches = acting_forces(tree, t, q, v)
+        return self.solve(tree, q, v, tau + force, wrenches)
+
+    @property
+    def accelerations(self) -> Graph:
+        """The graph (t, q, v, tau) -> vdot, without the forces that are called from Python."""
+        return self._once("accelerations", self._accelerations)
+
+    def _accelerations(self) -> Graph:
+        trace, tree = self._trace("dynamics")
+        arguments = trace.input("t"), trace.input("q", (self.model.nq,)), trace.input("v", (self.model.nv,))
+        return trace.graph(vdot=self.under(tree, *arguments, trace.input("tau", (self.model.nv,))))
+
+    @property
+    def _quick(self) -> bool:
+        """Whether the loops are held by pivots, which is seldom: code that is quick to make will do."""
+        return self.closing is not None and self.closing.hold.plan is None
+
     def iteration(self) -> Iteration:
         """Return the run as a loop in machine code."""
         return self._once("iteration", self._iteration)
@@ -250,9 +279,9 @@ class System:
         trace, tree = self._trace("simulate")
         problem = self.problem
         arguments = [trace.input(name, (layout.size,)) for name, layout in self._arguments()]
-        state, record = attempt(problem, lambda row, constants: Traced(self, tree, row, constants), *arguments)
+        state, record = attempt(problem, lambda row, constants: Traced(self, trace, tree, row, constants), *arguments)
         graph = trace.graph(state=state, record=record)
-        return Iteration(graph, time.perf_counter() - started)
+        return Iteration(graph, time.perf_counter() - started, self._quick)
 
     def called_flow(self, row: Array, constants: Array) -> _Called:
         """Return the flow in floats."""
@@ -273,26 +302,23 @@ class System:
         return self._once("dynamics", self._dynamics)
 
     def _dynamics(self) -> Kernel:
-        return self._kernel_under("dynamics", lambda flow, *arguments: {"vdot": flow.under(*arguments)})
+        return compile_graph(self.accelerations, method=self.method)
 
     @cached_property
     def momenta(self) -> Kernel:
         """The kernel (t, q, v, tau) -> p, pdot, without the forces that are called from Python."""
-        return self._kernel_under("momenta", lambda flow, *arguments: dict(zip(("p", "pdot"), flow.momenta_under(*arguments), strict=True)))
-
-    def _kernel_under(self, name: str, function: Callable[..., dict[str, Any]]) -> Kernel:
-        """Return the kernel of a function of the flow and (t, q, v, tau)."""
-        trace, tree = self._trace(name)
+        trace, tree = self._trace("momenta")
         t, q = trace.input("t"), trace.input("q", (self.model.nq,))
         v, tau = trace.input("v", (self.model.nv,)), trace.input("tau", (self.model.nv,))
-        return compile_graph(trace.graph(**function(Traced(self, tree, {}, {}), t, q, v, tau)), method=self.method)
+        p, pdot = Traced(self, trace, tree, {}, {}).momenta_under(t, q, v, tau)
+        return compile_graph(trace.graph(p=p, pdot=pdot), method=self.method)
 
     @cached_property
     def velocities(self) -> Kernel:
         """The kernel (t, q, p) -> velocities that belong to canonical momenta, where nothing is driven."""
         trace, tree = self._trace("velocities")
         t, q, p = trace.input("t"), trace.input("q", (self.model.nq,)), trace.input("p", (self.model.nv,))
-        return compile_graph(trace.graph(v=Traced(self, tree, {}, {}).velocities(t, q, p)), method=self.method)
+        return compile_graph(trace.graph(v=Traced(self, trace, tree, {}, {}).velocities(t, q, p)), method=self.method)
 
     @cached_property
     def mass(self) -> Kernel:
@@ -307,7 +333,7 @@ class System:
         def function(flow: Traced, t: Any, q: Array, v: Array) -> dict[str, Any]:
             return {"a": flow.acceleration(t, q, v), "tau": flow.force(t, q, v), "g": [g(t, q, v) for g in self.events]}
 
-        return self._once("start", lambda: self._kernel("start", ("t", "q", "v"), function))
+        return self._once("start", lambda: self._kernel("start", ("t", "q", "v"), function, quick=True))
 
     def step(self) -> Kernel:
         """Return the kernel (t, q, v, a, h, row, constants) -> q, v: one step of any size; with loops also the strength of the constraints,
@@ -319,7 +345,7 @@ class System:
             found = {"q": step.q, "v": step.v}
             return found if step.free is None else found | {"strength": step.strength, "q_free": step.free[0], "v_free": step.free[1]}
 
-        return self._once("step", lambda: self._kernel("step", ("t", "q", "v", "a", "h"), function))
+        return self._once("step", lambda: self._kernel("step", ("t", "q", "v", "a", "h"), function, quick=True))
 
     def _arguments(self) -> tuple[tuple[str, Layout], ...]:
         return (("state", self.problem.state), ("row", self.problem.row), ("constants", self.problem.constants))
@@ -329,13 +355,13 @@ class System:
         trace = Trace(name)
         return trace, self.model.tree().traced(trace)
 
-    def _kernel(self, name: str, inputs: tuple[str, ...], function: Callable[..., dict[str, Any]]) -> Kernel:
+    def _kernel(self, name: str, inputs: tuple[str, ...], function: Callable[..., dict[str, Any]], quick: bool = False) -> Kernel:
         trace, tree = self._trace(name)
         shapes = {"t": (), "h": (), "q": (self.model.nq,)}
         arguments = [trace.input(i, shapes.get(i, (self.model.nv,))) for i in inputs]
         row, constants = (trace.input(name, (layout.size,)) for name, layout in self._arguments()[1:])
-        flow = Traced(self, tree, self.problem.row.split(row), self.problem.constants.split(constants))
-        return compile_graph(trace.graph(**function(flow, *arguments)), method=self.method)
+        flow = Traced(self, trace, tree, self.problem.row.split(row), self.problem.constants.split(constants))
+        return compile_graph(trace.graph(**function(flow, *arguments)), method=self.method, quick=quick or self._quick)
 
 
 def check_traceable(

@@ -136,17 +136,17 @@ def accelerations(tree, q, v, tau, wrenches=None, *, measures, rank):
     return loops.solve(mass_matrix(tree, q), force[:, None], g[:, None]).x[:, 0]
 
 
-def project(tree, q, v, chart, *, measures, rank=None, least=None):
+def project(tree, q, v, moved, *, measures, rank=None, least=None):
     """Return the nearest state by kinetic energy that meets the constraints, for one that nearly does, and its constraints.
 
-    Positions follow by two steps of Newton's, which take an error e to about e^4. Constraints that nearly depend on each other give large
-    errors along the accelerations that forces of constraints can make; as these, a projection by kinetic energy does not move a state along
-    its motion. With `least`, constraints whose pivot is smaller are left as they are.
+    Positions follow by two steps of Newton's, `moved(q, change)`, which take an error e to about e^4. Constraints that nearly depend on
+    each other give large errors along the accelerations that forces of constraints can make; as these, a projection by kinetic energy does
+    not move a state along its motion. With `least`, constraints whose pivot is smaller are left as they are.
     """
     none, M = np.zeros((tree.nv, 1)), mass_matrix(tree, q)
     for _ in range(2):
         loops = AllConstraints(tree, q, measures, rank, least)
-        q = chart(q, loops.solve(M, none, -loops.values[loops.rows][:, None]).x[:, 0])
+        q = moved(q, loops.solve(M, none, -loops.values[loops.rows][:, None]).x[:, 0])
         tree.mark()
     loops = AllConstraints(tree, q, measures, rank, least)
     rates = loops.right(constraint_motion(tree, q, v)[0])

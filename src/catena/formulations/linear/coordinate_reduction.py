@@ -136,9 +136,9 @@ def forward_dynamics(tree, q, v, tau, wrenches=None, *, plan):
     return Solved(vdot, np.array(loops.values), np.array(loops.rates), loops.residual(vdot), loops.pivots)
 
 
-def project(tree, q, v, chart, *, plan):
+def project(tree, q, v, moved, *, plan):
     """Return the state nearest to (q, v) that meets the constraints of the plan, by kinetic energy; all pivots; and all values."""
-    q, v, pivots, values = cut_joints.project(tree, q, v, chart, reference="joint", plan=plan.chosen)
+    q, v, pivots, values = cut_joints.project(tree, q, v, moved, reference="joint", plan=plan.chosen)
     own = forward_dynamics(tree, q, v, np.zeros(tree.nv), plan=plan).pivots
     return q, v, [*pivots, *own], values
 

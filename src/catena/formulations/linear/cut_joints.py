@@ -56,14 +56,14 @@ def forward_dynamics(tree, q, v, tau, wrenches=None, *, reference, plan):
     return Solved(vdot, force, loops.values, loops.rates, loops.residual(vdot, Y_rate), _pivots(plan, A, factor))
 
 
-def project(tree, q, v, chart, *, reference, plan):
+def project(tree, q, v, moved, *, reference, plan):
     """Return the state nearest to (q, v) that meets the constraints of the plan, by kinetic energy; their pivots; and all values.
 
-    Positions move by `chart(q, u)` in two steps of Newton's, which take an error e to about e^4.
+    Positions move by `moved(q, change)` in two steps of Newton's, which take an error e to about e^4.
     """
     for _ in range(2):
         change, _, _ = _change(tree, q, np.zeros(tree.nv), reference, plan, of_rates=False)
-        q = chart(q, change)
+        q = moved(q, change)
     change, pivots, values = _change(tree, q, v, reference, plan, of_rates=True)
     return q, v + change, pivots, values
 

@@ -380,9 +380,9 @@ def _inertia(platform, J, M, y0=None, force=None):
     return GIM, None if force is None else f + J.T @ (f_y - on_y @ y0)
 
 
-def project(tree, q, v, chart, *, plan):
+def project(tree, q, v, moved, *, plan):
     """Return the state nearest to (q, v) that meets the constraints of the plan, by kinetic energy; all pivots; and all values."""
-    q, v, pivots, values = cut_joints.project(tree, q, v, chart, reference="joint", plan=plan.chosen)
+    q, v, pivots, values = cut_joints.project(tree, q, v, moved, reference="joint", plan=plan.chosen)
     return q, v, [*pivots, *Platform(tree, q, plan).pivots], values
 
 
