@@ -16,7 +16,7 @@ from catena.model import Model
 from catena.native import Iteration
 from catena.registry import solution
 from catena.simulation.arguments import check_moving, check_step, floats, number, positive
-from catena.simulation.closing import LOOK, Chosen, Hold, Loops, check_closed
+from catena.simulation.closing import LOOK, Chosen, Hold, Loops, check_closed, check_velocities
 from catena.simulation.fixed_steps import fixed_steps, layout
 from catena.simulation.iteration import FINISHED, LOOKED, NO_WAY_ON, NOT_FINITE, NOT_SOLVED, OPENED, RUNNING, WEAKENED
 from catena.simulation.steps import integrator as integrator_of
@@ -81,7 +81,7 @@ def rollout(
     - (..., K, nv), with more leading axes than the states have: over time; each of the K rows is held for steps / K steps;
     - a function (t, q, v) -> tau, which is traced and compiled.
 
-    States of a model with loops must close these; velocities are changed by the least kinetic energy that keeps them closed.
+    States of a model with loops must close these: positions by `m.assemble`, velocities by `m.project_velocity`.
 
     `every` so many steps a sample is kept, besides the first. `integrator` names one of those of `ct.simulate`; steps are always fixed.
     `threads` limits the threads. The result does not depend on them, and every trajectory is, bit for bit, the one that it would be
@@ -105,6 +105,7 @@ class Plan:
     batch: tuple[int, ...]
     q: np.ndarray
     v: np.ndarray
+    at_rest: bool  # no velocities were given
     table: np.ndarray | None
     controller: Function | None
     step: float
@@ -148,11 +149,13 @@ class Plan:
             given = ", ".join(f"{name} {shape}" for name, shape in shapes.items())
             raise ArgumentError(f"leading axes do not broadcast: {given}; give axes that are equal or 1") from None
         q, v = (np.ascontiguousarray(np.broadcast_to(x, (*batch, x.shape[-1]))).reshape(-1, x.shape[-1]) for x in (q, v))
+        if m.has_loops and v0 is not None:
+            check_velocities(m, start, q, v, batch, "rollout: v0")
         if table is not None:
             rows = table.shape[-2:]
             shared = table.size == rows[0] * rows[1]
             table = np.ascontiguousarray(table if shared else np.broadcast_to(table, (*batch, *rows))).reshape(-1, *rows)
-        return Plan(m, batch, q, v, table, controller, size, steps, every, start, integrator, method)
+        return Plan(m, batch, q, v, v0 is None, table, controller, size, steps, every, start, integrator, method)
 
     @property
     def times(self) -> np.ndarray:
@@ -162,7 +165,7 @@ class Plan:
     def part(self, at: slice) -> tuple[Any, ...]:
         """Return the arguments of a rollout of some of the trajectories: q0, v0, controls."""
         table = self.table if self.table is None or len(self.table) == 1 else self.table[at]
-        return self.q[at], self.v[at], self.controller if table is None else table
+        return self.q[at], None if self.at_rest else self.v[at], self.controller if table is None else table
 
     def shaped(self, flat: Rollout) -> Rollout:
         """Return trajectories in one row with the leading axes of the arguments."""

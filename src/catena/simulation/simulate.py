@@ -14,10 +14,10 @@ from catena.model import Model
 from catena.model.forces import python
 from catena.simulation.arguments import check_moving, check_state, check_step, number, positive, recording
 from catena.simulation.checkpoint import Checkpoint
-from catena.simulation.closing import LOOK, MADE_ON_THE_WAY, SINGULAR, Chosen, Held, Hold, check_closed, lasting
-from catena.simulation.events import Event, handle
+from catena.simulation.closing import LOOK, MADE_ON_THE_WAY, SINGULAR, Chosen, Held, Hold, check_closed, check_velocities, lasting
+from catena.simulation.events import Event, handle, undefined
 from catena.simulation.interrupts import interruptible, noted_interrupts
-from catena.simulation.iteration import EVENT, FINISHED, LOOKED, OPENED, RUNNING, STOPPED, WEAKENED, run_in_python
+from catena.simulation.iteration import EVENT, FINISHED, LOOKED, OPENED, RUNNING, STOPPED, UNDEFINED, WEAKENED, run_in_python
 from catena.simulation.outcome import singular, trajectory, trouble
 from catena.simulation.progress import progress
 from catena.simulation.steps import integrator as integrator_of
@@ -61,6 +61,7 @@ def simulate(
 ) -> Trajectory:
     """Return the motion of a mechanism from the state (q0, v0) at `start` to the time `until` [s].
 
+    - `q0` and `v0` of a model with loops close these, and keep them closed: `m.assemble` and `m.project_velocity` find such.
     - `step` [s] fixes the step size; without it, an integrator with an error estimate adapts its steps to `rtol` and `atol` (a hundredth of
       rtol, unless given). Errors are measured in 1 rad or the size of the mechanism, those of velocities by their own size.
     - `integrator`: "semi-implicit-euler", "midpoint", "rk4", "bogacki-shampine", "dormand-prince", "dop853", "implicit-midpoint",
@@ -141,7 +142,7 @@ class Run:
         self.adaptive = self.step is None
         if self.adaptive and not self.integrator.adaptive:
             raise ArgumentError(f"integrator '{name}' does not choose its steps; give step=, the step size in seconds")
-        self.system = System(m, self.integrator, method, self.input, self.adaptive, [event.function for event in self.events])
+        self.system = System(m, self.integrator, method, self.input, self.adaptive, [event.value for event in self.events])
         if m.has_loops:
             if self.scipy_method:
                 raise ArgumentError(
@@ -150,6 +151,8 @@ class Run:
             time = f", t={self.start:g}" if m.driven_names else ""
             check_closed(m, self.start, self.q0, "simulate: q0", f"start from m.assemble(guess=q0{time})")
             self.q0 = m.at(self.start).assemble(guess=self.q0)
+            if v0 is not None:
+                check_velocities(m, self.start, self.q0[None], self.v0[None], (), "simulate: v0")
             self.v0 = m.at(self.start).project_velocity(self.q0, self.v0)
         self.samples: list[np.ndarray] = []
         self.occurrences: list[Occurrence] = []
@@ -237,7 +240,7 @@ class Run:
         """Return acceleration, input and event functions at a state; unless something is called from Python, also at many."""
         if self.in_python:
             flow = self.system.called_flow(self._row(t), self.constants[0])
-            return flow.acceleration(t, q, v), flow.force(t, q, v), np.array([float(event.function(t, q, v)) for event in self.events])
+            return flow.acceleration(t, q, v), flow.force(t, q, v), np.array([float(event.value(t, q, v)) for event in self.events])
         return self.system.start()(t, q, v, self._row(t), self.constants[0])
 
     def _row_number(self, t: Any) -> Any:
@@ -321,6 +324,8 @@ class Run:
                         self._hold_otherwise(code)
                         code = RUNNING
                     code = handle(self) if code == EVENT else code
+                    if code == UNDEFINED:
+                        raise undefined(self)
                     self.state[0, 0] = code
                     report(self.time, int(self.get("steps")[0]))
                     if code == STOPPED:
@@ -385,14 +390,14 @@ class Run:
         """Return a state put on the constraints of the loops, held otherwise where need be. Refuse q that opens them."""
         check_closed(self.model, t, q, name, f"return m.assemble(guess=q{', t=t' if self.model.driven_names else ''})")
         loops = self.system.loops
-        q1, v1, *held = loops.projection(self.held.hold)(t, q, v)
+        q1, _, *held = loops.projection(self.held.hold)(t, q, v)
         if not lasting(*held) >= self.held.limit:
             chosen = loops.start(t, self.model.at(t).assemble(guess=q))  # perhaps on another branch
             if chosen is None:
                 raise singular(self)
             self._hold(t, chosen)
-            q1, v1, *_ = loops.projection(self.held.hold)(t, q, v)
-        return q1, v1
+            q1, *_ = loops.projection(self.held.hold)(t, q, v)
+        return q1, self.model.at(t).project_velocity(q1, v)
 
     def _attempts(self) -> int:
         return int(self.get("steps")[0] + self.get("rejected")[0])

@@ -104,7 +104,7 @@ class Input:
     def force(self, t: Any, q: Array, v: Array, row: dict[str, Any], constants: dict[str, Any]) -> Array:
         """Return the joint forces put in at a time and state."""
         if self.controller is not None:
-            force = np.asarray(self.controller(t, q, v))
+            force = np.asarray(self.controller(t, np.array(q), np.array(v)))  # copies, which the controller may write to
             if force.shape != (self.model.nv,):
                 raise ArgumentError(f"controller returned shape {force.shape}; return {self.model.nv} joint forces, one per entry of v")
             return force
