@@ -31,6 +31,32 @@ def passive_force(tree, q, v):
     return force
 
 
+def passive_slopes(tree, q, v, secant=False):
+    """Return how fast the passive forces of the joints fall with their own positions and with their own velocities, none negative.
+
+    With `secant` that of friction is the one from rest, friction / sqrt(v^2 + s^2): it bounds the tangent from above, and keeps a step that
+    is linearised with it from reversing the motion.
+    """
+    by_position, by_velocity = tree.vector(), tree.vector()
+    for k in range(tree.n):
+        for i in range(tree.v_slices[k].start, tree.v_slices[k].stop):
+            by_position[i], by_velocity[i] = tree.stiffness[i], tree.damping[i]
+            if tree.friction[i]:
+                square = v[i] * v[i] + tree.friction_speed**2
+                slope = tree.friction[i] / np.sqrt(square)
+                by_velocity[i] = by_velocity[i] + (slope if secant else slope * (tree.friction_speed**2 / square))
+        for i, sign, depth in _stops(tree, k, q):
+            held = _positive(1.0 + tree.stop_damping[i] * (sign * v[i]))
+            by_position[i] = by_position[i] + tree.stop_stiffness[i] * held * _present(depth)
+            by_velocity[i] = by_velocity[i] + tree.stop_stiffness[i] * tree.stop_damping[i] * depth * _present(held)
+    return by_position, by_velocity
+
+
+def _present(x):
+    """Return 1 where x is positive, and 0 where it is 0; for any scalar."""
+    return x / (x + 1e-300)
+
+
 def _positive(x):
     """Return x where it is positive, else 0; for any scalar."""
     return 0.5 * (x + abs(x))

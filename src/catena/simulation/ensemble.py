@@ -41,7 +41,7 @@ def ensemble(
     chunk: int | None = None,
     every: int = 1,
     start: float = 0.0,
-    integrator: str = "rk4",
+    integrator: str = "auto",
     method: str = "auto",
     show_progress: bool | None = None,
 ) -> Rollout:

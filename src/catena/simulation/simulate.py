@@ -21,6 +21,7 @@ from catena.simulation.iteration import EVENT, FINISHED, LOOKED, OPENED, RUNNING
 from catena.simulation.outcome import singular, trajectory, trouble
 from catena.simulation.progress import progress
 from catena.simulation.steps import integrator as integrator_of
+from catena.simulation.stiffness import stiff, warn_of
 from catena.simulation.system import Function, Input, System, check_traceable
 from catena.simulation.trajectory import Occurrence, Trajectory
 
@@ -32,6 +33,9 @@ _LOOK = 0.1
 
 #: Fixed steps from which on "auto" takes a symplectic method for a mechanism that keeps its energy, and the most degrees of freedom of it.
 _LONG, _MOST = 100_000, 12
+
+#: Explicit methods of SciPy.
+EXPLICIT_OF_SCIPY = ("RK23", "RK45", "DOP853")
 
 #: Relative tolerance of adaptive runs, unless given; the absolute one is this part of it.
 _RTOL, _ABSOLUTE = 1e-8, 1e-2
@@ -137,12 +141,6 @@ class Run:
         if not isinstance(integrator, str):
             raise ArgumentError(f"integrator {integrator!r} is not a name; give one such as 'dormand-prince'")
         self.scipy_method = integrator.removeprefix("scipy:") if integrator.startswith("scipy:") else ""
-        name, self.why = self._automatic() if integrator == "auto" or self.scipy_method else (integrator, "")
-        self.integrator = integrator_of(name, m)
-        self.adaptive = self.step is None
-        if self.adaptive and not self.integrator.adaptive:
-            raise ArgumentError(f"integrator '{name}' does not choose its steps; give step=, the step size in seconds")
-        self.system = System(m, self.integrator, method, self.input, self.adaptive, [event.value for event in self.events])
         if m.has_loops:
             if self.scipy_method:
                 raise ArgumentError(
@@ -154,12 +152,23 @@ class Run:
             if v0 is not None:
                 check_velocities(m, self.start, self.q0[None], self.v0[None], (), "simulate: v0")
             self.v0 = m.at(self.start).project_velocity(self.q0, self.v0)
+        self.stiffest = stiff(m, self.start, self.until, self.step, self.q0)
+        name, self.why = self._automatic() if integrator == "auto" or self.scipy_method else (integrator, "")
+        self.integrator = integrator_of(name, m)
+        if self.stiffest is not None and (self.scipy_method in EXPLICIT_OF_SCIPY if self.scipy_method else not self.integrator.stable):
+            warn_of(self.stiffest, f"simulate '{m.name}'", integrator, self.step)
+        self.adaptive = self.step is None
+        if self.adaptive and not self.integrator.adaptive:
+            raise ArgumentError(f"integrator '{name}' does not choose its steps; give step=, the step size in seconds")
+        self.system = System(m, self.integrator, method, self.input, self.adaptive, [event.value for event in self.events])
         self.samples: list[np.ndarray] = []
         self.occurrences: list[Occurrence] = []
         self.holds: list[Held] = []  # how the loops are held, one after the other
 
     def _automatic(self) -> tuple[str, str]:
         """Return the integrator of "auto", and why it is not the usual one."""
+        if self.stiffest is not None:
+            return "rang-angermann", f"auto: {self.stiffest}, too short for explicit steps"
         if self.step is None:
             return "dormand-prince", ""
         m, steps = self.model, (self.until - self.start) / self.step
