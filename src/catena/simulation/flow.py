@@ -31,8 +31,8 @@ class Flow(Protocol):
         """Return v, the velocities that belong to the canonical momenta p where nothing is driven."""
         ...
 
-    def slopes(self, t: Any, q: Array, v: Array) -> tuple[Array, Array]:
-        """Return how fast the passive forces of the joints fall with their positions and velocities, coordinate by coordinate."""
+    def slopes(self, t: Any, q: Array, v: Array, h: Any) -> tuple[Array, Array]:
+        """Return how fast the passive forces of the joints fall with their positions and velocities, for a step of size h."""
         ...
 
     def eased(self, t: Any, q: Array, armature: Array, force: Array) -> Array:

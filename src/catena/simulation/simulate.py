@@ -68,11 +68,12 @@ def simulate(
     - `q0` and `v0` of a model with loops close these, and keep them closed: `m.assemble` and `m.project_velocity` find such.
     - `step` [s] fixes the step size; without it, an integrator with an error estimate adapts its steps to `rtol` and `atol` (a hundredth of
       rtol, unless given). Errors are measured in 1 rad or the size of the mechanism, those of velocities by their own size.
-    - `integrator`: "semi-implicit-euler", "midpoint", "rk4", "bogacki-shampine", "dormand-prince", "dop853", "implicit-midpoint",
-      "gauss-legendre-4", "gauss-legendre-6"; symplectic, on canonical momenta and without loops, "symplectic-euler", "stormer-verlet",
-      "symplectic-midpoint", "symplectic-gauss-4", "symplectic-gauss-6"; or "scipy:Radau", "scipy:BDF", "scipy:LSODA". "auto" is
-      "dormand-prince"; with a fixed step "rk4", or "symplectic-gauss-4" over 100,000 steps and more of a model that keeps its energy, which
-      `info["why"]` then says.
+    - `integrator`: "semi-implicit-euler", "midpoint", "rk4", "bogacki-shampine", "dormand-prince", "dop853"; linearly implicit in friction,
+      dampers, springs and stops of joints, "rang-angermann"; implicit, "implicit-midpoint", "gauss-legendre-4", "gauss-legendre-6";
+      symplectic, on canonical momenta and without loops, "symplectic-euler", "stormer-verlet", "symplectic-midpoint",
+      "symplectic-gauss-4", "symplectic-gauss-6"; or "scipy:Radau", "scipy:BDF", "scipy:LSODA". "auto" is "dormand-prince", with a fixed
+      step "rk4"; "rang-angermann" where the passive forces of a joint are too fast for explicit steps; or "symplectic-gauss-4" over 100,000
+      fixed steps and more of a model that keeps its energy. `info["why"]` says why it is not the usual one.
     - `tau`: constant joint forces (nv), or a pair (times, values) that is interpolated linearly; `controller`: a function
       (t, q, v) -> tau that is traced and compiled, or `ct.python(function)` to be called step by step.
     - `events`: `ct.Event` conditions that stop, record or reset; a change of sign is noticed if it is there at the end of a step, so with

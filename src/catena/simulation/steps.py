@@ -109,7 +109,7 @@ def _linearly_implicit(tableau: Tableau) -> Callable[..., Step]:
 
     def step(flow: Flow, t: Any, q: Array, v: Array, a: Array, h: Any) -> Step:
         flow.mark()
-        stiffness, damping = flow.slopes(t, q, v)
+        stiffness, damping = flow.slopes(t, q, v, h)
         armature = (gamma * h) * damping + ((gamma * h) * (gamma * h)) * stiffness
         slopes: list[Array] = []
         accelerations: list[Array] = []

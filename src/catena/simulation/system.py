@@ -149,8 +149,10 @@ class Traced:
     def mass(self, t: Any, q: Array) -> Array:
         return mass_matrix(self._tree.at(t), q)
 
-    def slopes(self, t: Any, q: Array, v: Array) -> tuple[Array, Array]:
-        return passive_slopes(self._tree.at(t), q, v, secant=not self._system.problem.adaptive)
+    def slopes(self, t: Any, q: Array, v: Array, h: Any) -> tuple[Array, Array]:
+        m = self.model
+        ahead = None if self._system.problem.adaptive else m.chart(q, h * m.chart_rate(q, np.zeros(m.nv), v))
+        return passive_slopes(self._tree.at(t), q, v, ahead)
 
     def eased(self, t: Any, q: Array, armature: Array, force: Array) -> Array:
         tree = self._tree.at(t).resting().weightless()
@@ -202,8 +204,8 @@ class _Called:
     def mass(self, t: Any, q: Array) -> Array:
         return self._system.mass(t, np.asarray(q, dtype=float))
 
-    def slopes(self, t: Any, q: Array, v: Array) -> tuple[Array, Array]:
-        return self._system.slopes(float(t), np.asarray(q, dtype=float), np.asarray(v, dtype=float))
+    def slopes(self, t: Any, q: Array, v: Array, h: Any) -> tuple[Array, Array]:
+        return self._system.slopes(float(t), np.asarray(q, dtype=float), np.asarray(v, dtype=float), float(h))
 
     def eased(self, t: Any, q: Array, armature: Array, force: Array) -> Array:
         return self._system.eased(float(t), *(np.asarray(x, dtype=float) for x in (q, armature, force)))
@@ -314,10 +316,10 @@ class System:
 
     @cached_property
     def slopes(self) -> Kernel:
-        """The kernel (t, q, v) -> slopes of the passive forces, by positions and by velocities."""
+        """The kernel (t, q, v, h) -> slopes of the passive forces, by positions and by velocities."""
         trace, tree = self._trace("slopes")
         t, q, v = trace.input("t"), trace.input("q", (self.model.nq,)), trace.input("v", (self.model.nv,))
-        by_position, by_velocity = Traced(self, tree, {}, {}).slopes(t, q, v)
+        by_position, by_velocity = Traced(self, tree, {}, {}).slopes(t, q, v, trace.input("h"))
         return compile_graph(trace.graph(by_position=by_position, by_velocity=by_velocity))
 
     @property
