@@ -53,7 +53,7 @@ WAYS: dict[str, Callable[[Any], ct.Trajectory]] = {
     "reset": lambda write: ct.simulate(
         pendulum(), [0.5], until=2.0, events=[ct.Event("down", write(passing), scribbling(lambda t, q, v: (q, -v)), direction=-1)]
     ),
-    "times": lambda write: ct.simulate(pendulum(), [0.5], until=1.0, controller=write(brake), record=np.linspace(0.0, 1.0, 7)),
+    "times": lambda write: ct.simulate(pendulum(), [0.5], until=1.0, controller=write(brake), record=np.linspace(0.0, 1.0, 7).tolist()),
 }
 
 
@@ -71,7 +71,7 @@ def test_functions_may_write_to_what_they_are_given(way: str, mark: Any) -> None
 
 @pytest.mark.parametrize("steps", [{}, {"step": 0.01}], ids=["adaptive", "fixed"])
 @pytest.mark.parametrize("mark", [ct.python, lambda function: function], ids=["python", "traced"])
-def test_an_event_that_is_no_longer_a_number_ends_the_run(mark: Any, steps: dict[str, float]) -> None:
+def test_an_event_that_is_no_longer_a_number_ends_the_run(mark: Any, steps: dict[str, Any]) -> None:
     """The ball is at 1 - g t^2 / 2; sqrt(z) falls to 0, and is not a number after it."""
     m = ct.Model("ball", gravity=(0, 0, -9.81))
     m.add("ball", ct.point_mass(1.0), ct.Prismatic("z"))

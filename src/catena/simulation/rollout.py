@@ -348,11 +348,12 @@ def _chosen(m: Model, name: str, step: float) -> str:
         still, q = generic(m)
         return fastest(m, still._instant, q)
 
-    found = kept(m, "fastest passive force", (), make)
-    stiff = found is not None and found.rate * step > STABLE
+    found: Fastest | None = kept(m, "fastest passive force", (), make)
+    if found is None or found.rate * step <= STABLE:
+        return "rk4" if name == "auto" else name
     if name == "auto":
-        return "rang-angermann" if stiff else "rk4"
-    if stiff and not integrator_of(name, m).stable:
+        return "rang-angermann"
+    if not integrator_of(name, m).stable:
         warn_of(found, f"rollout '{m.name}'", name, step)
     return name
 
