@@ -128,6 +128,10 @@ class Run:
         # a change of sign is seen if it is still there at the end of a step
         most = (self.until - self.start) / (100.0 if self.events else 1.0)
         self.largest = most if largest_step is None else positive("largest_step", largest_step, remedy)
+        if step is not None and largest_step is not None:
+            raise ArgumentError(
+                f"step = {self.step:g} s fixes the steps, and largest_step = {self.largest:g} s limits adaptive ones; give one of them"
+            )
         for name, size, given in (("step", self.step, step), ("largest_step", self.largest, largest_step)):
             if size is not None and given is not None:
                 check_step(name, size, self.start, self.until)
