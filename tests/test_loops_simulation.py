@@ -192,7 +192,7 @@ def test_forces_over_time_go_on_where_constraints_change(kind: str) -> None:
         assert relative(whole.q[:, 100 * (k + 1)], q) < 1e-5  # which set holds the loops matters to the error of a step
 
 
-def test_states_of_a_rollout_must_close_the_loops_and_velocities_are_made_to() -> None:
+def test_states_must_close_the_loops_and_keep_them_closed() -> None:
     m = model("four-bar")
     q, _ = (x[:12].reshape(3, 4, -1) for x in turn("four-bar"))
     wrong = q.copy()
@@ -203,12 +203,36 @@ def test_states_of_a_rollout_must_close_the_loops_and_velocities_are_made_to() -
     with pytest.raises(ct.ArgumentError, match=r"rollout: q0 leaves loop 'pin'"):
         ct.ensemble(m, m.neutral(), step=1e-3, steps=1)
     given = np.random.default_rng(0).normal(size=q.shape)
-    runs = ct.rollout(m, q + 1e-7, given, step=1e-3, steps=1)
+    opens = r"v0{} would open the loops of model 'four-bar', at a rate of .*m\.project_velocity\(q0, v0\)"
+    for function in (ct.rollout, ct.ensemble):
+        with pytest.raises(ct.ArgumentError, match=opens.format(r"\[0, 0\]")):
+            function(m, q, given, step=1e-3, steps=1)
+    v = np.array([[m.project_velocity(*state) for state in zip(*row, strict=True)] for row in zip(q, given, strict=True)])
+    wrong = v.copy()
+    wrong[1, 3, 0] *= 1.0 + 1e-5
+    with pytest.raises(ct.ArgumentError, match=opens.format(r"\[1, 3\]")):
+        ct.rollout(m, q, wrong, step=1e-3, steps=1)
+    with pytest.raises(ct.ArgumentError, match=opens.format("")):
+        ct.simulate(m, q[1, 3], wrong[1, 3], until=1.0)
+    fd = ct.forward_dynamics(m)  # which refuses the same states
+    with pytest.raises(ct.ArgumentError, match=r"state \(1, 3\) would open"):
+        fd(q, wrong, np.zeros(3))
+
+    runs = ct.rollout(m, q + 1e-8, v * (1.0 + 1e-8), step=1e-3, steps=1)  # off by rounding
     assert opening(m, runs.q) < 1e-13
     for i in np.ndindex(3, 4):
-        assert relative(runs.v[i][0], m.project_velocity(q[i], given[i])) < 1e-5
-        run = ct.simulate(m, q[i] + 1e-7, given[i], step=1e-3, until=1e-3)
-        assert relative(runs.v[i], run.v) < 1e-5
+        assert relative(runs.v[i][0], v[i]) < 1e-6
+        run = ct.simulate(m, q[i] + 1e-8, v[i] * (1.0 + 1e-8), step=1e-3, until=1e-3)
+        assert relative(runs.v[i], run.v) < 1e-6
+
+
+def test_a_crank_rate_alone_is_refused_as_forward_dynamics_refuses_it() -> None:
+    m = model("four-bar")
+    q = m.assemble(crank=1.0)
+    with pytest.raises(ct.ArgumentError, match=r"simulate: v0 would open the loops of model 'four-bar', .*m\.project_velocity\(q0, v0\)"):
+        ct.simulate(m, q, [1.0, 0.0, 0.0], until=1.0)
+    run = ct.simulate(m, q, m.project_velocity(q, crank=1.0), until=0.1)
+    assert run.v[0, 0] == pytest.approx(1.0, rel=1e-14)
 
 
 def flat(after: float) -> tuple[ct.Model, np.ndarray, np.ndarray]:

@@ -589,6 +589,7 @@ def test_given_times_after_an_early_end_are_left_out(ball):
         ({"start": 1e9, "until": 1e9 + 1.0, "step": 1e-5}, "step = 1e-05 s is below the resolution of time"),
         ({"largest_step": 1e-18}, "largest_step = 1e-18 s is below the resolution of time"),
         ({"step": np.inf}, "step = inf is not finite"),
+        ({"step": 0.1, "largest_step": 0.01}, "step = 0.1 s fixes the steps, and largest_step = 0.01 s limits adaptive ones; give one of"),
         ({"largest_step": 0.0}, "largest_step = 0 is not positive"),
         ({"rtol": 0.0}, "rtol = 0, atol = 0 cannot be met; give 0 < rtol < 1"),
         ({"rtol": 2.0}, "rtol = 2"),

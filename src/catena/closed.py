@@ -403,10 +403,15 @@ def _flags(weak: Any, singular: Any, apart: Any, rates: Any, speed: Any = None, 
     """
     found: Any = where(apart > LOOSE, float(OPEN), 0.0)
     if speed is not None:
-        found = found + where(rates > LOOSE * speed + 1e-12, float(OPENING), 0.0)
+        found = found + where(opens(rates, speed), float(OPENING), 0.0)
     if most is not None:
         found = found + where(left > LOOSE * most + 1e-12, float(BREAKING), 0.0)
     return found + where(weak, float(WEAK), 0.0) + where(singular, float(SINGULAR), 0.0)
+
+
+def opens(rates: Any, speed: Any) -> Any:
+    """Return whether velocities open the loops: the largest rate of all constraints, without units, beside the speed of the joints."""
+    return rates > LOOSE * speed + 1e-12
 
 
 def either(one: Any, other: Any) -> Any:

@@ -70,5 +70,9 @@ class SingularWarning(UserWarning):
     """A state at which a mechanism with loops loses rank, so that its accelerations are not unique."""
 
 
+class StiffnessWarning(UserWarning):
+    """An explicit integrator for a mechanism whose passive forces settle much faster than it moves; tiny steps, or unstable ones."""
+
+
 class ConvergenceWarning(UserWarning):
     """An iteration that ended before it reached its tolerance; the result is the best it has."""

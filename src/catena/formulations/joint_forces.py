@@ -31,6 +31,32 @@ def passive_force(tree, q, v):
     return force
 
 
+def passive_slopes(tree, q, v, ahead=None):
+    """Return how fast the passive forces of the joints fall with their own positions and with their own velocities, none negative.
+
+    Those are tangents at q and v. With positions `ahead`, where a long step leads to, they are bounds that keep it from overshooting: of
+    friction the secant from rest, friction / sqrt(v^2 + s^2), and of stops those that are entered on the way.
+    """
+    by_position, by_velocity = tree.vector(), tree.vector()
+    for k in range(tree.n):
+        for i in range(tree.v_slices[k].start, tree.v_slices[k].stop):
+            by_position[i], by_velocity[i] = tree.stiffness[i], tree.damping[i]
+            if tree.friction[i]:
+                square = v[i] * v[i] + tree.friction_speed**2
+                slope = tree.friction[i] / np.sqrt(square)
+                by_velocity[i] = by_velocity[i] + (slope if ahead is not None else slope * (tree.friction_speed**2 / square))
+        for (i, sign, depth), (_, _, deeper) in zip(_stops(tree, k, q), _stops(tree, k, q if ahead is None else ahead), strict=True):
+            held = _positive(1.0 + tree.stop_damping[i] * (sign * v[i]))
+            by_position[i] = by_position[i] + tree.stop_stiffness[i] * held * _present(depth + deeper)
+            by_velocity[i] = by_velocity[i] + tree.stop_stiffness[i] * tree.stop_damping[i] * depth * _present(held)
+    return by_position, by_velocity
+
+
+def _present(x):
+    """Return 1 where x is positive, and 0 where it is 0; for any scalar."""
+    return x / (x + 1e-300)
+
+
 def _positive(x):
     """Return x where it is positive, else 0; for any scalar."""
     return 0.5 * (x + abs(x))

@@ -38,7 +38,7 @@ class python:
         self.function = function
 
     def __call__(self, t: Any, q: Any, v: Any) -> Any:
-        return self.function(t, q, v)
+        return self.function(t, np.array(q), np.array(v))  # copies, which the function may write to
 
     def __repr__(self) -> str:
         return f"python({self.function!r})"

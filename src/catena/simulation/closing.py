@@ -16,9 +16,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from catena.assembly import gap
-from catena.closed import REDUCTION, apart_by, largest, measures, pivoted_flags, plan_of, strength
+from catena.closed import REDUCTION, apart_by, largest, measures, opens, pivoted_flags, plan_of, strength
 from catena.errors import ArgumentError, ModelError
 from catena.formulations import METHODS
+from catena.formulations.constraints import constraint_motion
 from catena.formulations.cubic import all_constraints
 from catena.formulations.partition import Closed
 from catena.graph import Graph, Trace, where
@@ -265,28 +266,49 @@ def opening(m: Model, t: Any, q: np.ndarray) -> np.ndarray:
     return kept(m, "loop error", (), lambda: loop_error(m))(*((t,) if m.driven_names else ()), q).max(axis=-1)
 
 
-def onto_loops(m: Model, rank: int) -> Kernel:
-    """Return the kernel (t, q, v) -> q, v, apart that puts states onto the constraints, so many of them independent."""
+def closed(m: Model, t: np.ndarray, q: np.ndarray, v: np.ndarray, rank: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return states (N, nq), (N, nv) at times (N,) that nearly close the loops, put on the constraints, so many of them independent."""
 
     def make() -> Kernel:
-        trace = Trace("onto loops")
+        trace = Trace("closed")
         tree = m.tree().traced(trace).at(trace.input("t"))
         q, v = trace.input("q", (m.nq,)), trace.input("v", (m.nv,))
         q, v, values, _ = all_constraints.project(tree, q, v, m.moved, measures=measures(m), rank=rank, least=_SAMPLED)
         return compile_graph(trace.graph(q=q, v=v, apart=largest(values)), quick=True)
 
-    return kept(m, "onto loops", rank, make)
-
-
-def closed(m: Model, t: np.ndarray, q: np.ndarray, v: np.ndarray, rank: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return states (N, nq), (N, nv) at times (N,) that nearly close the loops, put on the constraints, so many of them independent."""
-    project = onto_loops(m, rank)
+    project = kept(m, "closed", rank, make)
     q, v, apart = project(t, q, v)
     for _ in range(_PROJECTIONS - 1):
         rest = np.flatnonzero(~(apart <= _APART))
         if len(rest):
             q[rest], v[rest], apart[rest] = project(t[rest], q[rest], v[rest])
     return q, v
+
+
+def check_velocities(m: Model, t: float, q: np.ndarray, v: np.ndarray, batch: tuple[int, ...], name: str) -> None:
+    """Refuse velocities (N, nv) that open the loops at positions (N, nq) which close them at a time; as kernels do, so that what is left to
+    correct is rounding.
+    """
+    units = np.array(loop_units(m))
+
+    def rates(tree: Tree, q: Any, v: Any) -> Any:
+        return largest(constraint_motion(tree, q, v)[0] * (1.0 / units))
+
+    def make() -> Kernel:
+        trace = Trace("loop rates")
+        tree = m.tree().traced(trace).at(trace.input("t"))
+        return compile_graph(trace.graph(rate=rates(tree, trace.input("q", (m.nq,)), trace.input("v", (m.nv,)))))
+
+    # one state is not worth compiling for
+    found = kept(m, "loop rates", (), make)(t, q, v) if len(q) > 1 else np.array([float(rates(m.tree().at(t), *q, *v))])
+    opening = np.flatnonzero(opens(found, np.abs(v).sum(axis=1)))
+    if len(opening):
+        at = [int(k) for k in np.unravel_index(opening[0], batch)] or ""
+        time = f", t={t:g}" if m.driven_names else ""
+        raise ArgumentError(
+            f"{name}{at} would open the loops of model '{m.name}', at a rate of {found[opening[0]]:.2g}; give velocities that keep them "
+            f"closed, by m.project_velocity(q0, v0{time})"
+        )
 
 
 def check_closed(m: Model, t: float, q: np.ndarray, name: str, remedy: str) -> None:

@@ -41,7 +41,7 @@ def ensemble(
     chunk: int | None = None,
     every: int = 1,
     start: float = 0.0,
-    integrator: str = "rk4",
+    integrator: str = "auto",
     method: str = "auto",
     show_progress: bool | None = None,
 ) -> Rollout:
@@ -93,13 +93,13 @@ class _Sender:
         return executor.submit(_run_pickled, self._payload, q, v, table)
 
 
-def _run(shared: tuple[Model, Any, dict[str, Any]], q: np.ndarray, v: np.ndarray, table: np.ndarray | None) -> Rollout:
+def _run(shared: tuple[Model, Any, dict[str, Any]], q: np.ndarray, v: np.ndarray | None, table: np.ndarray | None) -> Rollout:
     """Return a chunk of trajectories; the task that executors run."""
     model, controller, settings = shared
     return rollout(model, q, v, controller if table is None else table, threads=1, **settings)
 
 
-def _run_pickled(payload: bytes, q: np.ndarray, v: np.ndarray, table: np.ndarray | None) -> Rollout:
+def _run_pickled(payload: bytes, q: np.ndarray, v: np.ndarray | None, table: np.ndarray | None) -> Rollout:
     return _run(_unpickled(payload), q, v, table)
 
 

@@ -55,6 +55,10 @@ class Event:
         if self.direction not in (-1, 0, 1):
             raise ArgumentError(f"event '{self.name}': direction {self.direction!r} is not -1, 0 or 1; give one of them")
 
+    def value(self, t: Any, q: Any, v: Any) -> Any:
+        """Return the function's result, of any scalar; the function has copies of q and v, which it may write to."""
+        return self.function(t, np.array(q), np.array(v))
+
     def happened(self, before: float, after: float) -> bool:
         """Return whether the function changed its sign, in the direction that counts."""
         rises, falls = before < 0.0 <= after, before > 0.0 >= after
@@ -101,7 +105,7 @@ def handle(run: Run) -> int:
                 q_new, v_new = run.events[i].reset(run, t, q_new, v_new)
         # the jump may change other signs; these events happen now, each once
         for i, event in enumerate(run.events):
-            if i not in together and event.happened(_value(event, t, q, v), _value(event, t, q_new, v_new)):
+            if i not in together and event.happened(_value(run, event, t, q, v), _value(run, event, t, q_new, v_new)):
                 occurrences.append(Occurrence(event.name, t, q, v))
                 together.append(i)
                 if event.action == "stop":
@@ -115,7 +119,7 @@ def handle(run: Run) -> int:
         return STOPPED
     moment = _MOMENT * (t1 - t0)
     later = run.stepped(t, q_new, v_new, run.evaluate_at(t, q_new, v_new)[0], moment)[:2]
-    signs = {i: _value(run.events[i], t + moment, *later) for i in together}
+    signs = {i: _value(run, run.events[i], t + moment, *later) for i in together}
     for i, sign in signs.items():
         _refuse_gathering(run, run.events[i], t, t1 - t0, sign * float(g0[i]) < 0.0)
     run.restart(t, q_new, v_new)
@@ -125,8 +129,41 @@ def handle(run: Run) -> int:
     return RUNNING if t < run.until else FINISHED
 
 
-def _value(event: Event, t: float, q: np.ndarray, v: np.ndarray) -> float:
-    return float(event.function(t, q, v))
+def _value(run: Run, event: Event, t: float, q: np.ndarray, v: np.ndarray) -> float:
+    """Return an event function at a state; refuse to go on without its sign."""
+    value = float(event.value(t, q, v))
+    if np.isnan(value):
+        raise _undefined(run, event, t)
+    return value
+
+
+def undefined(run: Run) -> SimulationError:
+    """Return the error of a run whose next step leads to where an event function is not a number; put the run at the end of the motion
+    before that.
+    """
+    t, q, v, h = run.time, run.get("q").copy(), run.get("v").copy(), float(run.get("h")[0])
+    a = run.evaluate_at(t, q, v)[0]
+
+    def lost(h: float) -> Event | None:
+        state = run.reached(t, q, v, a, h)
+        return next((event for event in run.events if np.isnan(float(event.value(t + h, *state)))), None)
+
+    good, bad, event = 0.0, h, lost(h)
+    while bad - good > _MOMENT * h:
+        middle = 0.5 * (good + bad)
+        found = lost(middle)
+        good, bad, event = (middle, bad, event) if found is None else (good, middle, found)
+    q, v = run.reached(t, q, v, a, good)
+    run.set(t=t + good, q=q, v=v)
+    return _undefined(run, event or run.events[0], t + bad)
+
+
+def _undefined(run: Run, event: Event, t: float) -> SimulationError:
+    return SimulationError(
+        f"simulate '{run.model.name}': the function of event '{event.name}' is not a number at t = {t:.9g} s, so that a change of its sign "
+        "could be missed; give a function that is defined wherever the motion goes, on both sides of its zero, such as x in place of "
+        "sqrt(x); the motion up to there is in error.trajectory"
+    )
 
 
 def _refuse_gathering(run: Run, event: Event, t: float, span: float, passes: bool) -> None:
@@ -147,7 +184,7 @@ def _root(
     from scipy.optimize import brentq  # here, because it takes longer to import than the rest of catena
 
     def value(h: float) -> float:
-        return _value(run.events[i], t0 + h, *run.reached(t0, q0, v0, a0, h))
+        return _value(run, run.events[i], t0 + h, *run.reached(t0, q0, v0, a0, h))
 
     span = h = t1 - t0
     # right after a reset the function is zero, but for rounding, at the start of the step

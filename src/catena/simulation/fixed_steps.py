@@ -139,6 +139,12 @@ class _Staged(Traced):
         self.mark()
         return momenta
 
+    def eased(self, t: Any, q: Array, armature: Array, force: Array) -> Array:
+        self.mark()
+        vdot = super().eased(t, q, armature, force)
+        self.mark()
+        return vdot
+
     def velocities(self, t: Any, q: Array, p: Array) -> Array:
         self.mark()
         v = super().velocities(t, q, p)

@@ -36,6 +36,14 @@ class Flow(Protocol):
         """Return v, the velocities that belong to the canonical momenta p where nothing is driven."""
         ...
 
+    def slopes(self, t: Any, q: Array, v: Array, h: Any) -> tuple[Array, Array]:
+        """Return how fast the passive forces of the joints fall with their positions and velocities, for a step of size h."""
+        ...
+
+    def eased(self, t: Any, q: Array, armature: Array, force: Array) -> Array:
+        """Return the accelerations from rest under joint forces alone, with more armature, that keep the loops closed."""
+        ...
+
     def project(self, t: Any, q: Array, v: Array) -> tuple[Array, Array, Any] | None:
         """Return the state nearest to (q, v) that meets the constraints, and how well they hold it; or None where there are none."""
         ...

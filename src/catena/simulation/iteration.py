@@ -23,7 +23,7 @@ from catena.simulation.steps import Integrator
 Array = Any
 
 #: Why a trajectory is no longer advanced.
-RUNNING, FINISHED, NOT_FINITE, TOO_SMALL, EVENT, NOT_SOLVED, STOPPED, LOOKED, WEAKENED, OPENED, NO_WAY_ON = range(11)
+RUNNING, FINISHED, NOT_FINITE, TOO_SMALL, EVENT, NOT_SOLVED, STOPPED, LOOKED, WEAKENED, OPENED, NO_WAY_ON, UNDEFINED = range(12)
 
 #: Step sizes below this part of the time (near 0, of 1 s) are lost in rounding.
 _SMALLEST_STEP = 1e-14
@@ -172,6 +172,9 @@ def attempt(problem: Problem, flow_of: Callable[[dict, dict], Any], state: Array
         signs = zip(x["g"], new["g"], strict=True)
         crossed = _any([((before < 0.0) & (after >= 0.0)) | ((before > 0.0) & (after <= 0.0)) for before, after in signs])
         code = where(accepted & crossed, float(EVENT), code)
+        defined = _all([(after >= 0.0) | (after < 0.0) for after in new["g"]])  # a function that is not a number has no sign to change
+        code, h_next = (where(accepted, where(defined, x, lost), x) for x, lost in ((code, float(UNDEFINED)), (h_next, h)))
+        accepted = accepted & defined
     kept = {name: chosen(accepted, value, x[name]) for name, value in new.items()}
     kept |= {"limit": x["limit"]} if problem.loops else {}
     kept |= {"done": code, "h": h_next, "rejected": where(accepted, x["rejected"], x["rejected"] + 1.0)}
@@ -240,6 +243,13 @@ def _any(conditions: Sequence[Any]) -> Any:
     result = conditions[0]
     for condition in conditions[1:]:
         result = result | condition
+    return result
+
+
+def _all(conditions: Sequence[Any]) -> Any:
+    result = conditions[0]
+    for condition in conditions[1:]:
+        result = result & condition
     return result
 
 

@@ -12,14 +12,17 @@ from typing import Any
 import numpy as np
 
 from catena.errors import ArgumentError
+from catena.kept import kept
+from catena.mobility import generic
 from catena.model import Model
 from catena.native import Iteration
 from catena.registry import solution
 from catena.simulation.arguments import check_moving, check_step, floats, number, positive
-from catena.simulation.closing import LOOK, Chosen, Hold, Loops, check_closed
+from catena.simulation.closing import LOOK, Chosen, Hold, Loops, check_closed, check_velocities
 from catena.simulation.fixed_steps import fixed_steps, layout
 from catena.simulation.iteration import FINISHED, LOOKED, NO_WAY_ON, NOT_FINITE, NOT_SOLVED, OPENED, RUNNING, WEAKENED
 from catena.simulation.steps import integrator as integrator_of
+from catena.simulation.stiffness import STABLE, Fastest, fastest, warn_of
 from catena.simulation.system import Function, Input, check_traceable
 
 #: Steps that machine code takes, over all trajectories of a call, before Python looks whether to go on: about 0.1 s of an arm.
@@ -68,7 +71,7 @@ def rollout(
     *,
     every: int = 1,
     start: float = 0.0,
-    integrator: str = "rk4",
+    integrator: str = "auto",
     method: str = "auto",
     threads: int | None = None,
 ) -> Rollout:
@@ -81,9 +84,10 @@ def rollout(
     - (..., K, nv), with more leading axes than the states have: over time; each of the K rows is held for steps / K steps;
     - a function (t, q, v) -> tau, which is traced and compiled.
 
-    States of a model with loops must close these; velocities are changed by the least kinetic energy that keeps them closed.
+    States of a model with loops must close these: positions by `m.assemble`, velocities by `m.project_velocity`.
 
     `every` so many steps a sample is kept, besides the first. `integrator` names one of those of `ct.simulate`; steps are always fixed.
+    "auto" is "rk4", or "rang-angermann" where friction, dampers, springs or stops of joints are too fast for the step.
     `threads` limits the threads. The result does not depend on them, and every trajectory is, bit for bit, the one that it would be
     alone. The loop is compiled once for a model and its settings, and kept until the model changes.
 
@@ -105,6 +109,7 @@ class Plan:
     batch: tuple[int, ...]
     q: np.ndarray
     v: np.ndarray
+    at_rest: bool  # no velocities were given
     table: np.ndarray | None
     controller: Function | None
     step: float
@@ -128,7 +133,8 @@ class Plan:
                 f"rollout: force '{force.name}' is marked ct.python, and machine code cannot call it; use ct.simulate, "
                 "or give a function that can be traced, without the mark"
             )
-        integrator_of(integrator, m)
+        if integrator != "auto":
+            integrator_of(integrator, m)
         if step is None or steps is None:
             raise ArgumentError(
                 f"rollout: {'step' if step is None else 'steps'} is missing; give the size of a step [s] and how many to take"
@@ -139,6 +145,7 @@ class Plan:
             raise ArgumentError(f"every = {every} does not divide steps = {steps}; the last sample would be lost, give a divisor")
         start = number("start", start)
         check_step("step", size, start, start + steps * size)
+        integrator = _chosen(m, integrator, size)
         q, v = _states(m, q0, v0, start)
         table, controller = _controls(m, controls, steps, max(q.ndim, v.ndim) - 1)
         shapes = {"q0": q.shape[:-1], "v0": v.shape[:-1], "controls": () if table is None else table.shape[:-2]}
@@ -148,11 +155,13 @@ class Plan:
             given = ", ".join(f"{name} {shape}" for name, shape in shapes.items())
             raise ArgumentError(f"leading axes do not broadcast: {given}; give axes that are equal or 1") from None
         q, v = (np.ascontiguousarray(np.broadcast_to(x, (*batch, x.shape[-1]))).reshape(-1, x.shape[-1]) for x in (q, v))
+        if m.has_loops and v0 is not None:
+            check_velocities(m, start, q, v, batch, "rollout: v0")
         if table is not None:
             rows = table.shape[-2:]
             shared = table.size == rows[0] * rows[1]
             table = np.ascontiguousarray(table if shared else np.broadcast_to(table, (*batch, *rows))).reshape(-1, *rows)
-        return Plan(m, batch, q, v, table, controller, size, steps, every, start, integrator, method)
+        return Plan(m, batch, q, v, v0 is None, table, controller, size, steps, every, start, integrator, method)
 
     @property
     def times(self) -> np.ndarray:
@@ -162,7 +171,7 @@ class Plan:
     def part(self, at: slice) -> tuple[Any, ...]:
         """Return the arguments of a rollout of some of the trajectories: q0, v0, controls."""
         table = self.table if self.table is None or len(self.table) == 1 else self.table[at]
-        return self.q[at], self.v[at], self.controller if table is None else table
+        return self.q[at], None if self.at_rest else self.v[at], self.controller if table is None else table
 
     def shaped(self, flat: Rollout) -> Rollout:
         """Return trajectories in one row with the leading axes of the arguments."""
@@ -330,6 +339,23 @@ def thread_count(threads: int | None) -> int:
     if threads is not None:
         return _count("threads", threads)
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _chosen(m: Model, name: str, step: float) -> str:
+    """Return the integrator by its name; "auto" goes by the model and the step, and so does not depend on other trajectories."""
+
+    def make() -> Fastest | None:
+        still, q = generic(m)
+        return fastest(m, still._instant, q)
+
+    found: Fastest | None = kept(m, "fastest passive force", (), make)
+    if found is None or found.rate * step <= STABLE:
+        return "rk4" if name == "auto" else name
+    if name == "auto":
+        return "rang-angermann"
+    if not integrator_of(name, m).stable:
+        warn_of(found, f"rollout '{m.name}'", name, step)
+    return name
 
 
 def _states(m: Model, q0: Any, v0: Any, start: float) -> tuple[np.ndarray, np.ndarray]:

@@ -14,13 +14,14 @@ from catena.model import Model
 from catena.model.forces import python
 from catena.simulation.arguments import check_moving, check_state, check_step, number, positive, recording
 from catena.simulation.checkpoint import Checkpoint
-from catena.simulation.closing import LOOK, MADE_ON_THE_WAY, SINGULAR, Chosen, Held, Hold, check_closed, closed, lasting, onto_loops
-from catena.simulation.events import Event, handle
+from catena.simulation.closing import LOOK, MADE_ON_THE_WAY, SINGULAR, Chosen, Held, Hold, check_closed, check_velocities, lasting
+from catena.simulation.events import Event, handle, undefined
 from catena.simulation.interrupts import interruptible, noted_interrupts
-from catena.simulation.iteration import EVENT, FINISHED, LOOKED, OPENED, RUNNING, STOPPED, WEAKENED, run_in_python
+from catena.simulation.iteration import EVENT, FINISHED, LOOKED, OPENED, RUNNING, STOPPED, UNDEFINED, WEAKENED, run_in_python
 from catena.simulation.outcome import singular, trajectory, trouble
 from catena.simulation.progress import progress
 from catena.simulation.steps import integrator as integrator_of
+from catena.simulation.stiffness import stiff, warn_of
 from catena.simulation.system import Function, Input, System, check_traceable
 from catena.simulation.trajectory import Occurrence, Trajectory
 
@@ -32,6 +33,9 @@ _LOOK = 0.1
 
 #: Fixed steps from which on "auto" takes a symplectic method for a mechanism that keeps its energy, and the most degrees of freedom of it.
 _LONG, _MOST = 100_000, 12
+
+#: Explicit methods of SciPy.
+EXPLICIT_OF_SCIPY = ("RK23", "RK45", "DOP853")
 
 #: Relative tolerance of adaptive runs, unless given; the absolute one is this part of it.
 _RTOL, _ABSOLUTE = 1e-8, 1e-2
@@ -61,13 +65,15 @@ def simulate(
 ) -> Trajectory:
     """Return the motion of a mechanism from the state (q0, v0) at `start` to the time `until` [s].
 
+    - `q0` and `v0` of a model with loops close these, and keep them closed: `m.assemble` and `m.project_velocity` find such.
     - `step` [s] fixes the step size; without it, an integrator with an error estimate adapts its steps to `rtol` and `atol` (a hundredth of
       rtol, unless given). Errors are measured in 1 rad or the size of the mechanism, those of velocities by their own size.
-    - `integrator`: "semi-implicit-euler", "midpoint", "rk4", "bogacki-shampine", "dormand-prince", "dop853", "implicit-midpoint",
-      "gauss-legendre-4", "gauss-legendre-6"; symplectic, on canonical momenta and without loops, "symplectic-euler", "stormer-verlet",
-      "symplectic-midpoint", "symplectic-gauss-4", "symplectic-gauss-6"; or "scipy:Radau", "scipy:BDF", "scipy:LSODA". "auto" is
-      "dormand-prince"; with a fixed step "rk4", or "symplectic-gauss-4" over 100,000 steps and more of a model that keeps its energy, which
-      `info["why"]` then says.
+    - `integrator`: "semi-implicit-euler", "midpoint", "rk4", "bogacki-shampine", "dormand-prince", "dop853"; linearly implicit in friction,
+      dampers, springs and stops of joints, "rang-angermann"; implicit, "implicit-midpoint", "gauss-legendre-4", "gauss-legendre-6";
+      symplectic, on canonical momenta and without loops, "symplectic-euler", "stormer-verlet", "symplectic-midpoint",
+      "symplectic-gauss-4", "symplectic-gauss-6"; or "scipy:Radau", "scipy:BDF", "scipy:LSODA". "auto" is "dormand-prince", with a fixed
+      step "rk4"; "rang-angermann" where the passive forces of a joint are too fast for explicit steps; or "symplectic-gauss-4" over 100,000
+      fixed steps and more of a model that keeps its energy. `info["why"]` says why it is not the usual one.
     - `tau`: constant joint forces (nv), or a pair (times, values) that is interpolated linearly; `controller`: a function
       (t, q, v) -> tau that is traced and compiled, or `ct.python(function)` to be called step by step.
     - `events`: `ct.Event` conditions that stop, record or reset; a change of sign is noticed if it is there at the end of a step, so with
@@ -122,6 +128,10 @@ class Run:
         # a change of sign is seen if it is still there at the end of a step
         most = (self.until - self.start) / (100.0 if self.events else 1.0)
         self.largest = most if largest_step is None else positive("largest_step", largest_step, remedy)
+        if step is not None and largest_step is not None:
+            raise ArgumentError(
+                f"step = {self.step:g} s fixes the steps, and largest_step = {self.largest:g} s limits adaptive ones; give one of them"
+            )
         for name, size, given in (("step", self.step, step), ("largest_step", self.largest, largest_step)):
             if size is not None and given is not None:
                 check_step(name, size, self.start, self.until)
@@ -136,12 +146,6 @@ class Run:
         if not isinstance(integrator, str):
             raise ArgumentError(f"integrator {integrator!r} is not a name; give one such as 'dormand-prince'")
         self.scipy_method = integrator.removeprefix("scipy:") if integrator.startswith("scipy:") else ""
-        name, self.why = self._automatic() if integrator == "auto" or self.scipy_method else (integrator, "")
-        self.integrator = integrator_of(name, m)
-        self.adaptive = self.step is None
-        if self.adaptive and not self.integrator.adaptive:
-            raise ArgumentError(f"integrator '{name}' does not choose its steps; give step=, the step size in seconds")
-        self.system = System(m, self.integrator, method, self.input, self.adaptive, [event.function for event in self.events])
         if m.has_loops:
             if self.scipy_method:
                 raise ArgumentError(
@@ -150,13 +154,26 @@ class Run:
             time = f", t={self.start:g}" if m.driven_names else ""
             check_closed(m, self.start, self.q0, "simulate: q0", f"start from m.assemble(guess=q0{time})")
             self.q0 = m.at(self.start).assemble(guess=self.q0)
+            if v0 is not None:
+                check_velocities(m, self.start, self.q0[None], self.v0[None], (), "simulate: v0")
             self.v0 = m.at(self.start).project_velocity(self.q0, self.v0)
+        self.stiffest = stiff(m, self.start, self.until, self.step, self.q0)
+        name, self.why = self._automatic() if integrator == "auto" or self.scipy_method else (integrator, "")
+        self.integrator = integrator_of(name, m)
+        if self.stiffest is not None and (self.scipy_method in EXPLICIT_OF_SCIPY if self.scipy_method else not self.integrator.stable):
+            warn_of(self.stiffest, f"simulate '{m.name}'", integrator, self.step)
+        self.adaptive = self.step is None
+        if self.adaptive and not self.integrator.adaptive:
+            raise ArgumentError(f"integrator '{name}' does not choose its steps; give step=, the step size in seconds")
+        self.system = System(m, self.integrator, method, self.input, self.adaptive, [event.value for event in self.events])
         self.samples: list[np.ndarray] = []
         self.occurrences: list[Occurrence] = []
         self.holds: list[Held] = []  # how the loops are held, one after the other
 
     def _automatic(self) -> tuple[str, str]:
         """Return the integrator of "auto", and why it is not the usual one."""
+        if self.stiffest is not None:
+            return "rang-angermann", f"auto: {self.stiffest}, too short for explicit steps"
         if self.step is None:
             return "dormand-prince", ""
         m, steps = self.model, (self.until - self.start) / self.step
@@ -237,7 +254,7 @@ class Run:
         """Return acceleration, input and event functions at a state; unless something is called from Python, also at many."""
         if self.in_python:
             flow = self.system.called_flow(self._row(t), self.constants[0])
-            return flow.acceleration(t, q, v), flow.force(t, q, v), np.array([float(event.function(t, q, v)) for event in self.events])
+            return flow.acceleration(t, q, v), flow.force(t, q, v), np.array([float(event.value(t, q, v)) for event in self.events])
         return self.system.start()(t, q, v, self._row(t), self.constants[0])
 
     def _row_number(self, t: Any) -> Any:
@@ -314,8 +331,6 @@ class Run:
             self.system.start()
             if self.events or self.times is not None:
                 self.system.step()
-        if self.holds and any(callable(event.action) for event in self.events):
-            onto_loops(self.model, self.held.hold.rank)
 
     def _advance(self, advance: Any, kept: Checkpoint | None, show: bool | None) -> str:
         """Advance to the end, and return why the run stopped."""
@@ -332,6 +347,8 @@ class Run:
                         self._hold_otherwise(code)
                         code = RUNNING
                     code = handle(self) if code == EVENT else code
+                    if code == UNDEFINED:
+                        raise undefined(self)
                     self.state[0, 0] = code
                     report(self.time, int(self.get("steps")[0]))
                     if code == STOPPED:
@@ -398,7 +415,8 @@ class Run:
         The loops are held otherwise from there on where need be, as on another branch.
         """
         check_closed(self.model, t, q, name, f"return m.assemble(guess=q{', t=t' if self.model.driven_names else ''})")
-        q = self.model.at(t).assemble(guess=q)
+        still = self.model.at(t)
+        q = still.assemble(guess=q)
         if not self.strength(t, q) >= self.held.limit:
             # by the plans that there are, where one takes long to make
             small, made = self.model.nv <= MADE_ON_THE_WAY, [one.chosen for one in self.holds if one.chosen.hold.plan is not None]
@@ -406,8 +424,7 @@ class Run:
             if chosen is None:
                 raise singular(self)
             self._hold(t, chosen)
-        q1, v1 = closed(self.model, np.array([t]), q[None], v[None], self.held.hold.rank)
-        return q1[0], v1[0]
+        return q, still.project_velocity(q, v)
 
     def _attempts(self) -> int:
         return int(self.get("steps")[0] + self.get("rejected")[0])

@@ -20,7 +20,7 @@ from catena.graph import where
 from catena.model import Model
 from catena.simulation import solving
 from catena.simulation.flow import Flow, Step, combine, combined, square
-from catena.simulation.symplectic import SYMPLECTIC
+from catena.simulation.symplectic import EXPLICIT, SYMPLECTIC
 from catena.simulation.tableaus import TABLEAUS, Tableau
 from catena.spatial import LU
 
@@ -58,6 +58,11 @@ class Integrator:
         return self.canonical or (self.tableau is not None and self.tableau.implicit)
 
     @property
+    def stable(self) -> bool:
+        """Whether steps longer than the time constants of passive forces are stable."""
+        return (self.implicit and self.name not in EXPLICIT) or (self.tableau is not None and bool(self.tableau.w))
+
+    @property
     def adaptive(self) -> bool:
         """Whether it estimates its error."""
         return self.tableau is not None and bool(self.tableau.error)
@@ -86,6 +91,45 @@ def _explicit(tableau: Tableau) -> Callable[..., Step]:
             return Step(q_stage, v_stage, accelerations[-1], errors)
         u1, change = combined(flow, h, tableau.b, slopes, accelerations)
         return Step(flow.model.chart(q, u1), v + change, None, errors)
+
+    return step
+
+
+def _linearly_implicit(tableau: Tableau) -> Callable[..., Step]:
+    """Return the step of a Rosenbrock-W method, whose linear part are the passive forces of the joints: springs, dampers, friction, stops.
+
+    Their slopes are diagonal, so that a stage takes the accelerations of the mechanism, and one solution with more armature:
+
+        k = f + h W (s + gamma k),  W = [0 1; -K/M -D/M],  s = sum of w k of the stages before
+    """
+    gamma = tableau.w[0][0]
+
+    def step(flow: Flow, t: Any, q: Array, v: Array, a: Array, h: Any) -> Step:
+        flow.mark()
+        stiffness, damping = flow.slopes(t, q, v, h)
+        armature = (gamma * h) * damping + ((gamma * h) * (gamma * h)) * stiffness
+        slopes: list[Array] = []
+        accelerations: list[Array] = []
+        for i, (row, linear, node) in enumerate(zip(tableau.a, tableau.w, tableau.c, strict=True)):
+            flow.mark()
+            if i == 0:
+                rate, acceleration = flow.model.chart_rate(q, np.zeros(len(v)), v), a
+                before, before_rate = np.zeros(len(v)), np.zeros(len(v))
+            else:
+                u, v_stage = combine(h, row, slopes), v + combine(h, row, accelerations)
+                q_stage = flow.model.chart(q, u)
+                acceleration = flow.acceleration(t + node * h, q_stage, v_stage)
+                rate = flow.model.chart_rate(q_stage, u, v_stage)
+                before, before_rate = combine(h, linear[:-1], slopes), combine(h, linear[:-1], accelerations)
+            flow.mark()
+            rate = rate + before_rate
+            pull = stiffness * (before + (gamma * h) * rate) + damping * before_rate
+            accelerations.append(acceleration - flow.eased(t, q, armature, armature * acceleration + pull))
+            slopes.append(rate + (gamma * h) * accelerations[-1])
+        flow.mark()
+        u1, v1 = combine(h, tableau.b, slopes), v + combine(h, tableau.b, accelerations)
+        error = np.concatenate([combine(h, tableau.error, slopes), combine(h, tableau.error, accelerations)])
+        return Step(flow.model.chart(q, u1), v1, None, (error,))
 
     return step
 
@@ -177,10 +221,16 @@ def _product(A: Array, B: Array, mark: Callable[[], None]) -> Array:
     return np.stack(rows)
 
 
+def _step_of(tableau: Tableau) -> Callable[[Tableau], Callable[..., Step]]:
+    if tableau.w:
+        return _linearly_implicit
+    return _implicit if tableau.implicit else _explicit
+
+
 _INTEGRATORS = (
     Integrator("semi-implicit-euler", 1, _semi_implicit_euler),
     *(
-        Integrator(tableau.name, tableau.order, (_implicit if tableau.implicit else _explicit)(tableau), tableau)
+        Integrator(tableau.name, tableau.order, _step_of(tableau)(tableau), tableau)
         for tableau in TABLEAUS.values()
     ),
     *(Integrator(name, order, step, canonical=True) for name, (order, step) in SYMPLECTIC.items()),

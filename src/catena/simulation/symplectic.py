@@ -208,3 +208,6 @@ SYMPLECTIC: dict[str, tuple[int, Callable[..., Step]]] = {
     "symplectic-gauss-4": (4, _collocation("gauss-legendre-4")),
     "symplectic-gauss-6": (6, _collocation("gauss-legendre-6")),
 }
+
+#: Those of them that are not stable with long steps.
+EXPLICIT = ("symplectic-euler", "stormer-verlet")

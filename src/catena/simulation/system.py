@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from catena.errors import ArgumentError, TraceError
-from catena.formulations.linear import canonical_momenta
+from catena.formulations.joint_forces import passive_slopes
+from catena.formulations.linear import articulated_body, canonical_momenta
 from catena.formulations.mass.composite_body import mass_matrix
 from catena.graph import Graph, Trace
 from catena.kept import kept
@@ -108,7 +110,7 @@ class Input:
     def force(self, t: Any, q: Array, v: Array, row: dict[str, Any], constants: dict[str, Any]) -> Array:
         """Return the joint forces put in at a time and state."""
         if self.controller is not None:
-            force = np.asarray(self.controller(t, q, v))
+            force = np.asarray(self.controller(t, np.array(q), np.array(v)))  # copies, which the controller may write to
             if force.shape != (self.model.nv,):
                 raise ArgumentError(f"controller returned shape {force.shape}; return {self.model.nv} joint forces, one per entry of v")
             return force
@@ -152,6 +154,18 @@ class Traced:
 
     def mass(self, t: Any, q: Array) -> Array:
         return mass_matrix(self._tree.at(t), q)
+
+    def slopes(self, t: Any, q: Array, v: Array, h: Any) -> tuple[Array, Array]:
+        m = self.model
+        ahead = None if self._system.problem.adaptive else m.chart(q, h * m.chart_rate(q, np.zeros(m.nv), v))
+        return passive_slopes(self._tree.at(t), q, v, ahead)
+
+    def eased(self, t: Any, q: Array, armature: Array, force: Array) -> Array:
+        tree = self._tree.at(t).resting().weightless()
+        tree = replace(tree, armature=tree.armature + armature)
+        closing = self._system.closing
+        solve = articulated_body.forward_dynamics if closing is None else closing.forward_dynamics
+        return solve(tree, q, np.zeros(tree.nv), force, None)
 
     def project(self, t: Any, q: Array, v: Array) -> tuple[Array, Array, Any] | None:
         closing = self._system.closing
@@ -197,6 +211,12 @@ class _Called:
 
     def mass(self, t: Any, q: Array) -> Array:
         return self._system.mass(t, np.asarray(q, dtype=float))
+
+    def slopes(self, t: Any, q: Array, v: Array, h: Any) -> tuple[Array, Array]:
+        return self._system.slopes(float(t), np.asarray(q, dtype=float), np.asarray(v, dtype=float), float(h))
+
+    def eased(self, t: Any, q: Array, armature: Array, force: Array) -> Array:
+        return self._system.eased(float(t), *(np.asarray(x, dtype=float) for x in (q, armature, force)))
 
     def project(self, t: Any, q: Array, v: Array) -> tuple[Array, Array, Any] | None:
         closing = self._system.closing
@@ -319,6 +339,26 @@ class System:
         trace, tree = self._trace("velocities")
         t, q, p = trace.input("t"), trace.input("q", (self.model.nq,)), trace.input("p", (self.model.nv,))
         return compile_graph(trace.graph(v=Traced(self, trace, tree, {}, {}).velocities(t, q, p)), method=self.method)
+
+    @cached_property
+    def slopes(self) -> Kernel:
+        """The kernel (t, q, v, h) -> slopes of the passive forces, by positions and by velocities."""
+        trace, tree = self._trace("slopes")
+        t, q, v = trace.input("t"), trace.input("q", (self.model.nq,)), trace.input("v", (self.model.nv,))
+        by_position, by_velocity = Traced(self, trace, tree, {}, {}).slopes(t, q, v, trace.input("h"))
+        return compile_graph(trace.graph(by_position=by_position, by_velocity=by_velocity))
+
+    @property
+    def eased(self) -> Kernel:
+        """The kernel (t, q, armature, force) -> accelerations from rest, with more armature."""
+
+        def make() -> Kernel:
+            trace, tree = self._trace("eased")
+            t, q = trace.input("t"), trace.input("q", (self.model.nq,))
+            armature, force = trace.input("armature", (self.model.nv,)), trace.input("force", (self.model.nv,))
+            return compile_graph(trace.graph(vdot=Traced(self, trace, tree, {}, {}).eased(t, q, armature, force)))
+
+        return self._once("eased", make)
 
     @cached_property
     def mass(self) -> Kernel:

@@ -28,6 +28,7 @@ class Tableau:
     error: tuple[float, ...] = ()
     error_order: int = 0
     second: tuple[float, ...] = ()  # weights of a second estimate that tempers the first
+    w: tuple[tuple[float, ...], ...] = ()  # of a Rosenbrock-W method: coefficients of the linear part, on the diagonal all alike
 
     def __post_init__(self) -> None:
         a = np.array([[*row, *[0.0] * (len(self.b) - len(row))] for row in self.a])
@@ -39,9 +40,19 @@ class Tableau:
         for k in range(self.order):
             if abs(b @ c**k - 1.0 / (k + 1)) > 1e-13 * max(1.0, np.abs(b).max()):
                 raise MethodError(f"tableau '{self.name}': the weights do not integrate t^{k}, as order {self.order} must")
+        if self.w:
+            self._check_linear_part(a, b)
         for error in filter(None, (self.error, self.second)):
             if len(error) != len(b) or abs(sum(error)) > 1e-14 * max(1.0, np.abs(error).max()):
                 raise MethodError(f"tableau '{self.name}': the error weights must be as many as the stages and add up to 0")
+
+    def _check_linear_part(self, a: np.ndarray, b: np.ndarray) -> None:
+        """Refuse a linear part that costs the method its order, up to 3, for some matrix."""
+        w = np.array([[*row, *[0.0] * (len(b) - len(row))] for row in self.w])
+        one = np.ones(len(b))
+        products = (w @ one, w @ w @ one, w @ a @ one, a @ w @ one) if self.order == 3 else (w @ one,)
+        if self.order > 3 or w.shape != a.shape or np.ptp(w.diagonal()) or any(abs(b @ x) > 1e-14 for x in products):
+            raise MethodError(f"tableau '{self.name}': the coefficients of the linear part do not keep order {self.order}")
 
     @property
     def stages(self) -> int:
@@ -60,6 +71,7 @@ class Tableau:
 
 
 _R3, _R15 = sqrt(3.0), sqrt(15.0)
+_RA = 0.435866521508459
 
 _TABLEAUS = (
     Tableau("midpoint", 2, ((), (0.5,)), (0.0, 1.0), (0.0, 0.5)),
@@ -149,6 +161,25 @@ _TABLEAUS = (
         (
             -0.18980075407240762, 0.0, 0.0, 0.0, 0.0, 4.450312892752409, 1.8915178993145003, -5.801203960010585, -0.4226823213237919,
             -0.1521609496625161, 0.20136540080403034, 0.02265179219836082,
+        ),
+    ),
+    # [RA05] Rang and Angermann, ROS34PW2: L-stable, stiffly accurate, and of order 3 whatever the matrix of its linear part
+    Tableau(
+        "rang-angermann",
+        3,
+        ((), (0.871733043016918,), (0.8445706001536942, -0.11299064236484185), (0.0, 0.0, 1.0)),
+        (0.24212380706095346, -1.2232505839045147, 1.545260255335102, 0.435866521508459),
+        (0.0, 0.871733043016918, 0.7315799577888524, 1.0),
+        (
+            0.24212380706095346 - 0.3781090314581937, -1.2232505839045147 + 0.09604229221242318, 1.545260255335102 - 0.5,
+            0.435866521508459 - 0.2179332607542295,
+        ),
+        2,
+        w=(
+            (_RA,),
+            (-0.871733043016918, _RA),
+            (-0.9033805701304408, 0.054180672388095326, _RA),
+            (0.24212380706095346, -1.2232505839045147, 0.5452602553351021, _RA),
         ),
     ),
     Tableau("implicit-midpoint", 2, ((0.5,),), (1.0,), (0.5,)),

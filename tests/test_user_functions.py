@@ -1,0 +1,114 @@
+"""Functions that users give to a run: what they write to changes nothing, and what is not a number is told."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.testing import assert_array_equal
+
+import catena as ct
+
+
+def pendulum(*forces: Any, on_body: bool = False) -> ct.Model:
+    m = ct.Model("pendulum")
+    m.add("arm", ct.point_mass(1.0, at=(0, 0, -1)), ct.Revolute("y"))
+    for i, force in enumerate(forces):
+        m.add_force(f"force {i}", force, **({"body": "arm", "point": (0, 0, -1)} if on_body else {}))
+    return m
+
+
+def scribbling(function: Callable[[Any, Any, Any], Any]) -> Callable[[Any, Any, Any], Any]:
+    """Return a function that takes q and v for scratch paper."""
+
+    def scribbled(t: Any, q: Any, v: Any) -> Any:
+        result = function(t, q.copy(), v.copy())
+        q[0], v[0] = 100.0, -100.0
+        return result
+
+    return scribbled
+
+
+def brake(t: Any, q: Any, v: Any) -> Any:
+    return [-0.3 * v[0]]
+
+
+def passing(t: Any, q: Any, v: Any) -> Any:
+    return q[0] - 0.1
+
+
+# how a run calls the function of a user, twice: as it stands, and marked
+WAYS: dict[str, Callable[[Any], ct.Trajectory]] = {
+    "controller": lambda write: ct.simulate(pendulum(), [0.5], until=1.0, controller=write(brake)),
+    "fixed steps": lambda write: ct.simulate(pendulum(), [0.5], until=1.0, step=0.01, controller=write(brake)),
+    "momenta": lambda write: ct.simulate(pendulum(), [0.5], until=1.0, step=0.01, controller=write(brake), integrator="stormer-verlet"),
+    "scipy": lambda write: ct.simulate(pendulum(), [0.5], until=1.0, controller=write(brake), integrator="scipy:Radau"),
+    "force": lambda write: ct.simulate(pendulum(write(brake)), [0.5], until=1.0),
+    "force on a body": lambda write: ct.simulate(
+        pendulum(write(lambda t, q, v: [0.0, 0.0, q[0]]), on_body=True), [0.5], until=1.0
+    ),
+    "event": lambda write: ct.simulate(pendulum(), [0.5], until=1.0, events=[ct.Event("down", write(passing), "record")]),
+    "reset": lambda write: ct.simulate(
+        pendulum(), [0.5], until=2.0, events=[ct.Event("down", write(passing), scribbling(lambda t, q, v: (q, -v)), direction=-1)]
+    ),
+    "times": lambda write: ct.simulate(pendulum(), [0.5], until=1.0, controller=write(brake), record=np.linspace(0.0, 1.0, 7).tolist()),
+}
+
+
+@pytest.mark.parametrize("mark", [ct.python, lambda function: function], ids=["python", "traced"])
+@pytest.mark.parametrize("way", WAYS)
+def test_functions_may_write_to_what_they_are_given(way: str, mark: Any) -> None:
+    plain = WAYS[way](mark)
+    scribbled = WAYS[way](lambda function: mark(scribbling(function)))
+    assert len(plain) > 5
+    for part in ("t", "q", "v", "vdot", "tau"):
+        assert_array_equal(getattr(scribbled, part), getattr(plain, part))
+    assert [event.t for event in scribbled.events] == [event.t for event in plain.events]
+    assert bool(plain.events) is (way in ("event", "reset"))
+
+
+@pytest.mark.parametrize("steps", [{}, {"step": 0.01}], ids=["adaptive", "fixed"])
+@pytest.mark.parametrize("mark", [ct.python, lambda function: function], ids=["python", "traced"])
+def test_an_event_that_is_no_longer_a_number_ends_the_run(mark: Any, steps: dict[str, Any]) -> None:
+    """The ball is at 1 - g t^2 / 2; sqrt(z) falls to 0, and is not a number after it."""
+    m = ct.Model("ball", gravity=(0, 0, -9.81))
+    m.add("ball", ct.point_mass(1.0), ct.Prismatic("z"))
+    lands = np.sqrt(2.0 / 9.81)
+    with np.errstate(invalid="ignore"):
+        floor = ct.Event("floor", mark(lambda t, q, v: np.sqrt(q[0])))
+        other = ct.Event("other", lambda t, q, v: q[0] + 5.0)
+        says = r"simulate 'ball': the function of event 'floor' is not a number at t = 0\.4515\d+ s, .*such as x in place of sqrt\(x\)"
+        with pytest.raises(ct.SimulationError, match=says) as caught:
+            ct.simulate(m, [1.0], until=1.0, events=[other, floor], **steps)
+    run = caught.value.trajectory
+    assert isinstance(run, ct.Trajectory)
+    assert run.info["stopped"] == "error"
+    assert run.t[-1] == pytest.approx(lands, abs=1e-6)
+    assert run.t[-1] <= lands
+    assert (run.q >= 0.0).all()
+
+
+def test_an_event_that_is_a_number_only_before_its_zero_may_stop_before_it() -> None:
+    """Half of a domain is enough for an event that happens inside it."""
+    m = ct.Model("ball", gravity=(0, 0, -9.81))
+    m.add("ball", ct.point_mass(1.0), ct.Prismatic("z"))
+    run = ct.simulate(m, [1.0], until=1.0, events=[ct.Event("low", lambda t, q, v: np.sqrt(q[0]) - 0.5)])
+    assert run.q[-1, 0] == pytest.approx(0.25, rel=1e-9)
+
+
+@pytest.mark.parametrize("action", ["reset", "root"])
+def test_an_event_that_is_not_a_number_after_a_reset_or_within_a_step_ends_the_run(action: str) -> None:
+    m = ct.Model("cart", gravity=(0, 0, 0))
+    m.add("cart", ct.point_mass(2.0), ct.Prismatic("x"))
+    events = [ct.Event("jump", lambda t, q, v: t - 0.5, lambda t, q, v: (-q, v)), ct.Event("lost", lambda t, q, v: np.sqrt(q[0]))]
+    if action == "root":
+        hole = ct.python(lambda t, q, v: np.nan if 0.4 < q[0] < 0.6 else q[0] - 0.5)
+        events = [ct.Event("lost", hole)]
+    with (
+        np.errstate(invalid="ignore"),
+        pytest.raises(ct.SimulationError, match=r"function of event 'lost' is not a number at t = ") as caught,
+    ):
+        ct.simulate(m, [0.1], [1.0], until=1.0, events=events, step=0.3)
+    assert isinstance(caught.value.trajectory, ct.Trajectory)
