@@ -226,7 +226,7 @@ class Configuration:
         if not self.freedom:
             return True
         for size in (STEP, 0.3 * STEP):
-            for _ in range(3):
+            for _ in range(0 if found else 3):
                 direction = self.basis @ rng.normal(size=self.freedom)
                 other = self._neighbour(size * direction / np.abs(direction).max())
                 if other is not None and other.clear:
