@@ -15,7 +15,8 @@ from catena.kept import kept
 from catena.model import Model
 from catena.model.tree import Tree
 from catena.native import Kernel, compile_graph
-from catena.scaling import RANK, TOLERANCE, coordinate_units, loop_owners, loop_sizes
+from catena.scaling import TOLERANCE, coordinate_units, loop_owners, loop_sizes
+from catena.tolerances import SEARCH
 
 #: What rounding leaves of a residual at most, as a part of the distances from which it is computed.
 ROUNDING = 16.0 * np.finfo(float).eps
@@ -167,7 +168,7 @@ class LoopGroup:
         rows = np.flatnonzero(self._owners >= len(self.group.closures))
         values, J = (x[0] for x in self.residual(q[None]))
         if len(rows):
-            q = self.integrate(q[None], np.linalg.lstsq(J[rows], -values[rows], rcond=RANK)[0][None])[0]
+            q = self.integrate(q[None], np.linalg.lstsq(J[rows], -values[rows], rcond=SEARCH)[0][None])[0]
             values = self.residual(q[None])[0][0]
         return q, bool(np.abs(values[rows]).max(initial=0.0) <= TOLERANCE)
 
@@ -216,7 +217,7 @@ class LoopGroup:
         for _ in range(3 if bounded else 1):
             U, s, Vt = np.linalg.svd(J * moving[:, None], full_matrices=False)
             most = s.max(axis=1, initial=0.0)[:, None]
-            share = np.where(s > RANK * most, s / (s**2 + damping[:, None] * most**2 + 1e-300), 0.0)
+            share = np.where(s > SEARCH * most, s / (s**2 + damping[:, None] * most**2 + 1e-300), 0.0)
             step = -((share[:, None] * (values[:, None] @ U)) @ Vt)[:, 0]
             if not bounded:
                 break

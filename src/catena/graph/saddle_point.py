@@ -8,7 +8,8 @@ pivoting): J P = Q (R11 R12). What is left of a column that depends on those bef
 unknowns depend on which. Where J is not of full rank, constraints that contradict each other are met in the sense of least squares, and y
 is the shortest of all multipliers; x is unique all the same.
 
-Rows and columns are compared by their size: scale them before.
+Rows and columns are compared by their size: scale them before, so that columns have lengths of about 1. Where all are shorter, constraints
+vanish: they are compared with 1.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ class Solution(NamedTuple):
     """The solution of a saddle point for each column of right-hand sides, and how sure its rank is.
 
     `x` (n, k) and `y` (m, k); `residual` (m, k) is g - J x; `rank` of J; the `least` of the pivots that count, and the length that is
-    `left` of the other columns, both relative to the longest column; and how many unknowns neither J nor M determines.
+    `left` of the other columns, both relative to the longest column, or 1; and how many unknowns neither J nor M determines.
     """
 
     x: Any
@@ -44,7 +45,7 @@ class SaddlePoint:
     """The operation that solves a saddle point of n unknowns and m constraints for k columns of right-hand sides.
 
     Operands: the columns of J, those of g, the rows of the lower triangle of M, the columns of f, the least pivot that counts, relative to
-    the longest column of J, and the most pivots to take. Entries of the result: those of `Solution`, column by column.
+    the longest column of J, or 1, and the most pivots to take. Entries of the result: those of `Solution`, column by column.
 
     >>> system = SaddlePoint(2, 1, 1)
     >>> rows = system.operands(np.eye(2), np.zeros((2, 1)), np.array([[1.0, 1.0]]), np.array([[1.0]]), 1e-9, 1)
@@ -141,7 +142,7 @@ class SaddlePoint:
         R, on = np.zeros((n, min(n, m))), np.zeros((k, min(n, m)))
         order, diagonal = np.arange(n), np.zeros(min(n, m))
         squares = (J * J).sum(axis=1)
-        longest = squares.max()
+        longest = max(1.0, squares.max())
         rank = 0
         while rank < min(n, m, most):
             at = rank + int(np.argmax(squares[order[rank:]]))
@@ -174,7 +175,7 @@ class SaddlePoint:
         x = x + N @ z
         t = np.linalg.solve(R11.T, (f.T - M @ x)[dependent])
         y = J[dependent].T @ t
-        root = np.sqrt(longest) if longest > 0.0 else 1.0
+        root = np.sqrt(longest)
         least = diagonal[rank - 1] / root if rank else 1.0
         left = np.sqrt(squares[free].max(initial=0.0)) / root
         return np.concatenate([x.T.ravel(), y.T.ravel(), g.ravel(), [rank, least, left, undetermined]])

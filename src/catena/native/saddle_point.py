@@ -222,7 +222,7 @@ def saddle_point(name: str, lanes: int) -> str:
         tolerance, most = operand(), operand()
 
         # the columns of J, the longest first, made orthogonal to each other
-        longest = code.variable("double", "0.0")
+        longest = code.variable("double", one)
 
         def begin(j: str) -> None:
             code.append(f"  store i64 {j}, ptr {at(order, j)}")
@@ -436,8 +436,7 @@ def saddle_point(name: str, lanes: int) -> str:
         loop("0", k, solve)
 
         # how sure the rank is
-        some_length = new(f"fcmp ogt double {code.get('double', longest)}, 0.0")
-        root = new(f"select i1 {some_length}, double {code.root(code.get('double', longest))}, double {one}")
+        root = code.root(code.get("double", longest))
         any_pivot = new(f"icmp sgt i64 {r}, 0")
         safe = new(f"select i1 {any_pivot}, i64 {last}, i64 0")
         least = new(f"select i1 {any_pivot}, double {op('fdiv', load(diagonal, safe), root)}, double {one}")
