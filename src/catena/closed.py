@@ -28,7 +28,7 @@ from catena.model.values import array
 from catena.native import Kernel
 from catena.planning import dependent_coordinates, explanation, reduction_plan
 from catena.scaling import coordinate_units, loop_units
-from catena.tolerances import CLOSURE, CONSISTENT, LOOSE, MULTIPLIER_PIVOT, PIVOT, RESIDUAL
+from catena.tolerances import CLOSURE, CONSISTENT, LOOSE, MULTIPLIER_PIVOT, PIVOT, RANK, RESIDUAL
 from catena.tracing import dynamics_kernel, traced_kernel
 
 #: The method whose plan says where coordinates are eliminated; those of the others say which constraints hold the loops.
@@ -221,7 +221,8 @@ def inverse_dynamics(
         if moving := free(m, chosen):
             raise ModelError(
                 f"inverse_dynamics: with {len(driven)} of {m.nv} coordinates actuated, {', '.join(map(repr, moving))} of model '{m.name}' "
-                f"would move freely, for it has {m.nv - len(chosen)} degrees of freedom; name it too, or other coordinates, in actuated="
+                f"would move freely, for it has {m.nv - len(chosen)} degrees of freedom; name it too, or other coordinates, in actuated=, "
+                "or give a configuration on another branch, at=q"
             )
         return chosen
 
@@ -234,9 +235,12 @@ def inverse_dynamics(
         return function
 
     def pivoted(tree: Tree, q: Any, v: Any, vdot: Any, force: Any, wrenches: Any) -> Any:
-        solved = all_constraints.on_actuated(tree, q, v, solve(tree, q, v, vdot, wrenches) - force, driven, measures=measures(m))
-        held = where(solved.undetermined > 0.0, np.nan, 1.0)  # the motors have lost their hold
-        return held * solved.vdot, pivoted_flags(solved, v)
+        load, reach = solve(tree, q, v, vdot, wrenches) - force, coordinate_units(m)
+        solved = all_constraints.on_actuated(tree, q, v, load, driven, measures=measures(m))
+        # the motors have lost their hold, but for rounding
+        lost = (solved.undetermined > 0.0) | (RANK * total(solved.vdot * reach) > total(load * reach))
+        tau = np.array([where(lost, np.nan, x) for x in solved.vdot], dtype=object)
+        return tau, pivoted_flags(solved._replace(undetermined=where(lost, 1.0, 0.0)), v)
 
     make = partial(dynamics_kernel, m, "inverse_dynamics", ("q", "v", "vdot"), ("tau", "flags"), method=described, references=references)
     where_held = configuration(m, at, lambda m, q: not free(m, partition(m, q, last=driven)))

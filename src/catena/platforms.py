@@ -78,10 +78,10 @@ def explanation(m: Model, plan: Plan) -> str:
 
 
 def _motions(m: Model, q: np.ndarray, found: Structure) -> tuple[int, Any]:
-    """Return how many motions the platform has, and a basis of all twists that the leg which carries it can give it, at the ground's origin.
+    """Return how many motions the platform has, and a basis of all twists that the leg which carries it can give it.
 
-    Both are spans over several configurations: the former on the branch that q is on, where all loops are closed, the latter of what the
-    joints of the leg do, whatever the others let them. What driven joints do is part of both.
+    The twists are those at the ground's origin. Both are spans over several configurations: the former on the branch that q is on, where
+    all loops are closed, the latter of what the joints of the leg do, whatever the others let them. What driven joints do is part of both.
     """
     bodies = found.legs[0][0]
     twists, joints = [], []

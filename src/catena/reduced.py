@@ -83,7 +83,7 @@ class Reduced:
         if left:
             raise ModelError(
                 f"reduced: {', '.join(self.names)} do not determine {', '.join(m.v_names[i] for i in sorted(left))} of model '{m.name}'; "
-                f"name other coordinates, such as {', '.join(map(repr, found.independent))}"
+                f"name other coordinates, such as {', '.join(map(repr, found.independent))}, or give at=q on another branch"
             )
 
     def __repr__(self) -> str:

@@ -17,8 +17,8 @@ LOOSE = 1e-6
 #: so are its pivots. A mechanism this near to a singular configuration has lost half of its digits.
 RANK = 1e-7
 
-#: A search for configurations follows singular values of the Jacobian down to this part of the largest, which is less than a rank counts: so
-#: it comes as near to a singular configuration as rounding lets it.
+#: A search for configurations follows singular values of the Jacobian down to this part of the largest, which is less than a rank counts:
+#: so it comes as near to a singular configuration as rounding lets it.
 SEARCH = 1e-9
 
 #: Where the rank is known, as along a motion, pivots count down to this: the rounding of a Jacobian.

@@ -158,13 +158,15 @@ class Loops:
     def start(self, t: float, q: np.ndarray) -> Chosen | None:
         """Return the hold to begin with at a configuration; none where it is singular."""
         still = self.model.at(t)
+        if not regular(still, q):
+            return None
         number = rank(still, q)
         for chosen in (lambda: self.usual, lambda: self.own(t, q)):
             found = chosen()
             if found is not None and found.hold.rank == number and self.strength(found.hold, t, q) >= found.limit:
                 return found
         found = self.pivoted(t, q, number)
-        return found if regular(still, q) and self.strength(found.hold, t, q) > SINGULAR else None
+        return found if self.strength(found.hold, t, q) > SINGULAR else None
 
     def strength(self, hold: Hold, t: float, q: np.ndarray) -> float:
         """Return the strength of a hold at a configuration, negative where that does not meet all constraints."""

@@ -65,10 +65,9 @@ class Leg(NamedTuple):
 class Plan:
     """The platform, the legs, and a basis of the platform's motions, or none where its joint leaves it free.
 
-    `chosen` are the constraints of all legs, and give the plan's length. `motions` counts the motions that the platform has on the branch of
-    the plan: no more than the basis has. Pivots are compared with squares of lengths: `reach` is what the
-    velocity coordinates are measured by, and `stiffness` what F has on its diagonal before passive joints are eliminated, where the plan
-    was made.
+    `chosen` are the constraints of all legs, and give the plan's length. `motions` counts the motions that the platform has on the branch
+    of the plan: no more than the basis has. Pivots are compared with squares of lengths: `reach` is what the velocity coordinates are
+    measured by, and `stiffness` what F has on its diagonal before passive joints are eliminated, where the plan was made.
     """
 
     platform: int
@@ -259,7 +258,9 @@ class Platform:
                 (on_platform, _), (on_tip, tip) = ((r_a, closure.a), (r_b, closure.b))[:: 1 if closure.a == plan.platform else -1]
                 chosen = list(leg.rows)
                 on_platform, on_tip = on_platform[chosen], on_tip[chosen]
-                weights = np.array(leg.weights) if units is None else 1.0 / np.array(units)[first[leg.closure] + np.array(chosen, dtype=int)]
+                weights = np.array(leg.weights)
+                if units is not None:
+                    weights = 1.0 / np.array(units)[first[leg.closure] + np.array(chosen, dtype=int)]
                 on_platform, on_tip = on_platform * weights[:, None], on_tip * weights[:, None]
                 known = on_tip @ (V if v is None else bias)[tip]
                 if v is not None:
