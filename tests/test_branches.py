@@ -18,6 +18,7 @@ from tests.test_random_loops import RINGS, Builder, ring
 import catena as ct
 from catena.assembly import gap, moved_along
 from catena.constrained import ConstrainedKernel
+from catena.examples import delta
 from catena.formulations.constraints import constraint_jacobian
 from catena.scaling import coordinate_units, loop_units
 
@@ -301,6 +302,21 @@ def test_a_mechanism_that_is_singular_wherever_it_closes_says_so_in_every_state(
             assert not fd.fits([angle, 1.0], np.zeros(2), np.zeros(2))
             with pytest.warns(ct.SingularWarning, match="is singular"):
                 fd([angle, 1.0], np.zeros(2), np.zeros(2))
+
+
+def test_motions_that_move_no_mass_but_for_rounding_are_told() -> None:
+    """A rod of a Delta robot in line with the first axis of its universal joint: it may spin, and slender rods have no inertia in that."""
+    m, told = delta(), 0
+    fd = ct.forward_dynamics(m)
+    for seed in range(6):
+        q = m.assemble(guess=m.random(seed))
+        if m.mobility(q).singular:
+            told += 1
+            with pytest.warns(ct.SingularWarning, match="is singular"):
+                fd(q, np.zeros(m.nv), np.ones(m.nv))
+        else:
+            assert np.abs(fd(q, np.zeros(m.nv), np.ones(m.nv))).max() < 1e9
+    assert told
 
 
 # mobility of folded starts

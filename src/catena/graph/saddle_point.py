@@ -23,6 +23,9 @@ import numpy as np
 #: A direction in which the quadratic form is less than this part of its largest entry there is left undetermined: its unknown is zero.
 UNDETERMINED = 1e-13
 
+#: So is one in which it is less than this part of the largest entry of M: that is rounding.
+ROUNDING = 1e-16
+
 
 class Solution(NamedTuple):
     """The solution of a saddle point for each column of right-hand sides, and how sure its rank is.
@@ -171,7 +174,7 @@ class SaddlePoint:
         N[dependent] = -B
         x = np.zeros((n, k))
         x[dependent] = known
-        z, undetermined = _cholesky_solve(N.T @ M @ N, N.T @ (f.T - M @ x))
+        z, undetermined = _cholesky_solve(N.T @ M @ N, N.T @ (f.T - M @ x), ROUNDING * M.diagonal().max())
         x = x + N @ z
         t = np.linalg.solve(R11.T, (f.T - M @ x)[dependent])
         y = J[dependent].T @ t
@@ -181,7 +184,7 @@ class SaddlePoint:
         return np.concatenate([x.T.ravel(), y.T.ravel(), g.ravel(), [rank, least, left, undetermined]])
 
 
-def _cholesky_solve(H: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, int]:
+def _cholesky_solve(H: np.ndarray, b: np.ndarray, rounding: float) -> tuple[np.ndarray, int]:
     """Return H^-1 b, with zeros for the unknowns that H leaves undetermined, and their number."""
     n, undetermined = len(H), 0
     L, inverse = np.zeros((n, n)), np.zeros(n)
@@ -189,7 +192,7 @@ def _cholesky_solve(H: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, int]:
         for c in range(a):
             L[a, c] = (H[a, c] - L[a, :c] @ L[c, :c]) * inverse[c]
         pivot = H[a, a] - L[a, :a] @ L[a, :a]
-        if pivot <= UNDETERMINED * H[a, a]:
+        if pivot <= max(rounding, UNDETERMINED * H[a, a]):
             undetermined += 1
         else:
             L[a, a] = np.sqrt(pivot)
