@@ -358,7 +358,13 @@ class Referee:
         return solution[2 * n :], solution[:n].reshape(-1, 6), solution[n : 2 * n].reshape(-1, 6)
 
     def forward_with_loops(self, q: np.ndarray, v: np.ndarray, tau: np.ndarray, t: float = 0.0) -> np.ndarray:
-        """Return vdot of a mechanism with loops: closing joints have wrenches and rates of their own, like the others; by least squares."""
+        """Return vdot of a mechanism with loops."""
+        return self.solve_with_loops(q, v, tau, t)[0]
+
+    def solve_with_loops(self, q: np.ndarray, v: np.ndarray, tau: np.ndarray, t: float = 0.0) -> tuple[np.ndarray, np.ndarray]:
+        """Return vdot of a mechanism with loops, and the wrenches of all joints, as `ct.joint_wrenches` does: one of many where constraints
+        are redundant. Closing joints have wrenches and rates of their own, like the others; by least squares.
+        """
         at = self.motion(q, v)
         K, S, gamma = self.kinematics(q, v, at)
         M, f = self.inertias(at)
@@ -384,7 +390,16 @@ class Referee:
         right = np.concatenate([f + wrenches, gamma, tau + joint_force + self.passive(q, v), gc, np.zeros(s + c)])
         solution = np.linalg.lstsq(system, right, rcond=1e-12)[0]
         assert relative(system @ solution, right, scale=np.abs(right).max()) < 1e-8
-        return solution[2 * n : 2 * n + nv]
+        wrenches, row = [], 2 * n + nv
+        for link, own in zip(self.links, solution[n : 2 * n].reshape(-1, 6), strict=True):
+            wrenches.append(np.kron(np.eye(2), self._frame(at, link.name, link.outer)[1].T) @ own)
+        for loop, (rows, _, _) in zip(self.m.loops, closing, strict=True):
+            (_, _, pa, *_), (_, R, pb, *_) = (self._frame(at, *end) for end in ((loop.a, loop.at_a), (loop.b, loop.at_b)))
+            own = solution[row : row + len(rows)]
+            own = np.concatenate([np.zeros(3), own[0] * (pb - pa)]) if isinstance(loop.joint, ct.Distance) else own
+            wrenches.append(np.kron(np.eye(2), R.T) @ own)
+            row += len(rows)
+        return solution[2 * n : 2 * n + nv], np.array(wrenches)
 
     def _plain_names(self) -> list[str]:
         """Return a name for every velocity coordinate: that of its position, where the two go together."""

@@ -32,8 +32,8 @@ ALLOWED: dict[str, set[str]] = {
     "iterative": {"formulations", "native", "errors", "numpy", "scipy"},
     "kept": {"model"},
     "scaling": {"model", "kept", "formulations", "numpy"},
-    "loop_groups": {"model", "kept", "formulations", "graph", "native", "scaling", "numpy"},
-    "assembly": {"model", "formulations", "scaling", "loop_groups", "spatial", "errors", "numpy"},
+    "loop_groups": {"model", "kept", "formulations", "graph", "native", "scaling", "tolerances", "numpy"},
+    "assembly": {"model", "formulations", "scaling", "tolerances", "loop_groups", "spatial", "errors", "numpy"},
     "mobility": {"model", "kept", "formulations", "scaling", "tolerances", "assembly", "errors", "numpy", "scipy"},
     "tracing": {"model", "formulations", "graph", "native", "errors", "numpy"},
     "constrained": {"model", "formulations", "graph", "native", "scaling", "assembly", "mobility", "errors", "numpy"},
@@ -45,7 +45,7 @@ ALLOWED: dict[str, set[str]] = {
     "reactions": {"model", "formulations", "native", "scaling", "assembly", "mobility", "tracing", "constrained", "closed", "spatial"}
     | {"tolerances", "errors", "numpy"},
     "reduced": {"model", "formulations", "graph", "native", "scaling", "assembly", "mobility", "tracing", "constrained", "closed", "errors"}
-    | {"references", "numpy"},
+    | {"tolerances", "references", "numpy"},
     "kernels": {"model", "formulations", "graph", "native", "scaling", "assembly", "registry", "iterative", "tracing", "constrained"}
     | {"closed"}
     | {"reactions", "errors", "references", "numpy"},

@@ -20,8 +20,9 @@ from catena.model.motions import Given
 from catena.model.releasing import standing
 from catena.model.tree import PlacedClosure
 from catena.model.values import array, number
-from catena.scaling import RANK, TOLERANCE, coordinate_units, loop_sizes, loop_units, mechanism_size
+from catena.scaling import coordinate_units, loop_sizes, loop_units, mechanism_size
 from catena.spatial import Rigid, quaternion_exp, rotation
+from catena.tolerances import CLOSED, RANK, SEARCH
 
 #: A mechanism is nearly together where no loop is further apart than this, relative to its size for lengths, in radians for angles.
 NEARLY = 1e-2
@@ -159,7 +160,7 @@ def absorbed(m: Model, tolerance: float, starts: int) -> Absorbed:
             residuals = dict(zip(loops.names, loops.gap(loops.residual(q)[0]).sizes, strict=True))
             closures = [(m.tree().closures[i], loop_sizes(m)[i]) for i in loops.group.closures]
             found += [TakenUp(closure.name, _closing(m, q, closure, size), residuals[closure.name]) for closure, size in closures]
-    return Absorbed([one for one in found if one.residual > TOLERANCE], doubtful)
+    return Absorbed([one for one in found if one.residual > CLOSED], doubtful)
 
 
 def _least_independent(loops: LoopGroup, q: np.ndarray, tolerance: float) -> np.ndarray:
@@ -170,7 +171,7 @@ def _least_independent(loops: LoopGroup, q: np.ndarray, tolerance: float) -> np.
     generic, _ = loops.settle(loops.integrate(q[None], step[None]), np.ones(len(loops.columns), dtype=bool))
     independent = np.linalg.svd(loops.residual(generic[0])[1], compute_uv=False)
     most = independent.max(initial=0.0)
-    return independent[(independent > max(TOLERANCE, loops.rounding) * most) & (independent <= tolerance * most)]
+    return independent[(independent > max(CLOSED, loops.rounding) * most) & (independent <= tolerance * most)]
 
 
 def _closing(m: Model, q: np.ndarray, closure: PlacedClosure, size: float) -> Pose:
@@ -181,7 +182,7 @@ def _closing(m: Model, q: np.ndarray, closure: PlacedClosure, size: float) -> Po
     for _ in range(_NEWTON):
         # the rows on body b are those on its frame, here about the point of the frame
         values, _, rows = (np.asarray(x, dtype=float) for x in apart(closure, Ends(at.R_a, at.p_a - p, R, np.zeros(3), at.axes)))
-        turn, shift = np.split(scale * np.linalg.lstsq(rows * scale, -values, rcond=RANK)[0], 2)
+        turn, shift = np.split(scale * np.linalg.lstsq(rows * scale, -values, rcond=SEARCH)[0], 2)
         R, p = rotation(quaternion_exp(turn)) @ R, p + shift
     _, own = m.tree().frames[next(loop.b for loop in m.loops if loop.name == closure.name)]
     return Pose.of(own.inverse() @ Rigid(np.asarray(place.R, dtype=float), np.asarray(place.p, dtype=float)).inverse() @ Rigid(R, p))
@@ -235,7 +236,7 @@ def moved_along(m: Model, q: np.ndarray, step: np.ndarray) -> np.ndarray:
     for loops in loop_groups(m):
         everything = np.ones(len(loops.columns), dtype=bool)
         _, s, Vt = np.linalg.svd(loops.residual(q)[1])
-        along = Vt[np.count_nonzero(s > RANK * s.max(initial=0.0)) :]
+        along = Vt[np.count_nonzero(s > RANK * s.max(initial=1.0)) :]
         own = along.T @ (along @ (step[loops.columns] / loops.coordinates))
         q, closed = _settled(loops, loops.integrate(q[None], own[None])[0], everything)
         if not closed:
@@ -279,7 +280,7 @@ def _walk(loops: LoopGroup, q: np.ndarray, goal: np.ndarray, places: list[tuple[
             break
         step /= loops.coordinates
         J = loops.residual(q)[1]
-        step[free] = np.linalg.lstsq(J[:, free], -J @ step, rcond=RANK)[0]
+        step[free] = np.linalg.lstsq(J[:, free], -J @ step, rcond=SEARCH)[0]
         whole = np.abs(step).max()
         share = min(1.0, longest / whole)
         ahead = loops.integrate(q[None], share * step[None])[0]
@@ -313,17 +314,18 @@ def project_velocity(m: Model, q: Any, v: Any, fixed: Mapping[str, float]) -> np
         phi_t = np.asarray(constraint_motion(m.tree(), q, np.zeros(m.nv))[0], dtype=float) / rows
     x, own = v / columns, columns[free]
     U, s, Vt = np.linalg.svd(J[:, free])
-    rank = int(np.count_nonzero(s > RANK * s.max(initial=0.0)))
+    rank = int(np.count_nonzero(s > RANK * s.max(initial=1.0)))
     least = Vt[:rank].T @ ((U.T[:rank] @ (-J[:, ~free] @ x[~free] - phi_t)) / s[:rank])
     mass = np.asarray(mass_matrix(m.tree(), q), dtype=float)[np.ix_(free, free)] * np.outer(own, own)
     along = Vt[rank:].T
     result = x.copy()
     result[free] = least + along @ np.linalg.solve(along.T @ mass @ along, along.T @ (mass @ (x[free] - least)))
-    size = np.abs(J).max() * (np.abs(x).max() + np.abs(result).max()) + np.abs(phi_t).max()
-    if np.abs(J @ result + phi_t).max() > 1e-9 * size:
+    size = np.linalg.norm(J) * (np.linalg.norm(x) + np.linalg.norm(result)) + np.linalg.norm(phi_t)
+    if np.linalg.norm(J @ result + phi_t) > RANK * size:  # without fixed rates and driven joints, rest is a velocity that does
         rates = [f"{name} = {v[m.v_names.index(name)]:g}" for name in fixed] + [f"{name} driven" for name in m.driven_names]
-        held = f" with {', '.join(rates)}" if rates else " at q, which is close to a singular configuration"
-        raise ModelError(f"model '{m.name}': no velocity keeps the loops closed{held}; fix fewer rates, or drive fewer joints")
+        raise ModelError(
+            f"model '{m.name}': no velocity keeps the loops closed with {', '.join(rates)}; fix fewer rates, or drive fewer joints"
+        )
     return columns * result
 
 

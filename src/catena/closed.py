@@ -22,13 +22,13 @@ from catena.formulations.linear import canonical_loops, cut_joints
 from catena.formulations.partition import Closed, Partition
 from catena.graph import Graph
 from catena.graph.functions import maximum, minimum, where
-from catena.mobility import branches, configurations, generic, independent_rows, partition
+from catena.mobility import branches, configurations, generic, independent_rows, partition, regular
 from catena.model import Model, Tree
 from catena.model.values import array
 from catena.native import Kernel
 from catena.planning import dependent_coordinates, explanation, reduction_plan
 from catena.scaling import coordinate_units, loop_units
-from catena.tolerances import CLOSURE, CONSISTENT, LEVER, LOOSE, MULTIPLIER_PIVOT, PIVOT, RANK, RESIDUAL
+from catena.tolerances import CLOSURE, CONSISTENT, LOOSE, MULTIPLIER_PIVOT, PIVOT, RANK, RESIDUAL
 from catena.tracing import dynamics_kernel, traced_kernel
 
 #: The method whose plan says where coordinates are eliminated; those of the others say which constraints hold the loops.
@@ -150,7 +150,7 @@ def planned_kernel(
 
     rows = len(loop_units(m))
     spare = make(pivoted, quick=True) if m.has_loops and m.nv * (m.nv + rows) <= _DENSE else None
-    return kind(at[0], make(planned(first)), spare, at[1], explain(first), graphs if m.has_loops else None)
+    return kind(at[0], make(planned(first)), spare, at[1], explain(first), graphs if m.has_loops else None, regular(*at))
 
 
 def configuration(m: Model, at: Any, suits: Callable[[Model, np.ndarray], bool] = lambda m, q: True) -> tuple[Model, np.ndarray]:
@@ -221,7 +221,8 @@ def inverse_dynamics(
         if moving := free(m, chosen):
             raise ModelError(
                 f"inverse_dynamics: with {len(driven)} of {m.nv} coordinates actuated, {', '.join(map(repr, moving))} of model '{m.name}' "
-                f"would move freely, for it has {m.nv - len(chosen)} degrees of freedom; name it too, or other coordinates, in actuated="
+                f"would move freely, for it has {m.nv - len(chosen)} degrees of freedom; name it too, or other coordinates, in actuated=, "
+                "or give a configuration on another branch, at=q"
             )
         return chosen
 
@@ -234,10 +235,12 @@ def inverse_dynamics(
         return function
 
     def pivoted(tree: Tree, q: Any, v: Any, vdot: Any, force: Any, wrenches: Any) -> Any:
-        solved, lost = all_constraints.on_actuated(tree, q, v, solve(tree, q, v, vdot, wrenches) - force, driven, measures=measures(m))
-        lost = (solved.undetermined > 0.0) | (lost > (LEVER / RANK) ** 2)  # the motors do not hold the mechanism
-        tau = np.array([where(lost, np.nan, x) for x in solved.vdot])
-        return tau, either(pivoted_flags(solved, v), where(lost, float(SINGULAR), 0.0))
+        load, reach = solve(tree, q, v, vdot, wrenches) - force, coordinate_units(m)
+        solved = all_constraints.on_actuated(tree, q, v, load, driven, measures=measures(m))
+        # the motors have lost their hold, but for rounding
+        lost = (solved.undetermined > 0.0) | (RANK * total(solved.vdot * reach) > total(load * reach))
+        tau = np.array([where(lost, np.nan, x) for x in solved.vdot], dtype=object)
+        return tau, pivoted_flags(solved._replace(undetermined=where(lost, 1.0, 0.0)), v)
 
     make = partial(dynamics_kernel, m, "inverse_dynamics", ("q", "v", "vdot"), ("tau", "flags"), method=described, references=references)
     where_held = configuration(m, at, lambda m, q: not free(m, partition(m, q, last=driven)))
@@ -276,8 +279,13 @@ def places(m: Model, at: Collection[int], what: str) -> list[int]:
 def solved_flags(m: Model, solved: Any, tree: Tree, v: Any = None) -> Any:
     """Return the flags of a state, from what a method found; v is what the rates of the constraints belong to, zero if not given."""
     scale = 1.0 / np.array(loop_units(m))
-    least = MULTIPLIER_PIVOT if isinstance(solved, cut_joints.Solved) else PIVOT**2
-    weak = strength(solved.pivots, 1.0 / scale, tree.mark) < least
+    if isinstance(solved, cut_joints.Solved):
+        weak = strength(solved.pivots, 1.0 / scale, tree.mark) < MULTIPLIER_PIVOT
+        for i, row in solved.rows.items():  # a row that vanishes is as large as its pivot
+            reach = coordinate_units(m)[list(row)] * scale[i]
+            weak = weak | (sum(x * x for x in reach * np.array(list(row.values()), dtype=object)) < MULTIPLIER_PIVOT)
+    else:
+        weak = strength(solved.pivots, 1.0 / scale, tree.mark, PIVOT**2) < PIVOT**2
     apart, rates = (largest(x * scale, tree.mark) for x in (solved.values, solved.rates))
     speed = total(v, tree.mark) if v is not None else 0.0
     # what the accelerations leave of each loop, beside what moves in it
@@ -374,11 +382,12 @@ def apart_by(m: Model, closed: Closed) -> Any:
     return found
 
 
-def strength(pivots: Any, scale: Any, mark: Callable[[], None] = lambda: None) -> Any:
+def strength(pivots: Any, scale: Any, mark: Callable[[], None] = lambda: None, floor: float = 1e-300) -> Any:
     """Return how independent the constraints of a plan are of each other, the square of a sine; 0 where the solution is not a number.
 
     `pivots` are those of a method, stage by stage of the elimination: constraint, pivot, and what it is compared with; `scale` is what the
-    constraints are measured by.
+    constraints are measured by. Without the number of a constraint, a pivot has no units. A stage in which all is smaller than the floor,
+    where constraints or coordinates vanish, is compared with that.
     """
     found: Any = 1.0
     broken: Any = 0.0
@@ -386,9 +395,9 @@ def strength(pivots: Any, scale: Any, mark: Callable[[], None] = lambda: None) -
         if n % STAGES == 0:
             mark()
         smallest: Any = 1e300
-        most: Any = 1e-300
+        most: Any = floor
         for i, pivot, size in stage:
-            unit = 1.0 / scale[i] ** 2
+            unit = 1.0 if i is None else 1.0 / scale[i] ** 2
             smallest, most = minimum(smallest, pivot * unit), maximum(most, size * unit)
             broken = broken + where(pivot > 0.0, 0.0, 1.0)
         found = minimum(found, smallest / most)

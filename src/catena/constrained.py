@@ -44,10 +44,12 @@ class ConstrainedKernel:
         made_for: np.ndarray,
         plan: str = "",
         graphs: Callable[[int | None], tuple[Graph, ...]] | None = None,
+        sound: bool = True,
     ) -> None:
         self._model, self._planned, self._pivoted, self._graphs = m, planned, pivoted, graphs
         self.made_for = made_for  #: the configuration of the plan
         self.plan = plan  #: in words
+        self._sound = sound  # a plan that was made at a singular configuration lacks constraints wherever it seems to fit
         self.name, self.method, self.references, self.function = planned.name, planned.method, planned.references, planned.function
         self.model, self.labels = planned.model, planned.labels
         self.inputs, self.outputs = planned.inputs, planned.outputs[:-1]
@@ -65,13 +67,14 @@ class ConstrainedKernel:
             # flagged states are solved again, from inputs that must still be there
             arrays, named = tuple(_apart(x, out) for x in arrays), {name: _apart(x, out) for name, x in named.items()}
         *results, flags = self._planned(*arrays, out=given, **named)
+        flags = flags if self._sound else flags + WEAK
         if flags.any() if isinstance(flags, np.ndarray) else flags:
             self._again(results, flags, arrays, named)
         return results[0] if len(results) == 1 else tuple(results)
 
     def fits(self, *arrays: Any, **named: Any) -> Any:
         """Return whether the plan fits each state, so that it needs no pivots of its own."""
-        return self._planned(*arrays, **named)[-1] == 0.0
+        return (self._planned(*arrays, **named)[-1] == 0.0) & self._sound
 
     @property
     def has_loops(self) -> bool:
@@ -102,7 +105,7 @@ class ConstrainedKernel:
             pickle.dumps(model)
         except Exception:  # functions defined inside others, which pickle cannot name; refusals then name no loop
             model = None
-        return type(self), (model, self._planned, self._pivoted, self.made_for, self.plan)
+        return type(self), (model, self._planned, self._pivoted, self.made_for, self.plan, None, self._sound)
 
     def _again(self, results: list[Any], flags: Any, arrays: tuple, named: dict[str, Any]) -> None:
         """Solve the states that were flagged by pivots chosen for them, or say what is wrong with them."""

@@ -16,7 +16,8 @@ from catena.kept import kept
 from catena.model import Model
 from catena.model.tree import Tree
 from catena.native import Kernel, compile_graph
-from catena.scaling import RANK, TOLERANCE, coordinate_units, loop_owners, loop_sizes
+from catena.scaling import coordinate_units, loop_owners, loop_sizes
+from catena.tolerances import CLOSED, SEARCH
 
 #: What rounding leaves of a residual at most, as a part of the distances from which it is computed.
 ROUNDING = 16.0 * np.finfo(float).eps
@@ -120,7 +121,7 @@ class LoopGroup:
         """Return which configurations close the loops, from their residual: as far as can be computed, or within a tolerance."""
         far = np.abs(q[:, self._lengths]).max(axis=1, initial=0.0)
         sizes = np.array([size or np.inf for size in self.sizes])
-        least = np.maximum(max(TOLERANCE, within), self._floor + ROUNDING * far[:, None] / sizes)
+        least = np.maximum(max(CLOSED, within), self._floor + ROUNDING * far[:, None] / sizes)
         return (np.abs(values) <= least[:, self._owners]).all(axis=1)
 
     def gap(self, values: np.ndarray) -> Gap:
@@ -165,9 +166,9 @@ class LoopGroup:
         rows = np.flatnonzero(self._owners >= len(self.group.closures))
         values, J = self.residual(q)
         if len(rows):
-            q = self.integrate(q[None], np.linalg.lstsq(J[rows], -values[rows], rcond=RANK)[0][None])[0]
+            q = self.integrate(q[None], np.linalg.lstsq(J[rows], -values[rows], rcond=SEARCH)[0][None])[0]
             values, _ = self.residual(q)
-        return q, bool(np.abs(values[rows]).max(initial=0.0) <= TOLERANCE)
+        return q, bool(np.abs(values[rows]).max(initial=0.0) <= CLOSED)
 
     # searching
 
@@ -183,7 +184,7 @@ class LoopGroup:
         damping_of, active = np.full(len(q), damping), np.isfinite(values).all(axis=1) & np.isfinite(J).all(axis=(1, 2))
         before = np.full(len(q), np.inf)
         for count in range(STEPS):
-            active &= np.abs(values).max(axis=1) > 1e-3 * TOLERANCE
+            active &= np.abs(values).max(axis=1) > 1e-3 * CLOSED
             if count % PATIENCE == 0:
                 size = np.linalg.norm(values, axis=1)
                 active &= size <= (1.0 - PROGRESS) * before
@@ -199,7 +200,7 @@ class LoopGroup:
             better = (then**2).sum(axis=1) < (values[at] ** 2).sum(axis=1)
             up, on = at[~better], at[better]
             hopeless = damping_of[up] > 1e8
-            done = (damping_of[up] == 0.0) & (np.abs(values[up]).max(axis=1) <= TOLERANCE)
+            done = (damping_of[up] == 0.0) & (np.abs(values[up]).max(axis=1) <= CLOSED)
             active[up] = ~(hopeless | done)
             damping_of[up] = np.maximum(10.0 * damping_of[up], 1e-12)
             still = np.abs(values[on] - then[better]).max(axis=1, initial=0.0) <= 1e-15
@@ -214,7 +215,7 @@ class LoopGroup:
         for _ in range(3 if bounded else 1):
             U, s, Vt = np.linalg.svd(J * moving[:, None], full_matrices=False)
             most = s.max(axis=1, initial=0.0)[:, None]
-            share = np.where(s > RANK * most, s / (s**2 + damping[:, None] * most**2 + 1e-300), 0.0)
+            share = np.where(s > SEARCH * most, s / (s**2 + damping[:, None] * most**2 + 1e-300), 0.0)
             step = -((share[:, None] * (values[:, None] @ U)) @ Vt)[:, 0]
             if not bounded:
                 break

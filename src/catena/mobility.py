@@ -193,8 +193,8 @@ def _later(m: Model) -> Model:
 def scaled_blocks(m: Model, q: Any) -> list[np.ndarray]:
     """Return the Jacobian of the constraints of each group of loops on its coordinates, without units.
 
-    Rows and columns are measured by the mechanism's size, where they are lengths. The longest row of all has length 1. A row that is
-    nothing but rounding stays as short as it is.
+    Rows and columns are measured by the size of their loops, where they are lengths. No row is longer than 1; one that is nothing but
+    rounding stays as short as it is.
     """
     tree, q = m.tree(), np.asarray(q, dtype=float)
     rows, columns = np.array(loop_units(m)), coordinate_units(m)
@@ -203,7 +203,7 @@ def scaled_blocks(m: Model, q: Any) -> list[np.ndarray]:
         J = np.asarray(constraint_jacobian(tree, q, group=group)[1], dtype=float)
         blocks.append(J * columns[list(group.columns)] / rows[list(group.rows)][:, None])
     longest = max((np.linalg.norm(J, axis=1).max(initial=0.0) for J in blocks), default=0.0)
-    return [J / max(longest, 1e-300) for J in blocks]
+    return [J / max(longest, 1.0) for J in blocks]
 
 
 def pivots(J: np.ndarray, size: float = 0.0, tolerance: float = RANK) -> tuple[int, np.ndarray]:
@@ -251,7 +251,7 @@ def regular(m: Model, q: Any) -> bool:
     J = np.asarray(constraint_jacobian(tree, q)[1], dtype=float) * reach / units[:, None]
     left, sizes, right = np.linalg.svd(J)
     tolerance = _tolerance(m, q)
-    number = int(np.count_nonzero(sizes > tolerance * sizes.max(initial=0.0)))
+    number = int(np.count_nonzero(sizes > tolerance * sizes.max(initial=1.0)))
     v = right[number:].T @ (right[number:] @ rng.normal(size=m.nv)) * reach
     rest = project_velocity(m, q, np.zeros(m.nv), {}) if m.driven_names else np.zeros(m.nv)
     bent, still = (np.asarray(constraint_motion(tree, q, x)[1], dtype=float) / units for x in (rest + v, rest))

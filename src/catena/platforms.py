@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from catena.errors import ModelError
 from catena.formulations.constraints import arm, arm_motion, constraint_jacobian, ends, row_count, rows
-from catena.formulations.linear.denoc import Leg, Plan, Structure, coordinates, structure
+from catena.formulations.linear.denoc import Leg, Plan, Platform, Structure, coordinates, structure
 from catena.mobility import configurations, partition, pivots
 from catena.model import Model, Tree
-from catena.scaling import coordinate_units, mechanism_size
+from catena.scaling import coordinate_units, loop_sizes, loop_units, mechanism_size
 
 #: Motions that are smaller than this part of the largest are none.
 _NONE = 1e-9
@@ -33,11 +34,11 @@ def platform_plan(m: Model, q: Any, actuated: Collection[int] | None = None, afl
     if actuated is None:
         dependent = partition(m, q).dependent
         actuated = [j for j in range(m.nv) if j not in dependent]
-    basis, own = _motions(m, q, found)
+    number, basis = _motions(m, q, found)
     carrying = coordinates(tree, found.legs[0][0])
     free = found.legs[0][0] == (found.platform,) and len(carrying) == len(basis) == 6 and not set(carrying) & set(actuated)
     space = None if afloat and free else basis
-    unit = coordinate_units(m)
+    unit, sizes, units = coordinate_units(m), loop_sizes(m), np.array(loop_units(m))
     platform, _ = _leg(tree, q, found.legs[0][0])
     legs, first, chosen = [], [0], []
     for closure in tree.closures:
@@ -46,24 +47,28 @@ def platform_plan(m: Model, q: Any, actuated: Collection[int] | None = None, afl
         leg = coordinates(tree, bodies)
         given = tuple(j for j in leg if j in actuated)
         if closure is None:
-            legs.append(Leg(bodies, None, own, given))
+            legs.append(Leg(bodies, None, basis, given))
             continue
         ends_at = tree.closures[closure]
         tip, columns = _leg(tree, q, bodies)
         _, r_a, r_b = rows(ends_at, ends(ends_at, *((platform, tip) if ends_at.a == found.platform else (tip, platform)), np.eye(3)))
         on_platform, on_tip = (r_a, r_b) if ends_at.a == found.platform else (r_b, r_a)
         both = np.concatenate([on_platform @ np.array(basis).reshape(-1, 6).T, on_tip @ columns], axis=1).astype(float)
-        rank, order = pivots(both.T * np.concatenate([np.ones(len(basis)), unit[leg]])[:, None])
+        both = both * np.concatenate([np.ones(len(basis)), unit[leg]]) / units[first[closure] : first[closure + 1], None]
+        rank, order = pivots(both.T)
         independent = tuple(sorted(int(i) for i in order[:rank]))
-        legs.append(Leg(bodies, closure, independent, given))
+        weights = tuple(float(sizes[closure] / units[first[closure] + i]) for i in independent)
+        legs.append(Leg(bodies, closure, independent, given, weights, sizes[closure]))
         chosen += [first[closure] + i for i in independent]
-    return Plan(found.platform, tuple(legs), space, tuple(chosen))
+    plan = Plan(found.platform, tuple(legs), space, tuple(chosen), number, tuple(unit.tolist()))
+    with np.errstate(all="ignore"):  # where the plan is of no use, its pivots say so
+        return replace(plan, stiffness=tuple(np.maximum(Platform(tree, q, plan).stiffness().astype(float), 1e-300).tolist()))
 
 
 def explanation(m: Model, plan: Plan) -> str:
     """Return a plan in words: what each leg is made of, and which of its coordinates are given."""
     tree, names = m.tree(), m.v_names
-    lines = [f"platform '{tree.names[plan.platform]}' with {6 if plan.space is None else len(plan.space)} motions"]
+    lines = [f"platform '{tree.names[plan.platform]}' with {plan.motions} motions"]
     for leg in plan.legs[1 if plan.space is None else 0 :]:
         way = ", ".join(f"'{tree.names[k]}'" for k in leg.bodies) or "the ground"
         end = "carries the platform" if leg.closure is None else f"ends at '{tree.closures[leg.closure].name}'"
@@ -72,10 +77,11 @@ def explanation(m: Model, plan: Plan) -> str:
     return "\n".join(lines)
 
 
-def _motions(m: Model, q: np.ndarray, found: Structure) -> tuple[Any, Any]:
-    """Return bases of the twists of the platform, and of those of all joints of the leg that carries it, at the ground's origin.
+def _motions(m: Model, q: np.ndarray, found: Structure) -> tuple[int, Any]:
+    """Return how many motions the platform has, and a basis of all twists that the leg which carries it can give it.
 
-    They are those of the branch that q is on, found on a walk from there. What driven joints do is part of both.
+    The twists are those at the ground's origin. Both are spans over several configurations: the former on the branch that q is on, where
+    all loops are closed, the latter of what the joints of the leg do, whatever the others let them. What driven joints do is part of both.
     """
     bodies = found.legs[0][0]
     twists, joints = [], []
@@ -92,7 +98,7 @@ def _motions(m: Model, q: np.ndarray, found: Structure) -> tuple[Any, Any]:
             twists.append(np.asarray(moved, dtype=float)[:, None])
             joints.append(np.asarray(drift, dtype=float)[:, None])
     scale = np.repeat([1.0, 1.0 / mechanism_size(m)], 3)[:, None]
-    return _basis(np.concatenate(twists, axis=1), scale), _basis(np.concatenate(joints, axis=1), scale)
+    return len(_basis(np.concatenate(twists, axis=1), scale)), _basis(np.concatenate(joints, axis=1), scale)
 
 
 def _basis(columns: np.ndarray, scale: np.ndarray) -> tuple[tuple[float, ...], ...]:

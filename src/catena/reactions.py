@@ -65,7 +65,7 @@ class WrenchKernel(ConstrainedKernel):
         units = np.array(loop_units(m))
         J = np.asarray(constraint_jacobian(m.tree(), q)[1], dtype=float) * coordinate_units(m) / units[:, None]
         left, sizes, _ = np.linalg.svd(J)
-        rank = int(np.count_nonzero(sizes > RANK * sizes.max(initial=0.0)))
+        rank = int(np.count_nonzero(sizes > RANK * sizes.max(initial=1.0)))
 
         def wrenches(multipliers: np.ndarray) -> np.ndarray:
             tree = m.tree(weld=False)

@@ -29,7 +29,8 @@ from catena.formulations.partition import Closed, Partition
 from catena.mobility import mobility, partition, rank
 from catena.model import Model, Tree
 from catena.references import REFERENCES
-from catena.scaling import TOLERANCE, coordinate_units
+from catena.scaling import coordinate_units
+from catena.tolerances import CLOSED
 from catena.tracing import dynamics_kernel, frozen, traced_kernel
 
 #: Steps in which positions are followed from a known configuration to those asked for; each number is tried where the one before fails.
@@ -83,7 +84,7 @@ class Reduced:
         if left:
             raise ModelError(
                 f"reduced: {', '.join(self.names)} do not determine {', '.join(m.v_names[i] for i in sorted(left))} of model '{m.name}'; "
-                f"name other coordinates, such as {', '.join(map(repr, found.independent))}"
+                f"name other coordinates, such as {', '.join(map(repr, found.independent))}, or give at=q on another branch"
             )
 
     def __repr__(self) -> str:
@@ -200,7 +201,7 @@ class Reduced:
                 sure &= np.isfinite(moved) & (moved < most)
                 if not sure.any() or size.max() < 1e-14:
                     break
-        return q, sure & (apart <= TOLERANCE)
+        return q, sure & (apart <= CLOSED)
 
     @cached_property
     def _newton(self) -> ConstrainedKernel:

@@ -16,12 +16,6 @@ from catena.model import Free, Model
 from catena.model.driven import released
 from catena.model.tree import Basic, PlacedClosure, Tree
 
-#: A loop is closed where its residual is at most this, relative to its size for lengths, in radians for angles.
-TOLERANCE = 1e-12
-
-#: Singular values of the constraint Jacobian, in these units, that are below this part of the largest count as zero.
-RANK = 1e-9
-
 #: A loop that is smaller than this part of the mechanism is a point, but for rounding.
 _POINT = 1e-9
 

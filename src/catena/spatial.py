@@ -352,6 +352,11 @@ def symmetric(A: Array) -> Array:
     return result
 
 
+def reciprocal(x: Any) -> Any:
+    """Return 1 / x, of zero infinity, as compiled code has it and Python's numbers do not."""
+    return np.inf if isinstance(x, float) and x == 0.0 else 1.0 / x
+
+
 class Factor:
     """The factors L^T w^-1 L of a symmetric positive definite matrix, L unit lower triangular.
 
@@ -362,7 +367,7 @@ class Factor:
         self.L = L = np.array(D, dtype=object)
         self.w: list[Any] = [None] * D.shape[0]
         for k in reversed(range(D.shape[0])):
-            self.w[k] = 1.0 / L[k, k]
+            self.w[k] = reciprocal(L[k, k])
             scaled = [L[k, i] * self.w[k] for i in range(k)]
             for i in range(k):
                 for j in range(i + 1):
@@ -395,7 +400,7 @@ class LU:
         w: list[Any] = self.w
         for k in range(n):
             mark()
-            w[k] = 1.0 / LU[k, k]
+            w[k] = reciprocal(LU[k, k])
             for rows in self._tiles(k + 1, n):
                 for i in rows:
                     LU[i, k] = LU[i, k] * w[k]

@@ -12,9 +12,14 @@ CLOSED = 1e-12
 #: size: a millionth is more than integrators and files leave, and less than a wrong branch.
 LOOSE = 1e-6
 
-#: Pivots below this part of the largest are zero: what is left of a constraint that depends on others, at a state that closes the loops to
-#: rounding, is 1e-15 or so; a mechanism this near to a singular configuration has lost half of its digits.
-RANK = 1e-9
+#: Pivots below this part of the largest are zero. What is left of a constraint that depends on others is 1e-15 or so; but a singular
+#: configuration, such as a folded linkage, is a double root of the closure residual: it is found to the square root of rounding, 1e-8, and
+#: so are its pivots. A mechanism this near to a singular configuration has lost half of its digits.
+RANK = 1e-7
+
+#: A search for configurations follows singular values of the Jacobian down to this part of the largest, which is less than a rank counts:
+#: so it comes as near to a singular configuration as rounding lets it.
+SEARCH = 1e-9
 
 #: Where the rank is known, as along a motion, pivots count down to this: the rounding of a Jacobian.
 LOST = 1e-13
@@ -36,7 +41,3 @@ RESIDUAL = 1e-9
 #: Where the accelerations of a generic velocity that keeps the loops closed do so too, up to this part, the constraints that depend on each
 #: other at a state do so around it, and the state is regular.
 CONSISTENT = 1e-6
-
-#: Motors hold a mechanism where they move by more than `RANK` when it moves by a unit. Forces on other coordinates count the square of this
-#: part of theirs: far less, so that they change nothing where the motors hold.
-LEVER = 1e-15

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from catena.graph.elimination import Elimination, Entry
 from catena.graph.graph import SYSTEMS, Graph
-from catena.graph.saddle_point import UNDETERMINED, SaddlePoint
+from catena.graph.saddle_point import ROUNDING, UNDETERMINED, SaddlePoint
 
 
 class Block(NamedTuple):
@@ -36,7 +36,7 @@ SADDLE_POINT = Block(0, 0, (("saddle point",),), ())
 #: By kind of system: its block, and the numbers of its calls.
 _SOLVED_BY: dict[type, tuple[Block, tuple[float, ...]]] = {
     Elimination: (ELIMINATE, (1.0,)),
-    SaddlePoint: (SADDLE_POINT, (1.0, UNDETERMINED)),
+    SaddlePoint: (SADDLE_POINT, (1.0, UNDETERMINED, ROUNDING)),
 }
 
 #: The block that puts a number into a slot.

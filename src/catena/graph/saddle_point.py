@@ -8,7 +8,8 @@ pivoting): J P = Q (R11 R12). What is left of a column that depends on those bef
 unknowns depend on which. Where J is not of full rank, constraints that contradict each other are met in the sense of least squares, and y
 is the shortest of all multipliers; x is unique all the same.
 
-Rows and columns are compared by their size: scale them before.
+Rows and columns are compared by their size: scale them before, so that columns have lengths of about 1. Where all are shorter, constraints
+vanish: they are compared with 1.
 """
 
 from __future__ import annotations
@@ -22,12 +23,15 @@ import numpy as np
 #: A direction in which the quadratic form is less than this part of its largest entry there is left undetermined: its unknown is zero.
 UNDETERMINED = 1e-13
 
+#: So is one in which it is less than this part of the largest entry of M: that is rounding.
+ROUNDING = 1e-16
+
 
 class Solution(NamedTuple):
     """The solution of a saddle point for each column of right-hand sides, and how sure its rank is.
 
     `x` (n, k) and `y` (m, k); `residual` (m, k) is g - J x; `rank` of J; the `least` of the pivots that count, and the length that is
-    `left` of the other columns, both relative to the longest column; and how many unknowns neither J nor M determines.
+    `left` of the other columns, both relative to the longest column, or 1; and how many unknowns neither J nor M determines.
     """
 
     x: Any
@@ -44,7 +48,7 @@ class SaddlePoint:
     """The operation that solves a saddle point of n unknowns and m constraints for k columns of right-hand sides.
 
     Operands: the columns of J, those of g, the rows of the lower triangle of M, the columns of f, the least pivot that counts, relative to
-    the longest column of J, and the most pivots to take. Entries of the result: those of `Solution`, column by column.
+    the longest column of J, or 1, and the most pivots to take. Entries of the result: those of `Solution`, column by column.
 
     >>> system = SaddlePoint(2, 1, 1)
     >>> rows = system.operands(np.eye(2), np.zeros((2, 1)), np.array([[1.0, 1.0]]), np.array([[1.0]]), 1e-9, 1)
@@ -141,7 +145,7 @@ class SaddlePoint:
         R, on = np.zeros((n, min(n, m))), np.zeros((k, min(n, m)))
         order, diagonal = np.arange(n), np.zeros(min(n, m))
         squares = (J * J).sum(axis=1)
-        longest = squares.max()
+        longest = max(1.0, squares.max())
         rank = 0
         while rank < min(n, m, most):
             at = rank + int(np.argmax(squares[order[rank:]]))
@@ -170,17 +174,17 @@ class SaddlePoint:
         N[dependent] = -B
         x = np.zeros((n, k))
         x[dependent] = known
-        z, undetermined = _cholesky_solve(N.T @ M @ N, N.T @ (f.T - M @ x))
+        z, undetermined = _cholesky_solve(N.T @ M @ N, N.T @ (f.T - M @ x), ROUNDING * M.diagonal().max())
         x = x + N @ z
         t = np.linalg.solve(R11.T, (f.T - M @ x)[dependent])
         y = J[dependent].T @ t
-        root = np.sqrt(longest) if longest > 0.0 else 1.0
+        root = np.sqrt(longest)
         least = diagonal[rank - 1] / root if rank else 1.0
         left = np.sqrt(squares[free].max(initial=0.0)) / root
         return np.concatenate([x.T.ravel(), y.T.ravel(), g.ravel(), [rank, least, left, undetermined]])
 
 
-def _cholesky_solve(H: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, int]:
+def _cholesky_solve(H: np.ndarray, b: np.ndarray, rounding: float) -> tuple[np.ndarray, int]:
     """Return H^-1 b, with zeros for the unknowns that H leaves undetermined, and their number."""
     n, undetermined = len(H), 0
     L, inverse = np.zeros((n, n)), np.zeros(n)
@@ -188,7 +192,7 @@ def _cholesky_solve(H: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, int]:
         for c in range(a):
             L[a, c] = (H[a, c] - L[a, :c] @ L[c, :c]) * inverse[c]
         pivot = H[a, a] - L[a, :a] @ L[a, :a]
-        if pivot <= UNDETERMINED * H[a, a]:
+        if pivot <= max(rounding, UNDETERMINED * H[a, a]):
             undetermined += 1
         else:
             L[a, a] = np.sqrt(pivot)

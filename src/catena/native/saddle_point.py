@@ -154,7 +154,7 @@ def saddle_point(name: str, lanes: int) -> str:
     """Return the IR of the block of saddle points, a module of its own.
 
     Its row of places holds the table of `structure`, the places of the operands, and that of the slots of its result, before those to work
-    in; its numbers are 1 and `UNDETERMINED`.
+    in; its numbers are 1, `UNDETERMINED` and `ROUNDING`.
     """
     code = _Code()
     new, loop, load, store, row, at, op = code.new, code.loop, code.load, code.store, code.row, code.at, code.op
@@ -167,7 +167,7 @@ def saddle_point(name: str, lanes: int) -> str:
     n, m, k, wide, tall, deep, pivots, result = (entry(str(i)) for i in range(len(_SIZES)))
     starts = [entry(str(len(_SIZES) + i)) for i in range(len(parts))]
     reads = str(len(_SIZES) + len(parts))
-    one, small = (new(f"load double, ptr {at('%numbers', i)}, !invariant.load !2") for i in ("0", "1"))
+    one, small, rounding = (new(f"load double, ptr {at('%numbers', i)}, !invariant.load !2") for i in ("0", "1", "2"))
     triangle = new(f"lshr i64 {new(f'mul i64 {n}, {code.plus(n, str(1))}')}, 1")
     operands = code.plus(triangle, "2")
     for a, b in ((m, n), (m, k), (n, k)):
@@ -222,7 +222,7 @@ def saddle_point(name: str, lanes: int) -> str:
         tolerance, most = operand(), operand()
 
         # the columns of J, the longest first, made orthogonal to each other
-        longest = code.variable("double", "0.0")
+        longest = code.variable("double", one)
 
         def begin(j: str) -> None:
             code.append(f"  store i64 {j}, ptr {at(order, j)}")
@@ -365,6 +365,15 @@ def saddle_point(name: str, lanes: int) -> str:
             code.when(more, lambda: code.set("double", left_over, square))
 
         loop(r, n, longest_left)
+        most_mass = code.variable("double", "0.0")
+
+        def heavier(i: str) -> None:
+            mass = load(row(M, i, wide), i)
+            more = new(f"fcmp ogt double {mass}, {code.get('double', most_mass)}")
+            code.when(more, lambda: code.set("double", most_mass, mass))
+
+        loop("0", n, heavier)
+        nothing_at_all = op("fmul", rounding, code.get("double", most_mass))
 
         def factor(a: str) -> None:
             own = row(H, a, wide)
@@ -376,7 +385,8 @@ def saddle_point(name: str, lanes: int) -> str:
             loop("0", a, entry_of)
             whole_pivot = load(own, a)
             left = op("fsub", whole_pivot, product(own, own, a))
-            nothing = new(f"fcmp ole double {left}, {op('fmul', small, whole_pivot)}")
+            in_part = new(f"fcmp ole double {left}, {op('fmul', small, whole_pivot)}")
+            nothing = new(f"or i1 {in_part}, {new(f'fcmp ole double {left}, {nothing_at_all}')}")
             inverse = op("fdiv", one, code.root(left))
             store(new(f"select i1 {nothing}, double 0.0, double {inverse}"), squares, a)
             code.when(nothing, lambda: code.set("double", undetermined, op("fadd", code.get("double", undetermined), one)))
@@ -436,8 +446,7 @@ def saddle_point(name: str, lanes: int) -> str:
         loop("0", k, solve)
 
         # how sure the rank is
-        some_length = new(f"fcmp ogt double {code.get('double', longest)}, 0.0")
-        root = new(f"select i1 {some_length}, double {code.root(code.get('double', longest))}, double {one}")
+        root = code.root(code.get("double", longest))
         any_pivot = new(f"icmp sgt i64 {r}, 0")
         safe = new(f"select i1 {any_pivot}, i64 {last}, i64 0")
         least = new(f"select i1 {any_pivot}, double {op('fdiv', load(diagonal, safe), root)}, double {one}")

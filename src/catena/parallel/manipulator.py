@@ -370,7 +370,7 @@ class ParallelManipulator:
             own = [self._at.index(j) for j in leg.actuated]
             if own:
                 type_1[..., own] = np.linalg.eigvalsh(gram[..., own, :][..., own])[..., :1]
-            if own and leg.closure is None and self.freedom < len(self._plan_usual.space or ()):
+            if own and leg.closure is None and self._plan_usual.space is not None and self.freedom < self._plan_usual.motions:
                 given = [n for n, j in enumerate(denoc.coordinates(self.model.tree(), leg.bodies)) if j in leg.actuated]
                 passive = np.delete(at_tool, given, axis=-1)
                 moved = at_tool[..., given] / np.maximum(np.linalg.norm(at_tool[..., given], axis=-2, keepdims=True), 1e-300)

@@ -172,12 +172,14 @@ class Loops:
         It is one of the plans that are given; else the usual one, or one made for the configuration; or pivots where none of these holds.
         """
         still = self.model.at(t)
+        if not regular(still, q):
+            return None
         number = rank(still, q)
         for found in self._plans(t, q) if plans is None else plans:
             if found is not None and found.hold.rank == number and self.strength(found.hold, t, q) >= found.limit:
                 return found
         found = self.pivoted(t, q, number)
-        return found if regular(still, q) and self.strength(found.hold, t, q) > SINGULAR else None
+        return found if self.strength(found.hold, t, q) > SINGULAR else None
 
     def _plans(self, t: float, q: np.ndarray) -> Iterator[Chosen | None]:
         yield self.usual

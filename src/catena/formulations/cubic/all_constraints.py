@@ -26,7 +26,7 @@ from catena.formulations.constraints import constraint_jacobian, constraint_moti
 from catena.formulations.inverse import newton_euler
 from catena.formulations.linear.canonical_momenta import momentum_rates
 from catena.formulations.mass.composite_body import mass_matrix
-from catena.tolerances import CLOSURE, LEVER, LOST, RANK
+from catena.tolerances import CLOSURE, LOST, RANK
 
 
 class Measures(NamedTuple):
@@ -167,18 +167,15 @@ def hamiltonian_dynamics(tree, q, v, tau, wrenches, multipliers, *, rate):
 
 
 def on_actuated(tree, q, v, force, actuated, *, measures):
-    """Return the solution whose vdot are the joint forces of least norm on the actuated coordinates that do the work of `force` on all;
-    and the part of `force` that forces on others hold.
+    """Return the solution whose vdot are the joint forces of least norm on the actuated coordinates that do the work of `force` on all.
 
-    A motion of the mechanism that moves no actuated coordinate is held by forces on the others, which count `LEVER`^2 of theirs. For a
-    motion that moves the motors by a lever, these hold the part (LEVER / lever)^2.
+    They are undetermined where a motion of the mechanism moves no actuated coordinate.
     """
     loops = AllConstraints(tree, q, measures)
     rates, _ = constraint_motion(tree, q, v)
     held = np.array([1.0 if j in actuated else 0.0 for j in range(tree.nv)])
-    solved = loops.solved(np.diag(held + LEVER**2), force, np.zeros(len(rates)), rates * (1.0 / measures.constraints), v)
-    others = LEVER**2 * size((1.0 - held) * solved.vdot * measures.coordinates)
-    return solved._replace(vdot=held * solved.vdot), others / (size(force * measures.coordinates) + 1e-100)
+    solved = loops.solved(np.diag(held), force, np.zeros(len(rates)), rates * (1.0 / measures.constraints), v)
+    return solved._replace(vdot=held * solved.vdot)
 
 
 class Following:

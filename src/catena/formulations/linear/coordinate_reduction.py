@@ -40,7 +40,7 @@ import numpy as np
 from catena.formulations.constraints import Loop, coupling_rate, coupling_value, row_count
 from catena.formulations.kinematics import bias_wrench, rest_acceleration, turnings
 from catena.formulations.linear import cut_joints
-from catena.spatial import Factor, gain, minus_product, symmetric
+from catena.spatial import Factor, gain, minus_product, reciprocal, symmetric
 
 
 class Stage(NamedTuple):
@@ -204,7 +204,7 @@ class Loops:
         self.pivots.append([])
         for n, (i, _) in enumerate(pairs):
             self.pivots[-1].append((i, table[n, n] * table[n, n] * squares[n], sizes[n]))
-            table[n, n + 1 :] = table[n, n + 1 :] * (1.0 / table[n, n])
+            table[n, n + 1 :] = table[n, n + 1 :] * reciprocal(table[n, n])
             for other in range(n + 1, number):
                 table[other, n + 1 :] = table[other, n + 1 :] - table[other, n] * table[n, n + 1 :]
         for n in reversed(range(number)):

@@ -23,13 +23,14 @@ import numpy as np
 from catena.formulations.constraints import base, coupling_rate, coupling_value, ends, right, rows
 from catena.formulations.linear.fully_recursive import accelerate, eliminate
 from catena.formulations.linear.reference_points import states
-from catena.spatial import Factor, Rigid, cross
+from catena.spatial import Factor, Rigid, cross, reciprocal
 
 
 class Solved(NamedTuple):
     """Accelerations and multipliers; values and rates of all constraints, and what the accelerations leave of them; pivots of the chosen.
 
-    Each pivot is compared with the entry of its own row: both depend on masses.
+    Each pivot is compared with the entry of its own row: both depend on masses. `rows` has the chosen constraints on the velocity
+    coordinates, where joints outboard of each are free: they vanish where those of the Jacobian do.
     """
 
     vdot: Any
@@ -38,6 +39,7 @@ class Solved(NamedTuple):
     rates: Any
     residual: Any
     pivots: Any
+    rows: Any
 
 
 def forward_dynamics(tree, q, v, tau, wrenches=None, *, reference, plan):
@@ -53,7 +55,8 @@ def forward_dynamics(tree, q, v, tau, wrenches=None, *, reference, plan):
     factor = Factor(A)
     force = factor.solve(left)
     vdot, Y_rate = _accelerations(tree, state, M22, G, Q2, c, force)
-    return Solved(vdot, force, loops.values, loops.rates, loops.residual(vdot, Y_rate), _pivots(plan, A, factor))
+    rows = {row: _on_coordinates(tree, c, i) for i, row in enumerate(plan)}
+    return Solved(vdot, force, loops.values, loops.rates, loops.residual(vdot, Y_rate), _pivots(plan, A, factor), rows)
 
 
 def project(tree, q, v, moved, *, reference, plan):
@@ -82,9 +85,18 @@ def _change(tree, q, v, reference, chosen, of_rates):
     return _accelerations(tree, at_rest, M22, G, still, c, factor.solve(left))[0], _pivots(chosen, A, factor), loops.values
 
 
+def _on_coordinates(tree, c, i):
+    """Return a constraint of the plan on the velocity coordinates that it moves, those outboard of each free."""
+    found = {}
+    for (k, own), entries in c.items():
+        if own == i:
+            found |= dict(zip(range(tree.v_slices[k].start, tree.v_slices[k].stop), entries, strict=True))
+    return found
+
+
 def _pivots(chosen, A, factor):
     """Return of each constraint what those after it leave of its entry in the reduced matrix, and that entry; each for itself."""
-    return [[(row, 1.0 / w, A[i, i])] for i, (row, w) in enumerate(zip(chosen, factor.w, strict=True))]
+    return [[(row, reciprocal(w), A[i, i])] for i, (row, w) in enumerate(zip(chosen, factor.w, strict=True))]
 
 
 class _Constraints:

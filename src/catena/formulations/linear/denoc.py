@@ -23,9 +23,10 @@ A leg of the paper ends in a body that is part of the platform. In catena one le
 others end at joints that close loops. Such a joint has no coordinates: its constraints are what is left of the closure where the paper has
 eliminated its rates, so that the projections begin with as many rows as the joint has constraints, not with six.
 
-For mechanisms whose platforms have fewer than six motions, all in planes or about one point, Phi of (14a) is singular in six dimensions;
-the motions of a mechanism that are seen at a fixed point are a space that does not change, and B is its basis. Where no leg carries the
-platform and its own joint leaves it free, y are the rates of that joint, and B its joint matrix.
+For mechanisms whose platforms have fewer than six motions, all in planes or about one point, Phi of (14a) is singular in six dimensions.
+B is a basis of the motions that the leg which carries the platform can give it in any configuration, seen at a fixed point: the platform
+has no others, on whatever branch it is. Phi is singular on B where a motion is left to the platform with its actuated joints held. Where no
+leg carries the platform and its own joint leaves it free, y are the rates of that joint, and B its joint matrix.
 
 Which joints are actuated is part of the plan: as many as there are degrees of freedom, on any legs.
 """
@@ -42,33 +43,40 @@ from catena.formulations.inverse import newton_euler
 from catena.formulations.inverse.newton_euler import bias_force
 from catena.formulations.linear import cut_joints
 from catena.formulations.mass.composite_body import mass_matrix
-from catena.spatial import Factor, Rigid, minus_product, symmetric
+from catena.spatial import Factor, Rigid, minus_product, reciprocal, symmetric
 
 
 class Leg(NamedTuple):
     """A leg: its bodies from the base on; the closure at its end, or None where it carries the platform, which then is its last body.
 
     `rows` are the constraints of the closure that are independent, or a basis of the motions that the leg gives the platform; `actuated`
-    are the coordinates that are given.
+    are the coordinates that are given. `weights` turn the values of the rows into lengths, to be compared with `size`.
     """
 
     bodies: tuple[int, ...]
     closure: int | None
     rows: tuple[Any, ...]
     actuated: tuple[int, ...]
+    weights: tuple[float, ...] = ()
+    size: float = 1.0
 
 
 @dataclass(frozen=True)
 class Plan:
     """The platform, the legs, and a basis of the platform's motions, or none where its joint leaves it free.
 
-    `chosen` are the constraints of all legs, and give the plan's length.
+    `chosen` are the constraints of all legs, and give the plan's length. `motions` counts the motions that the platform has on the branch
+    of the plan: no more than the basis has. Pivots are compared with squares of lengths: `reach` is what the velocity coordinates are
+    measured by, and `stiffness` what F has on its diagonal before passive joints are eliminated, where the plan was made.
     """
 
     platform: int
     legs: tuple[Leg, ...]
     space: tuple[tuple[float, ...], ...] | None
     chosen: tuple[int, ...]
+    motions: int
+    reach: tuple[float, ...]
+    stiffness: tuple[float, ...] = ()
 
     def __len__(self) -> int:
         return len(self.chosen)
@@ -141,7 +149,7 @@ class Followed:
     actuated joints, and `known` for what is given besides.
     """
 
-    def __init__(self, leg, own, on_platform, on_tip, B, columns, known):
+    def __init__(self, leg, own, on_platform, on_tip, B, columns, known, reach):
         self.leg, self.coordinates, self.known = leg, own, known
         self.on_platform, self.on_tip, self.K = on_platform, on_tip, on_platform @ B
         self.g = {j: on_tip @ columns[j] for j in own}
@@ -153,8 +161,9 @@ class Followed:
         for j in reversed([j for j in own if j not in leg.actuated]):
             p = Phi @ self.g[j]
             d = p @ p
-            self.scaled[j] = p * (1.0 / d)
-            self.pivots.append((d, self.g[j] @ self.g[j]))
+            self.scaled[j] = p * reciprocal(d)
+            unit = (reach[j] / leg.size) ** 2
+            self.pivots.append((None, d * unit, self.g[j] @ self.g[j] * unit))
             Phi = minus_product(Phi, self.scaled[j][:, None], p[:, None])
         self.Phi = Phi
         self.projected = self.K.T @ Phi
@@ -249,22 +258,28 @@ class Platform:
                 (on_platform, _), (on_tip, tip) = ((r_a, closure.a), (r_b, closure.b))[:: 1 if closure.a == plan.platform else -1]
                 chosen = list(leg.rows)
                 on_platform, on_tip = on_platform[chosen], on_tip[chosen]
+                weights = np.array(leg.weights)
                 if units is not None:
-                    own = 1.0 / np.array(units)[first[leg.closure] + np.array(chosen)][:, None]
-                    on_platform, on_tip = on_platform * own, on_tip * own
+                    weights = 1.0 / np.array(units)[first[leg.closure] + np.array(chosen, dtype=int)]
+                on_platform, on_tip = on_platform * weights[:, None], on_tip * weights[:, None]
                 known = on_tip @ (V if v is None else bias)[tip]
                 if v is not None:
-                    known = known + on_platform @ adrift - g[chosen]
-            self.legs.append(Followed(leg, coordinates(tree, leg.bodies), on_platform, on_tip, B, self.columns, known))
+                    known = known + on_platform @ adrift - g[chosen] * weights
+            self.legs.append(Followed(leg, coordinates(tree, leg.bodies), on_platform, on_tip, B, self.columns, known, plan.reach))
         self.values, self.opening = np.concatenate(values), np.concatenate(rates)
 
         # (14a)
         tree.mark()
         self.F = np.sum([symmetric(leg.projected @ leg.K) for leg in self.legs], axis=0)
         self.factor = Factor(self.F)
-        # each is compared with a number in the same units
-        self.pivots = [[(0, *pair)] for leg in self.legs for pair in leg.pivots]
-        self.pivots += [[(0, 1.0 / w, self.F[i, i])] for i, w in enumerate(self.factor.w)]
+        # without units
+        self.pivots = [[pivot] for leg in self.legs for pivot in leg.pivots]
+        for i, (w, size) in enumerate(zip(self.factor.w, plan.stiffness, strict=False)):
+            self.pivots.append([(None, reciprocal(w * size), self.F[i, i] * (1.0 / size))])
+
+    def stiffness(self):
+        """Return the diagonal of F before passive joints are eliminated."""
+        return np.sum([np.zeros(len(self.F)), *((leg.K * leg.K).sum(axis=0) for leg in self.legs if isinstance(leg, Followed))], axis=0)
 
     def solved(self, vdot):
         """Return the solution with accelerations, or rates, of all joints."""
