@@ -2,13 +2,14 @@
 # make test    set up .venv and run all checks and tests
 # make bench   set up .venv and measure against the peers (minutes)
 # make docs    set up .venv and build the documentation into site/
+# make soak    set up .venv and explore mechanisms with loops, with new seeds: for SECONDS=600, or until Ctrl-C
 # make gallery set up .venv and draw the pictures of docs/gallery.md again
 
 PYTHON ?= python3
 VENV   ?= .venv
 BIN     = $(VENV)/bin
 
-.PHONY: demo test bench docs gallery clean
+.PHONY: demo test soak bench docs gallery clean
 
 demo: $(VENV)/.ready
 	$(BIN)/catena demo
@@ -18,12 +19,16 @@ test: $(VENV)/.ready-test
 	$(BIN)/pyright --pythonpath $(BIN)/python
 	$(BIN)/python -m pytest -n 2 --dist loadfile
 
+soak: $(VENV)/.ready-test
+	CATENA_CACHE_DIR=off OPENBLAS_NUM_THREADS=1 $(BIN)/python -m tests.soak $(if $(SECONDS),--seconds $(SECONDS))
+
 bench: $(VENV)/.ready-test
 	$(BIN)/python benchmarks/dynamics.py
 	$(BIN)/python benchmarks/simulation.py
 	$(BIN)/python benchmarks/methods.py
 	$(BIN)/python benchmarks/operators.py
 	$(BIN)/python benchmarks/loops.py
+	$(BIN)/python benchmarks/closed_robots.py
 	$(BIN)/python benchmarks/ladder.py
 
 docs: $(VENV)/.ready-docs

@@ -56,7 +56,7 @@ def forward_dynamics(m: Model, method: str, described: str, references: tuple[st
     def planned(chosen: Any) -> Any:
         def function(tree: Tree, q: Any, v: Any, tau: Any, force: Any, wrenches: Any) -> Any:
             solved = closes.forward_dynamics(tree, q, v, tau + force, wrenches, plan=chosen)
-            return solved.vdot, solved_flags(m, solved, tree, v)
+            return solved.vdot, solved_flags(m, solved, tree, v, met(method, chosen))
 
         return function
 
@@ -74,7 +74,7 @@ def velocities(m: Model, described: str, references: tuple[str, ...], at: Any = 
     def planned(chosen: Any) -> Any:
         def function(tree: Tree, q: Any, p: Any) -> Any:
             solved = canonical_loops.velocities(tree, q, p, plan=chosen)
-            return solved.vdot, solved_flags(m, solved, tree)
+            return solved.vdot, solved_flags(m, solved, tree, None, met(REDUCTION, chosen))
 
         return function
 
@@ -96,7 +96,7 @@ def hamiltonian_dynamics(m: Model, described: str, references: tuple[str, ...], 
             solved = canonical_loops.velocities(tree, q, p, plan=chosen)
             v = solved.vdot
             pdot = canonical_loops.hamiltonian_dynamics(tree, q, p, v, tau + force, wrenches, coordinates=coordinates, rate=m.rate)
-            return v, pdot, solved_flags(m, solved, tree)
+            return v, pdot, solved_flags(m, solved, tree, None, met(REDUCTION, chosen))
 
         return function, partial(canonical_loops.velocities, plan=chosen)
 
@@ -276,8 +276,11 @@ def places(m: Model, at: Collection[int], what: str) -> list[int]:
 # what tells states that a plan does not fit
 
 
-def solved_flags(m: Model, solved: Any, tree: Tree, v: Any = None) -> Any:
-    """Return the flags of a state, from what a method found; v is what the rates of the constraints belong to, zero if not given."""
+def solved_flags(m: Model, solved: Any, tree: Tree, v: Any = None, met: Collection[int] = ()) -> Any:
+    """Return the flags of a state, from what a method found; v is what the rates of the constraints belong to, zero if not given.
+
+    Values and rates of all constraints are looked at, and what the accelerations leave of those that a plan does not meet by itself.
+    """
     scale = 1.0 / np.array(loop_units(m))
     if isinstance(solved, cut_joints.Solved):
         weak = strength(solved.pivots, 1.0 / scale, tree.mark) < MULTIPLIER_PIVOT
@@ -291,7 +294,10 @@ def solved_flags(m: Model, solved: Any, tree: Tree, v: Any = None) -> Any:
     # what the accelerations leave of each loop, beside what moves in it
     slack = RESIDUAL + CLOSURE * apart
     away: Any = 0.0
-    for n, (rows, columns) in enumerate(around(tree)):
+    for n, (constraints, columns) in enumerate(around(tree)):
+        rows = [i for i in constraints if i not in met and not _always_zero(solved.residual[i])]
+        if not rows:
+            continue
         if n % STAGES == 0:
             tree.mark()
         own = largest(solved.residual[rows] * scale[rows])
@@ -304,6 +310,19 @@ def solved_flags(m: Model, solved: Any, tree: Tree, v: Any = None) -> Any:
         away = maximum(away, own - slack * most)
     lacking = away > 1e-12
     return _flags(weak | lacking, 0.0, apart, rates, None if v is None else speed)
+
+
+def met(method: str, plan: Any) -> frozenset[int]:
+    """Return the constraints that the accelerations of a plan meet by elimination, as well as its pivots tell.
+
+    Platforms move as a walk has found that they do; where they do not, constraints of their legs tell.
+    """
+    return frozenset() if method == PLATFORMS else frozenset(getattr(plan, "chosen", plan))
+
+
+def _always_zero(x: Any) -> bool:
+    """Return whether a number is zero at every state."""
+    return isinstance(x, (int, float)) and x == 0.0
 
 
 def around(tree: Tree) -> list[tuple[list[int], list[int]]]:

@@ -174,5 +174,11 @@ class ConstrainedKernel:
 
 def _apart(x: Any, out: tuple) -> Any:
     """Return an input that does not share memory with the arrays to write to."""
-    shared = isinstance(x, np.ndarray) and any(isinstance(y, np.ndarray) and np.may_share_memory(x, y) for y in out)
-    return x.copy() if shared else x
+    if isinstance(x, np.ndarray):
+        for y in out:
+            if x is y:
+                return x.copy()
+            views = isinstance(y, np.ndarray) and (x.base is not None or y.base is not None)  # others share no memory
+            if views and np.may_share_memory(x, y):
+                return x.copy()
+    return x

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from catena.closed import Plans, configuration, either, flags, measures, pivoted_flags, planned_kernel, plans_of, solved_flags
+from catena.closed import Plans, configuration, either, flags, measures, met, pivoted_flags, planned_kernel, plans_of, solved_flags
 from catena.constrained import ConstrainedKernel
 from catena.errors import ArgumentError
 from catena.formulations import METHODS
@@ -125,7 +125,7 @@ def _moved(
     closed = Closed(tree, q, chosen.coordinates)
     lacking = newton_euler.inverse_dynamics(tree, q, v, solved.vdot, wrenches) - tau - force
     multipliers = closed.multipliers(lacking, np.array(loop_units(m)))
-    flag = either(solved_flags(m, solved, tree, v), flags(m, closed, v=v))
+    flag = either(solved_flags(m, solved, tree, v, met(method, chosen.dynamics)), flags(m, closed, v=v))
     return _Moved(solved.vdot, closing_wrenches(tree, q, multipliers), flag)
 
 

@@ -51,7 +51,7 @@ def integrators(incomplete: str) -> list[str]:
     """Return the names of integrators that begin like this.
 
     >>> integrators("r")
-    ['rk4']
+    ['rk4', 'rang-angermann']
     """
     return _beginning(incomplete, ("auto", *INTEGRATORS))
 
