@@ -403,3 +403,17 @@ def test_projected_velocities_keep_loops_closed_whatever_the_masses() -> None:
         m.close("pin", ct.Revolute("y"), "coupler", "rocker", at_a=(1.0, 0, 0), at_b=(0.6, 0, 0))
         found.append(m.project_velocity(m.assemble(crank=1.0), crank=2.0))
     np.testing.assert_allclose(found[1], found[0], rtol=1e-9)
+
+
+def test_projected_velocities_are_finite_where_a_motion_has_no_mass() -> None:
+    """A thin rod on two balls spins about its axis with hardly any inertia; velocities that keep the loops closed stay as they are."""
+    m = ct.Model("massless spin")
+    m.add("crank", ct.rod(0.3, mass=1.0), ct.Revolute("z"))
+    m.add("rod", ct.Body(1e-3, (0.5, 0, 0), np.diag([1e-14, 1e-4, 1e-4])), ct.Spherical(), parent="crank", at=(0.3, 0, 0))
+    m.add("slider", ct.point_mass(1.0), ct.Prismatic("x"))
+    m.close("ball", ct.Spherical(), "rod", "slider", at_a=(1, 0, 0))
+    q = m.assemble(crank=0.7)
+    v = m.project_velocity(q, np.ones(m.nv))
+    assert np.abs(v).max() < 10.0
+    assert np.abs(constraint_jacobian(m.tree(), q)[1].astype(float) @ v).max() < 1e-12
+    np.testing.assert_allclose(m.project_velocity(q, v), v, atol=1e-12)

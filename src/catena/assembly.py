@@ -22,7 +22,7 @@ from catena.model.tree import PlacedClosure
 from catena.model.values import array, number
 from catena.scaling import coordinate_units, loop_sizes, loop_units, mechanism_size
 from catena.spatial import Rigid, quaternion_exp, rotation
-from catena.tolerances import CLOSED, RANK, SEARCH
+from catena.tolerances import CLOSED, MASSLESS, RANK, SEARCH
 
 #: A mechanism is nearly together where no loop is further apart than this, relative to its size for lengths, in radians for angles.
 NEARLY = 1e-2
@@ -319,7 +319,10 @@ def project_velocity(m: Model, q: Any, v: Any, fixed: Mapping[str, float]) -> np
     mass = np.asarray(mass_matrix(m.tree(), q), dtype=float)[np.ix_(free, free)] * np.outer(own, own)
     along = Vt[rank:].T
     result = x.copy()
-    result[free] = least + along @ np.linalg.solve(along.T @ mass @ along, along.T @ (mass @ (x[free] - least)))
+    # the nearest by geometry, and from there by kinetic energy; but for motions without mass, such as a thin rod that spins about its axis
+    result[free] = least + along @ (along.T @ (x[free] - least))
+    pull = along.T @ (mass @ (x[free] - result[free]))
+    result[free] += along @ np.linalg.lstsq(along.T @ mass @ along, pull, rcond=MASSLESS)[0]
     size = np.linalg.norm(J) * (np.linalg.norm(x) + np.linalg.norm(result)) + np.linalg.norm(phi_t)
     if np.linalg.norm(J @ result + phi_t) > RANK * size:  # without fixed rates and driven joints, rest is a velocity that does
         rates = [f"{name} = {v[m.v_names.index(name)]:g}" for name in fixed] + [f"{name} driven" for name in m.driven_names]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -283,12 +283,12 @@ def solved_flags(m: Model, solved: Any, tree: Tree, v: Any = None, met: Collecti
     """
     scale = 1.0 / np.array(loop_units(m))
     if isinstance(solved, cut_joints.Solved):
-        weak = strength(solved.pivots, 1.0 / scale, tree.mark) < MULTIPLIER_PIVOT
+        weak = _weaker(solved.pivots, 1.0 / scale, MULTIPLIER_PIVOT, tree.mark)
         for i, row in solved.rows.items():  # a row that vanishes is as large as its pivot
             reach = coordinate_units(m)[list(row)] * scale[i]
             weak = weak | (sum(x * x for x in reach * np.array(list(row.values()), dtype=object)) < MULTIPLIER_PIVOT)
     else:
-        weak = strength(solved.pivots, 1.0 / scale, tree.mark, PIVOT**2) < PIVOT**2
+        weak = _weaker(solved.pivots, 1.0 / scale, PIVOT**2, tree.mark, PIVOT**2)
     apart, rates = (largest(x * scale, tree.mark) for x in (solved.values, solved.rates))
     speed = total(v, tree.mark) if v is not None else 0.0
     # what the accelerations leave of each loop, beside what moves in it
@@ -401,26 +401,44 @@ def apart_by(m: Model, closed: Closed) -> Any:
     return found
 
 
-def strength(pivots: Any, scale: Any, mark: Callable[[], None] = lambda: None, floor: float = 1e-300) -> Any:
+def strength(pivots: Any, scale: Any, mark: Callable[[], None] = lambda: None) -> Any:
     """Return how independent the constraints of a plan are of each other, the square of a sine; 0 where the solution is not a number.
 
     `pivots` are those of a method, stage by stage of the elimination: constraint, pivot, and what it is compared with; `scale` is what the
-    constraints are measured by. Without the number of a constraint, a pivot has no units. A stage in which all is smaller than the floor,
-    where constraints or coordinates vanish, is compared with that.
+    constraints are measured by. Without the number of a constraint, a pivot has no units.
     """
     found: Any = 1.0
-    broken: Any = 0.0
+    finite: Any = 0.0
+    for smallest, most, sum_of_all in _stages(pivots, scale, mark, 1e-300):
+        found, finite = minimum(found, smallest / most), finite + sum_of_all
+    return where(finite >= 0.0, maximum(found, 0.0), 0.0)
+
+
+def _weaker(pivots: Any, scale: Any, least: float, mark: Callable[[], None], floor: float = 1e-300) -> Any:
+    """Return whether the strength of a plan is less than this.
+
+    A stage in which all is smaller than the floor, where constraints or coordinates vanish, is compared with that.
+    """
+    weak: Any = False
+    finite: Any = 0.0
+    for smallest, most, sum_of_all in _stages(pivots, scale, mark, floor):
+        weak, finite = (smallest < least * most) | weak, finite + sum_of_all
+    return (finite != finite) | weak
+
+
+def _stages(pivots: Any, scale: Any, mark: Callable[[], None], floor: float) -> Iterator[tuple[Any, Any, Any]]:
+    """Yield of each stage the smallest pivot, the largest of what they are compared with, and the sum of all, which is NaN where one is."""
     for n, stage in enumerate(pivots):
         if n % STAGES == 0:
             mark()
         smallest: Any = 1e300
         most: Any = floor
+        everything: Any = 0.0
         for i, pivot, size in stage:
             unit = 1.0 if i is None else 1.0 / scale[i] ** 2
             smallest, most = minimum(smallest, pivot * unit), maximum(most, size * unit)
-            broken = broken + where(pivot > 0.0, 0.0, 1.0)
-        found = minimum(found, smallest / most)
-    return where(broken > 0.0, 0.0, found)
+            everything = everything + pivot
+        yield smallest, most, everything
 
 
 def _flags(weak: Any, singular: Any, apart: Any, rates: Any, speed: Any = None, left: Any = 0.0, most: Any = None) -> Any:

@@ -41,3 +41,6 @@ RESIDUAL = 1e-9
 #: Where the accelerations of a generic velocity that keeps the loops closed do so too, up to this part, the constraints that depend on each
 #: other at a state do so around it, and the state is regular.
 CONSISTENT = 1e-6
+
+#: A motion whose inertia is below this part of the largest counts as massless where velocities are projected by kinetic energy.
+MASSLESS = 1e-12

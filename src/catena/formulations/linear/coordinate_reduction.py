@@ -74,8 +74,9 @@ class Plan:
 class Solved(NamedTuple):
     """Accelerations; values and rates of all constraints, and what the accelerations leave of them; how well the plan fits.
 
-    `pivots` has a list for each stage with loops, of (constraint, square of the pivot, square of its row), in the units of the constraint.
-    The plan is weak where a pivot is small beside the largest row of its stage.
+    `pivots` has a list for each stage with loops, of (constraint, square of the pivot, square of its row), in the units of the constraint;
+    and one of (None, 1, square of B), without units. The plan is weak where a pivot is small beside the largest row of its stage, or where
+    dependent coordinates move by many times as much as independent ones.
     """
 
     vdot: Any
@@ -210,7 +211,11 @@ class Loops:
         for n in reversed(range(number)):
             for other in range(n):
                 table[other, number:] = table[other, number:] - table[other, n] * table[n, number:]
-        return table[:, number:-1], table[:, -1]
+        B = table[:, number:-1]
+        if number > 1:  # pivots that are not small one by one may be so together
+            scale = [[reach / self.reach[j] for reach in (self.reach[other] for other in rest)] for _, j in pairs]
+            self.pivots.append([(None, 1.0, sum(x * x for x in (B * np.array(scale)).ravel()))])
+        return B, table[:, -1]
 
     def close(self, pairs, rest, B, beta):
         """Put the dependent coordinates of closed loops into the rows of those that stay open. (105), (106)."""
