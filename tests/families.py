@@ -56,6 +56,13 @@ class Plane:
         self.pin(first, (lengths[0], 0.0), second, (lengths[1], 0.0))
         return first, second
 
+    def four_bar(self, ground: float, crank: float, coupler: float, rocker: float) -> None:
+        """A four-bar on the ground."""
+        self.bar("crank", crank)
+        self.bar("coupler", coupler, "crank", (crank, 0.0))
+        self.bar("rocker", rocker, at=(ground, 0.0))
+        self.pin("coupler", (coupler, 0.0), "rocker", (rocker, 0.0))
+
     def sample(self, angles: tuple[float, ...] = FOLDS) -> Sample:
         return Sample(self.m, 1.0, angles)
 
@@ -100,14 +107,11 @@ def kite(rng: Rng) -> Sample:
     a, b = float(rng.uniform(0.5, 1.5)), float(rng.uniform(0.5, 1.5))
     ground, crank, coupler, rocker = [(a, a, b, b), (a, b, b, a), (a, b, a, b), (a, a, a, a)][rng.integers(4)]
     plane = Plane("kite", rng)
-    first = plane.bar("crank", crank)
-    plane.bar("coupler", coupler, first, (crank, 0.0))
-    plane.bar("rocker", rocker, at=(ground, 0.0))
-    plane.pin("coupler", (coupler, 0.0), "rocker", (rocker, 0.0))
+    plane.four_bar(ground, crank, coupler, rocker)
     return plane.sample()
 
 
-def galloway(rng: Rng) -> Sample:
+def change_point(rng: Rng) -> Sample:
     """A four-bar that can lie flat: the longest and the shortest bar are as long as the two others."""
     short, a = float(rng.uniform(0.3, 0.6)), float(rng.uniform(0.7, 1.0))
     long = float(rng.uniform(1.05, 1.4))
@@ -115,10 +119,7 @@ def galloway(rng: Rng) -> Sample:
     lengths[int(np.argmax(lengths))] = np.sort(lengths)[1:3].sum() - lengths.min()
     ground, crank, coupler, rocker = (float(x) for x in lengths)
     plane = Plane("change point", rng)
-    first = plane.bar("crank", crank)
-    plane.bar("coupler", coupler, first, (crank, 0.0))
-    plane.bar("rocker", rocker, at=(ground, 0.0))
-    plane.pin("coupler", (coupler, 0.0), "rocker", (rocker, 0.0))
+    plane.four_bar(ground, crank, coupler, rocker)
     return plane.sample()
 
 
@@ -193,10 +194,7 @@ def grid(rng: Rng) -> Sample:
     """A four-bar with further dyads on its bars, all lengths and places on a grid: many assembly modes, some folded."""
     plane = Plane("grid", rng)
     ground, crank, coupler, rocker = (float(x) for x in rng.choice([1.0, 1.0, 2.0, 0.5], 4))
-    plane.bar("crank", crank)
-    plane.bar("coupler", coupler, "crank", (crank, 0.0))
-    plane.bar("rocker", rocker, at=(ground, 0.0))
-    plane.pin("coupler", (coupler, 0.0), "rocker", (rocker, 0.0))
+    plane.four_bar(ground, crank, coupler, rocker)
     bodies = ["ground", "crank", "coupler", "rocker"]
     for i in range(int(rng.integers(0, 3))):
         a, b = rng.choice(len(bodies), 2, replace=False)
@@ -396,7 +394,7 @@ def legs(rng: Rng) -> Sample:
 RANDOM: dict[str, Callable[[Rng], Sample]] = {"anything": anything, "planar": planar, "legs": legs}
 
 SPECIAL: dict[str, Callable[[Rng], Sample]] = {
-    "cranks": cranks, "polygon": polygon, "kite": kite, "change point": galloway, "scissors": scissors, "lattice": lattice,
+    "cranks": cranks, "polygon": polygon, "kite": kite, "change point": change_point, "scissors": scissors, "lattice": lattice,
     "slider": slider, "mirrored": mirrored, "grid": grid, "truss": truss, "spatial": spatial, "sarrus": sarrus, "geared": geared,
     "known": known,
 }  # fmt: skip
