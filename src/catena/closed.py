@@ -295,7 +295,7 @@ def solved_flags(m: Model, solved: Any, tree: Tree, v: Any = None, met: Collecti
     slack = RESIDUAL + CLOSURE * apart
     away: Any = 0.0
     for n, (constraints, columns) in enumerate(around(tree)):
-        rows = [i for i in constraints if i not in met and not _always_zero(solved.residual[i])]
+        rows = [i for i in constraints if i not in met and all_constraints.may_differ(solved.residual[i])]
         if not rows:
             continue
         if n % STAGES == 0:
@@ -318,11 +318,6 @@ def met(method: str, plan: Any) -> frozenset[int]:
     Platforms move as a walk has found that they do; where they do not, constraints of their legs tell.
     """
     return frozenset() if method == PLATFORMS else frozenset(getattr(plan, "chosen", plan))
-
-
-def _always_zero(x: Any) -> bool:
-    """Return whether a number is zero at every state."""
-    return isinstance(x, (int, float)) and x == 0.0
 
 
 def around(tree: Tree) -> list[tuple[list[int], list[int]]]:

@@ -80,7 +80,7 @@ class AllConstraints:
         self.tree, self.q, self.measures, self.rank = tree, q, measures, rank
         values, J = constraint_jacobian(tree, q)
         self.values = values * (1.0 / measures.constraints)
-        self.rows = [i for i, row in enumerate(J) if any(_may_differ(x) for x in row)] or [0]
+        self.rows = [i for i, row in enumerate(J) if any(may_differ(x) for x in row)] or [0]
         unit = np.outer(1.0 / measures.constraints[self.rows], measures.coordinates)
         self.J = J[self.rows] * unit
         self.tolerance = least or (RANK + CLOSURE * size(self.values) if rank is None else LOST)
@@ -112,7 +112,7 @@ class AllConstraints:
         )  # fmt: skip
 
 
-def _may_differ(x):
+def may_differ(x):
     """Return whether a number is not always zero."""
     return not isinstance(x, (int, float)) or x != 0.0
 
