@@ -1,5 +1,6 @@
 # make demo    set up .venv and run the demonstration, which writes catena-demo.png
 # make test    set up .venv and run all checks and tests
+# make brief   set up .venv and run every benchmark briefly, as a check that it runs
 # make bench   set up .venv and measure against the peers (minutes)
 # make docs    set up .venv and build the documentation into site/
 # make soak    set up .venv and explore mechanisms with loops, with new seeds: for SECONDS=600, or until Ctrl-C
@@ -9,7 +10,7 @@ PYTHON ?= python3
 VENV   ?= .venv
 BIN     = $(VENV)/bin
 
-.PHONY: demo test soak bench docs gallery clean
+.PHONY: demo test brief soak bench docs gallery clean
 
 demo: $(VENV)/.ready
 	$(BIN)/catena demo
@@ -17,7 +18,10 @@ demo: $(VENV)/.ready
 test: $(VENV)/.ready-test
 	$(BIN)/ruff check .
 	$(BIN)/pyright --pythonpath $(BIN)/python
-	$(BIN)/python -m pytest -n 2 --dist loadfile
+	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not benchmarks"
+
+brief: $(VENV)/.ready-test
+	$(BIN)/python -m pytest -n 2 --dist load -m benchmarks tests/test_benchmarks.py
 
 soak: $(VENV)/.ready-test
 	CATENA_CACHE_DIR=off OPENBLAS_NUM_THREADS=1 $(BIN)/python -m tests.soak $(if $(SECONDS),--seconds $(SECONDS))

@@ -14,7 +14,10 @@ from catena.view.viewer import Viewer
 
 
 def pytest_collection_modifyitems(items: list) -> None:
-    """Skip the examples of packages that are not installed."""
+    """Mark the tiers, and skip the examples of packages that are not installed."""
+    for item in items:
+        if item.path.name == "test_benchmarks.py":
+            item.add_marker(pytest.mark.benchmarks)
     for name in ("casadi", "jax"):
         if importlib.util.find_spec(name) is None:
             for item in items:

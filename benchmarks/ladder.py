@@ -37,11 +37,11 @@ from rich.console import Console
 from rich.table import Table
 
 import catena as ct
-from catena.closed import plan_of
 from catena.comparison import disagreement, exponent, polynomial
 from catena.formulations import METHODS
-from catena.formulations.constraints import Loop
+from catena.formulations.loops.closure_kinematics import ClosureKinematics
 from catena.graph import Trace
+from catena.loops.plan_library import plan_of
 
 SIZES = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
 REDUCTION, MULTIPLIERS = "coordinate-reduction", "fully-recursive/joint"
@@ -104,7 +104,7 @@ def residual(m: ct.Model, state: State, vdot: np.ndarray) -> float:
     q, v, _ = state
     worst, size = 0.0, 0.0
     for closure in m.tree().closures:
-        loop = Loop(m.tree(), q, closure)
+        loop = ClosureKinematics(m.tree(), q, closure)
         columns, right = loop.jacobian()[1], loop.motion(v)[1].astype(float)
         J, own = np.stack([column.astype(float) for column in columns.values()], axis=1), vdot[[*columns]]
         worst = max(worst, np.abs(J @ own - right).max())
@@ -323,7 +323,7 @@ def setting_up(k: int, cache: str) -> dict[str, float]:
         "import sys, time, json\n"
         f"sys.path.insert(0, {str(Path(__file__).parent)!r})\n"
         "from ladder import ct, ladder\n"
-        "from catena.planning import reduction_plan\n"
+        "from catena.loops.reduction_plans import reduction_plan\n"
         f"m, times, q = ladder({k}), {{}}, None\n"
         "def timed(name, function):\n"
         "    start = time.perf_counter()\n"

@@ -22,8 +22,8 @@ from rich.table import Table
 import catena as ct
 from catena import comparison
 from catena.cli.compare import print_growth
+from catena.comparison.growth_plot import plot_growth
 from catena.examples import arm
-from catena.view.growth import plot_growth
 
 
 def main() -> None:

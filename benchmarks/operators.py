@@ -43,15 +43,15 @@ def accuracy(m: ct.Model, ops: ct.Operators) -> float:
 def measure(n: int, seconds: float) -> dict[str, Any]:
     """Return the figures of a chain of n links."""
     m = chain(n)
-    tree, q = m.tree(), m.random(0)
+    q = m.random(0)
     ops = ct.operators(m, q)
     x = np.random.default_rng(1).normal(size=(n, COLUMNS))
     times = {product: partial(getattr(ops, product).matmat, x) for product in PRODUCTS}
-    held = kernels.first_stage(tree, "factored")
+    held = kernels.first_stage(m, "factored")
     best = machine.fastest({**times, "held": lambda: held(q)}, seconds)
     row: dict[str, Any] = {"links": n, "held_us": best["held"] * 1e6}
     row |= {f"{product}_us": best[product] / COLUMNS * 1e6 for product in PRODUCTS}
-    row["operations"] = {product: sum(kernels.second_stage(tree, product).operations.values()) for product in PRODUCTS}
+    row["operations"] = {product: sum(kernels.second_stage(m, product).operations.values()) for product in PRODUCTS}
     if n <= DENSE:
         row["difference"] = accuracy(m, ops)
     return row

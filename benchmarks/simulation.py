@@ -18,12 +18,13 @@ import machine
 import mujoco
 import numpy as np
 import pinocchio as pin
-from dynamics import chain, pinocchio_chain
+from dynamics import chain
 from mujoco import rollout as mujoco_rollout
 from rich.console import Console
 from rich.table import Table
 
 import catena as ct
+from catena.comparison.peers import Pinocchio
 from catena.examples import arm as example_arm
 
 STEP = 1e-3
@@ -95,7 +96,7 @@ def measure(m: ct.Model, trajectories: int, steps: int, seconds: float) -> dict[
     """Return the figures of one model."""
     rng = np.random.default_rng(1)
     q, v = rng.uniform(-1.0, 1.0, (trajectories, m.nq)), 0.5 * rng.normal(size=(trajectories, m.nv))
-    peer, other = mujoco_chain(m), pinocchio_chain(m)
+    peer, other = mujoco_chain(m), Pinocchio(m).model
     data = mujoco.MjData(peer)
     states = np.concatenate([np.zeros((trajectories, 1)), q, v], axis=1)
 

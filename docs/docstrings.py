@@ -9,16 +9,22 @@ from typing import Any
 import griffe
 
 import catena
+from catena.facade import INTERNAL
+from catena.model import Builder, Mechanism
 
 _EXAMPLE = re.compile(r"^( *)>>> .*?(?=\n *\n|\Z)", re.M | re.S)
 _NAME = re.compile(r"`ct\.(\w+)[^`]*`")
 _CODE = re.compile(r"(```.*?```|`[^`]*`|^ {4}[^\n]*$)", re.M | re.S)
 
+_BASES = {f"{kind.__module__}.{kind.__qualname__}" for kind in (Builder, *Mechanism.__mro__)}
+
 
 class Docstrings(griffe.Extension):
-    """Turns every docstring of the package into Markdown."""
+    """Turns every docstring of the package into Markdown; members of models that are internal have none, and are not shown."""
 
     def on_object(self, *, obj: griffe.Object, **kwargs: Any) -> None:
+        if obj.name in INTERNAL and obj.parent is not None and obj.parent.path in _BASES:
+            obj.docstring = None
         if obj.docstring:
             obj.docstring.value = _markdown(obj.docstring.value)
 

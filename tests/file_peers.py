@@ -27,7 +27,7 @@ class Pinocchio:
         carried = {name: child.get("link") for name, child in ends.items() if child is not None}
         if floating_base:
             carried["root_joint"] = m.links[0].name
-        places = {link.name: (at_q, at_v) for link, at_q, at_v in m._slices()}
+        places = {link.name: (at_q, at_v) for link, at_q, at_v in m.slices()}
         self.joints = [
             (joint, *places[carried[name]]) for name, joint in zip(self.model.names[1:], list(self.model.joints)[1:], strict=True)
         ]

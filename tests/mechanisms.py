@@ -194,7 +194,7 @@ def moving_trees(draw: st.DrawFn, most: int = 8, **knobs: Any) -> tuple[ct.Model
 
 def closing_methods(m: ct.Model) -> list[str]:
     """Return the methods that close the loops of a model."""
-    return [name for name, method in METHODS.items() if method.closes and not method.misses(m.tree())]
+    return [name for name, method in METHODS.items() if method.closes and not method.why_unsuitable(m.tree())]
 
 
 def double_rocker() -> ct.Model:

@@ -22,7 +22,7 @@ from scipy.optimize import least_squares
 
 import catena as ct
 from catena.model import Joint
-from catena.model.connections import Inverse
+from catena.model.spanning_tree import Inverse
 
 COMPLEX_STEP = 1e-100
 DIFFERENCE_STEP = 0.005

@@ -121,7 +121,7 @@ def states(sample: Sample, rng: np.random.Generator, report: Report) -> list[Sta
 
 
 def _difference(m: ct.Model, q0: np.ndarray, q1: np.ndarray) -> np.ndarray:
-    return np.concatenate([link.joint.difference(q0[a], q1[a]) for link, a, _ in m._slices()]) if m.nv else np.zeros(0)
+    return np.concatenate([link.joint.difference(q0[a], q1[a]) for link, a, _ in m.slices()]) if m.nv else np.zeros(0)
 
 
 def _started(m: ct.Model, sample: Sample, rng: np.random.Generator, number: int) -> np.ndarray:
@@ -400,7 +400,7 @@ def explore(seed: int, name: str | None = None, checks: Any = None) -> Report:
 
 def script(m: ct.Model, q: Any, v: Any = None, tau: Any = None, expected: Any = None) -> str:
     """Return a script that makes the mechanism and the state."""
-    from catena.model.toml_writer import text
+    from catena.files.toml_writer import text
 
     try:
         described = text(m)

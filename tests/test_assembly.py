@@ -11,11 +11,12 @@ from tests import mechanisms
 from tests.test_constraints import CLOSING, looped
 
 import catena as ct
-from catena.assembly import gap
 from catena.examples import EXAMPLES
-from catena.formulations.constraints import apart, constraint_jacobian
-from catena.loop_groups import LoopGroup, loop_groups
-from catena.scaling import coordinate_units, loop_owners, loop_units
+from catena.formulations.loops.basic_constraints import closure_residual
+from catena.formulations.loops.constraints import constraint_jacobian
+from catena.loops.assembly import loop_residuals
+from catena.loops.groups import LoopGroup, loop_groups
+from catena.loops.scaling import coordinate_units, loop_owners, loop_units
 
 #: Cranks and their ranges: more than a turn where they go round, else up to 1 % from where the linkage is stretched.
 RANGES: dict[str, tuple[str, float, float]] = {
@@ -43,7 +44,7 @@ def test_assembly_is_continuous_in_the_crank(name: str) -> None:
     crank = m.q_names.index(RANGES[name][0])
     others = [i for i in range(m.nv) if i != crank]
     assert np.array_equal(q[:, crank], angles)
-    assert max(gap(m, x).sizes.max() for x in q) < 1e-12
+    assert max(loop_residuals(m, x).sizes.max() for x in q) < 1e-12
     slopes = []
     for x in q:
         J = loop_groups(m)[0].residual(x)[1] / coordinate_units(m)
@@ -71,7 +72,7 @@ def test_a_guess_on_the_other_side_keeps_the_piston_there() -> None:
     throw, length = 0.045, 0.150
     reach = np.sqrt(length**2 - throw**2)
     over = [0.0, np.pi - 2.0 * np.arcsin(throw / length), -2.0 * reach]  # the rod turned over: it points the other way
-    assert gap(m, over).sizes.max() < 1e-12
+    assert loop_residuals(m, over).sizes.max() < 1e-12
     for angle in np.linspace(-3.0, 3.0, 13):
         piston = throw * np.sin(angle) - np.sqrt(length**2 - (throw * np.cos(angle)) ** 2) - reach
         assert m.assemble(over, crank=angle)[2] == pytest.approx(piston, abs=1e-12)
@@ -123,7 +124,7 @@ def test_whole_turns_are_walked_from_the_neutral_position_and_taken_as_they_are_
     np.testing.assert_allclose(m.assemble(q, crank=1.0 + turn), q + [turn, 0.0, 0.0], atol=1e-11)
     far = m.assemble(crank=1e5)  # more turns than are walked
     assert far[0] == 1e5
-    assert gap(m, far).sizes.max() < 1e-12
+    assert loop_residuals(m, far).sizes.max() < 1e-12
 
 
 def test_an_unreachable_value_is_refused_with_the_place_where_the_way_ends() -> None:
@@ -139,7 +140,7 @@ def test_values_that_the_branch_does_not_reach_are_found_on_another() -> None:
     m = four_bar()
     q = m.assemble(rocker=-1.5)  # the rocker cannot pass between, but the mechanism can be put together there
     assert q[2] == -1.5
-    assert gap(m, q).sizes.max() < 1e-12
+    assert loop_residuals(m, q).sizes.max() < 1e-12
 
 
 def test_several_fixed_coordinates_are_led_together() -> None:
@@ -189,7 +190,7 @@ def test_every_value_has_its_unit_and_its_loop(kind: str) -> None:
     q = m.random(1)
     assert len(loop_units(m)) == len(constraint_jacobian(m.tree(), q)[0])
     owners = [i for i, _ in loop_owners(m)]
-    assert len(owners) == len(constraint_jacobian(m.tree(), q, apart)[0])
+    assert len(owners) == len(constraint_jacobian(m.tree(), q, closure_residual)[0])
     assert owners == [0] * (len(owners) - 1) + [1]  # the loop, then the coupling
 
 
@@ -216,7 +217,7 @@ def test_gaps_and_jacobians_do_not_depend_on_the_unit_of_length(kind: str) -> No
         joint = {"distance": ct.Distance(1.3 * scale), "helical": ct.Helical((1, 1, 1), pitch=0.3 * scale)}.get(kind, CLOSING[kind])
         m, q = chain(joint, scale, 3)
         values, J = loop_groups(m)[0].residual(q)
-        found.append((gap(m, q).sizes, values, J))
+        found.append((loop_residuals(m, q).sizes, values, J))
     for metres, other in zip(*found, strict=True):
         np.testing.assert_allclose(other, metres, rtol=1e-10, atol=1e-12)
     assert found[0][0].max() > 0.01
@@ -226,7 +227,7 @@ def test_the_gap_of_a_distance_is_a_length() -> None:
     m = ct.Model("string")
     m.add("bob", ct.sphere(0.1, mass=1.0), ct.Planar("y"))
     m.close("string", ct.Distance(2.0), "ground", "bob", at_a=(0, 0, 4.0))
-    assert gap(m, m.neutral()).sizes.tolist() == [0.5]  # 4 m instead of 2 m, in a mechanism of 4 m
+    assert loop_residuals(m, m.neutral()).sizes.tolist() == [0.5]  # 4 m instead of 2 m, in a mechanism of 4 m
     assert ct.loop_error(m)(m.assemble())[0] < 1e-12
 
 
@@ -279,7 +280,7 @@ def test_a_mechanism_that_only_a_guess_closes_has_kernels_once_home_is_there() -
         ([0.0, 0.0], r"home \[0\.0, 0\.0\] has shape \(2,\); give 5 finite numbers"),
         ([0.0, np.nan, 0.0, 0.0, 1.0], r"home .* is not finite"),
         ("neutral", r"home 'neutral' is not made of real numbers"),
-        (np.zeros(5), r"home of body 'ball' is no rotation; give a unit quaternion"),
+        (np.zeros(5), r"home of body 'ball' is not a rotation; give a unit quaternion"),
     ],
 )
 def test_a_home_that_makes_no_sense_is_named(home: Any, message: str) -> None:
@@ -313,7 +314,7 @@ def limited_four_bar(**limits: tuple[float, float]) -> ct.Model:
 def within(m: ct.Model, q: np.ndarray) -> bool:
     """Whether positions are within all limits."""
     return all(
-        bool((link.joint.lower <= q[at]).all() and (q[at] <= link.joint.upper).all()) for link, at, _ in m._slices() if link.joint.limits
+        bool((link.joint.lower <= q[at]).all() and (q[at] <= link.joint.upper).all()) for link, at, _ in m.slices() if link.joint.limits
     )
 
 
@@ -325,7 +326,7 @@ def test_assembled_positions_keep_to_limits_where_that_is_possible(rocker: tuple
     for start in starts:
         q = m.assemble(start)
         assert within(m, q)
-        assert gap(m, q).sizes.max() < 1e-12
+        assert loop_residuals(m, q).sizes.max() < 1e-12
     middle = float(m.assemble()[0])
     assert within(m, m.assemble(crank=middle))
 
@@ -334,7 +335,7 @@ def test_limits_that_cannot_be_kept_are_named() -> None:
     m = limited_four_bar(rocker=(-0.1, 0.1), crank=(-4.0, 4.0))
     with pytest.warns(ct.LimitWarning, match=r"that close the loops within all limits; rocker = .*, outside -0\.1 to 0\.1"):
         q = m.assemble()
-    assert gap(m, q).sizes.max() < 1e-12
+    assert loop_residuals(m, q).sizes.max() < 1e-12
     assert not within(m, q)
     m.assemble(q)  # a guess that closes the loops is taken as it is, and so is a value that is asked for
     m.assemble(rocker=float(q[2]))
@@ -417,3 +418,13 @@ def test_projected_velocities_are_finite_where_a_motion_has_no_mass() -> None:
     assert np.abs(v).max() < 10.0
     assert np.abs(constraint_jacobian(m.tree(), q)[1].astype(float) @ v).max() < 1e-12
     np.testing.assert_allclose(m.project_velocity(q, v), v, atol=1e-12)
+
+
+def test_positions_that_leave_a_loop_open_are_refused_wherever_they_matter() -> None:
+    from catena.examples import four_bar
+
+    m = four_bar()
+    q = m.assemble(crank=1.0) + [0.0, 0.01, 0.0]
+    for call in (m.mobility, m.project_velocity, lambda q: ct.forward_dynamics(m, at=q)):
+        with pytest.raises(ct.ModelError, match=r"leaves loop 'pin' of model 'four-bar' open, by .*; give positions that close the loops"):
+            call(q)

@@ -16,11 +16,11 @@ from tests.referee import Referee, relative
 from tests.test_random_loops import RINGS, Builder, ring
 
 import catena as ct
-from catena.assembly import gap, moved_along
-from catena.constrained import ConstrainedKernel
 from catena.examples import delta
-from catena.formulations.constraints import constraint_jacobian
-from catena.scaling import coordinate_units, loop_units
+from catena.formulations.loops.constraints import constraint_jacobian
+from catena.kernels.planned import ConstrainedKernel
+from catena.loops.assembly import loop_residuals, moved_along
+from catena.loops.scaling import coordinate_units, loop_units
 
 EXACT = 1e-8
 
@@ -144,7 +144,7 @@ def freedom(m: ct.Model, q: np.ndarray) -> int | None:
         step *= 1e-3 / np.linalg.norm(step) * coordinate_units(m)
         there = moved_along(m, q, step)
         aside = np.abs((there - q - step) / coordinate_units(m)).max()
-        if gap(m, there).sizes.max() > 1e-9 or aside > 1e-4 or np.linalg.matrix_rank(jacobian(m, there), 1e-7) != rank:
+        if loop_residuals(m, there).sizes.max() > 1e-9 or aside > 1e-4 or np.linalg.matrix_rank(jacobian(m, there), 1e-7) != rank:
             return None
     return m.nv - rank
 
@@ -157,7 +157,7 @@ def configurations(name: str) -> tuple[tuple[np.ndarray, int], ...]:
         q = m.assemble(guess=m.random(rng))
         for there in (q, moved_along(m, q, 0.3 * m.project_velocity(q, rng.normal(size=m.nv)))):
             own = freedom(m, there)
-            if own is not None and gap(m, there).sizes.max() < 1e-11:
+            if own is not None and loop_residuals(m, there).sizes.max() < 1e-11:
                 found.append((there, own))
     return tuple(found)
 

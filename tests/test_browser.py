@@ -127,7 +127,7 @@ def test_dragging_a_slider_moves_the_mechanism_and_keeps_its_loops_closed(browse
     assert problems(browser) == []
 
 
-def test_a_run_is_played_and_paused_and_the_mechanism_let_go(browser: Any, viewer: Callable[..., Viewer]) -> None:
+def test_a_run_is_played_and_paused_and_the_mechanism_released(browser: Any, viewer: Callable[..., Viewer]) -> None:
     from selenium.webdriver.common.by import By
 
     m = EXAMPLES["double-pendulum"]()
@@ -149,7 +149,7 @@ def test_a_run_is_played_and_paused_and_the_mechanism_let_go(browser: Any, viewe
     assert page.t == stopped
     click("Back to the start")
     until(lambda: np.array_equal(page.q, m.neutral()), "the start")
-    click("Let go")
+    click("Release")
     until(lambda: page.t > 0.1 and np.abs(page.q).max() > 0.01, "the fall")
     assert problems(browser) == []
 

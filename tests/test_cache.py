@@ -10,20 +10,22 @@ import numpy as np
 import pytest
 
 from catena.graph import Trace
-from catena.native import Kernel, cache, compile_graph, machine
+from catena.native import Kernel, compile_graph
+from catena.native.llvm import machine
+from catena.native.llvm import object_cache as cache
 
 
 @pytest.fixture
 def place(tmp_path, monkeypatch) -> Path:
     """An empty cache, on disk and in memory."""
     monkeypatch.setenv("CATENA_CACHE_DIR", str(tmp_path / "cache"))
-    monkeypatch.setattr(machine, "_codes", {})
+    monkeypatch.setattr(machine, "_in_memory", {})
     return tmp_path / "cache"
 
 
 def build(monkeypatch) -> Kernel:
     """Return a kernel as a new process would get it, after a check of its results."""
-    monkeypatch.setattr(machine, "_codes", {})
+    monkeypatch.setattr(machine, "_in_memory", {})
     trace = Trace("kept")
     x = trace.input("x", (3,))
     made = compile_graph(trace.graph(y=np.sin(x) * 2.0 + x[0] / x[1]))
@@ -102,7 +104,7 @@ def test_file_under_another_name_is_not_trusted(place, monkeypatch):
 @pytest.mark.skipif(not hasattr(os, "getuid"), reason="needs users")
 def test_file_of_another_user_is_not_trusted(place, monkeypatch):
     build(monkeypatch)
-    monkeypatch.setattr(cache, "_own", lambda user: False)
+    monkeypatch.setattr(cache, "_trusted", lambda user: False)
     assert not build(monkeypatch).cached
 
 

@@ -11,12 +11,12 @@ from tests import mechanisms
 from tests.referee import relative
 
 import catena as ct
-from catena.dual import moving, part
 from catena.examples import EXAMPLES
 from catena.formulations import kinematics
-from catena.formulations.constraints import constraint_jacobian
 from catena.formulations.inverse import newton_euler
 from catena.formulations.linear import articulated_body, canonical_momenta
+from catena.formulations.loops.constraints import constraint_jacobian
+from catena.scalars.dual import moving, part
 from catena.spatial import Rigid, cross_force
 
 

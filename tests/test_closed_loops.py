@@ -12,13 +12,13 @@ from tests.referee import Referee, relative
 from tests.test_constraints import CLOSING
 
 import catena as ct
-from catena.assembly import assemble, gap, project_velocity
-from catena.closed import plan_of
 from catena.formulations import METHODS
-from catena.formulations.constraints import constraint_jacobian
 from catena.formulations.linear import cut_joints
-from catena.mobility import mobility
-from catena.simulation import closing
+from catena.formulations.loops.constraints import constraint_jacobian
+from catena.loops import plan_library
+from catena.loops.assembly import assemble, loop_residuals, project_velocity
+from catena.loops.mobility import mobility
+from catena.loops.plan_library import plan_of
 
 CLOSES = [name for name, method in METHODS.items() if method.closes]
 
@@ -53,7 +53,7 @@ def state(m: ct.Model, seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 def test_random_rings_equal_the_referee(kind: str, seed: int) -> None:
     m = ring(kind, seed)
     q, v, tau = state(m, seed)
-    assert gap(m, q).sizes.max() < 1e-12
+    assert loop_residuals(m, q).sizes.max() < 1e-12
     expected = Referee(m).forward_with_loops(q, v, tau)
     for name in closing_methods(m):
         found = METHODS[name].closes.forward_dynamics(m.tree(), q, v, tau, plan=plan_of(m, name, q))  # type: ignore[union-attr]
@@ -89,7 +89,7 @@ def test_assembly_keeps_what_is_fixed_and_stays_near_the_guess() -> None:
     up = assemble(m, None, {"crank": 1.0})
     assert up[0] == 1.0
     down = assemble(m, [1.0, -2.0, -2.0], {"crank": 1.0})
-    assert gap(m, down).sizes.max() < 1e-12
+    assert loop_residuals(m, down).sizes.max() < 1e-12
     assert abs(up[1] - down[1]) > 0.5  # the two branches
 
 
@@ -174,7 +174,7 @@ def turntable() -> ct.Model:
 
 
 def largest_gap(m: ct.Model, run: ct.Trajectory) -> float:
-    return max(float(gap(m, q).sizes.max()) for q in run.q[:: max(1, len(run) // 200)])
+    return max(float(loop_residuals(m, q).sizes.max()) for q in run.q[:: max(1, len(run) // 200)])
 
 
 def bennett(a: float = 1.0, b: float = 1.4, alpha: float = 0.7) -> ct.Model:
@@ -258,8 +258,8 @@ def test_when_constraints_take_over_the_motion_stays_continuous(monkeypatch: pyt
     q = m.assemble(crank=1.0)
     v = m.project_velocity(q, crank=6.0)
     plain = ct.simulate(m, q, v, until=1.0, rtol=1e-9)
-    monkeypatch.setattr(closing, "_WEAK", 1.0)
-    monkeypatch.setattr(closing, "_WORSE", 0.99)
+    monkeypatch.setattr(plan_library, "PLAN_WEAK", 1.0)
+    monkeypatch.setattr(plan_library, "PLAN_WORSE", 0.99)
     restless = ct.simulate(four_bar(), q, v, until=1.0, rtol=1e-9)
     assert plain.info["switches"] == 0 < restless.info["switches"]
     assert relative(plain.q[-1], restless.q[-1]) < 1e-7

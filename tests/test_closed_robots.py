@@ -16,10 +16,13 @@ from tests.referee import Referee, relative
 import catena as ct
 from catena.examples import EXAMPLES, delta
 from catena.graph import Trace
-from catena.mobility import scaled_blocks
-from catena.native import compile_graph, machine
-from catena.simulation.closing import Hold, Loops
-from catena.simulation.system import INCLUDED
+from catena.graph.division import LARGEST
+from catena.loops.mobility import scaled_blocks
+from catena.loops.plan_library import PlanLibrary
+from catena.loops.projection import LoopPlan, projection_kernel
+from catena.native import compile_graph
+from catena.native.llvm import machine
+from catena.simulation.run import Run, RunSettings
 
 simulate_module: Any = importlib.import_module("catena.simulation.simulate")
 
@@ -98,15 +101,14 @@ def test_projections_converge_quadratically_where_a_free_platform_is_turned(name
     guess[at : at + 4] = np.cos(0.5 * turn), 0.0, np.sin(0.5 * turn), 0.0
     q = m.assemble(guess)
     assert abs(q[at + 2]) > 0.1
-    loops = Loops(m, method)
-    hold = loops.usual.hold
-    assert hold.plan is not None
-    project = loops.projection(Hold(None, hold.rank) if pivoted else hold)
+    plan = PlanLibrary(m, method).generic.loop_plan
+    assert plan.plan is not None
+    project = projection_kernel(m, method, LoopPlan(None, plan.rank) if pivoted else plan)
     nearby = m.integrate(q, 1e-5 * rng.normal(size=m.nv))
-    q_closed, _, strength, apart = project(0.0, nearby, np.zeros(m.nv))
-    assert strength > 1e-3
+    q_closed, _, conditioning, residual = project(0.0, nearby, np.zeros(m.nv))
+    assert conditioning > 1e-3
     assert ct.loop_error(m)(nearby).max() > 1e-6
-    assert apart < 1e-13  # from about 1e-5, in two steps
+    assert residual < 1e-13  # from about 1e-5, in two steps
     assert ct.loop_error(m)(q_closed).max() < 1e-13
 
 
@@ -123,13 +125,13 @@ def test_runs_compile_nothing_after_their_first_step_where_they_change_plans_too
     if "events" in options:
         halt = ct.Event("halved", lambda t, q, v: t - 0.5, lambda t, q, v: (q, 0.5 * v))
         options = {"events": [halt, ct.Event("later", lambda t, q, v: t - 1.9)]}
-    advance = simulate_module.Run._advance
+    advanced = simulate_module._advanced
 
-    def noted(run: Any, *arguments: Any) -> Any:
+    def noted(*arguments: Any) -> Any:
         compiled.clear()
-        return advance(run, *arguments)
+        return advanced(*arguments)
 
-    monkeypatch.setattr(simulate_module.Run, "_advance", noted)
+    monkeypatch.setattr(simulate_module, "_advanced", noted)
     run = ct.simulate(m, q, v, until=2.0, **options)
     assert not compiled
     assert run.info["switches"] >= 1
@@ -140,12 +142,11 @@ def test_runs_compile_nothing_after_their_first_step_where_they_change_plans_too
 
 def test_stages_of_a_step_share_the_code_of_large_mechanisms() -> None:
     q, v = started("stewart-floating", 3)
-    run = simulate_module.Run(
-        model("stewart-floating"), q, v, 0.0, 1.0, None, "auto", "dormand-prince", None, None, (), None, 1e-8, None, None
-    )  # fmt: skip
+    m = model("stewart-floating")
+    run = Run(RunSettings.of(m, q, v, 0.0, 1.0, None, "auto", "dormand-prince", None, None, (), None, 1e-8, None, None))
     run.begin()
-    iteration, one = run.system.iteration(), compile_graph(run.system.accelerations, quick=True)
-    assert len(run.system.accelerations.nodes) > INCLUDED
+    iteration, one = run.system.iteration(), compile_graph(run.system.subgraph("accelerations").graph, quick=True)
+    assert len(run.system.subgraph("accelerations").graph.nodes) > LARGEST
     assert iteration.calls > 7 * one.calls
     assert len(iteration.llvm) < 4 * len(one.llvm)  # of 7 evaluations and a projection
 
@@ -162,19 +163,19 @@ def test_code_that_is_compiled_quickly_gives_the_same_results() -> None:
     assert "optnone" not in compile_graph(trace.graph(y=x * x), quick=True).llvm
 
 
-def test_a_run_by_pivots_has_the_usual_plan_at_hand() -> None:
-    loops = Loops(model("stewart-floating"), "coordinate-reduction")
-    usual = loops.usual.hold
-    assert loops.others(usual) == [Hold(None, usual.rank)]
-    assert loops.others(Hold(None, usual.rank)) == [usual]
-    assert loops.others(Hold(None, usual.rank - 1)) == []
+def test_a_run_by_pivots_prepares_the_generic_plan_too() -> None:
+    plans = PlanLibrary(model("stewart-floating"), "coordinate-reduction")
+    generic = plans.generic.loop_plan
+    assert plans.alternatives(generic) == [LoopPlan(None, generic.rank)]
+    assert plans.alternatives(LoopPlan(None, generic.rank)) == [generic]
+    assert plans.alternatives(LoopPlan(None, generic.rank - 1)) == []
 
 
 LEAVES = """
 import threading, time
 import catena as ct
 from catena.examples import four_bar
-from catena.native import machine
+from catena.native.llvm import machine
 
 begun, optimised = threading.Event(), machine._optimised
 

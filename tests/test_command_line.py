@@ -21,12 +21,12 @@ from typer.testing import CliRunner
 import catena as ct
 from catena import cli, comparison
 from catena.cli.app import BROKEN_PIPE, BUG, INTERRUPTED
-from catena.comparison import peers
+from catena.comparison import growth_plot, peers
 from catena.comparison.bench import KERNELS
 from catena.examples import EXAMPLES
 from catena.formulations import METHODS
-from catena.simulation.steps import INTEGRATORS
-from catena.view import growth, panels
+from catena.simulation.integrators.steps import INTEGRATORS
+from catena.view import panels
 
 COMMANDS = ("demo", "info", "simulate", "compare", "bench", "view", "export", "cite")
 
@@ -56,7 +56,7 @@ def folder(tmp_path, monkeypatch):
     monkeypatch.setattr(cli.demo, "UNTIL", 1.0)
     monkeypatch.setattr(cli.demo, "LONG", 5.0)
     monkeypatch.setattr(cli.demo, "BATCH", 1000)
-    for module in (panels, growth):
+    for module in (panels, growth_plot):
         monkeypatch.setattr(module, "save", lambda figure, path, ending: Path(path).touch())
     monkeypatch.setattr(comparison, "compare", partial(comparison.compare, seconds=0.0))
     monkeypatch.setattr(comparison, "growth", lambda *_, **__: made_up_growth())
@@ -346,15 +346,15 @@ def test_what_acts_in_the_joints_is_given_to_pinocchio():
 def test_models_that_pinocchio_does_not_have_are_told_why(monkeypatch):
     pytest.importorskip("pinocchio")
     m = EXAMPLES["pendulum"]()
-    assert peers.lacking(m) == ""
+    assert peers.why_not(m) == ""
     m.add_spring("coil", "ground", "arm", stiffness=1.0)
-    assert peers.lacking(m) == "it has no springs between bodies and no forces from functions"
+    assert peers.why_not(m) == "it has no springs between bodies and no forces from functions"
     for joint, words in [(ct.Planar("x"), "its planar joints are in the plane of x and y"), (ct.Universal("x", (1, 1, 0)), "right angle")]:
         other = ct.Model("m")
         other.add("a", ct.sphere(0.1, mass=1.0), joint)
-        assert words in peers.lacking(other)
+        assert words in peers.why_not(other)
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    assert peers.lacking(m) == 'it is not installed (pip install "catena[peers]")'
+    assert peers.why_not(m) == 'it is not installed (pip install "catena[peers]")'
 
 
 def test_bench_in_text_has_the_figures_of_json(timed, monkeypatch):
@@ -376,7 +376,7 @@ def test_bench_in_text_has_the_figures_of_json(timed, monkeypatch):
             assert shown[0] == cli.compare.number_text(row["peer"]["single_us"])
             assert shown[1] == f"{row['peer']['single_us'] / row['single_us']:.2g}"
     monkeypatch.setattr(comparison, "bench", lambda *_, **__: timed["four-bar"])
-    assert f"Pinocchio is not beside it: {timed['four-bar'].no_peer}\n" in run("bench", "four-bar")[1]
+    assert f"Pinocchio is not timed: {timed['four-bar'].no_peer}\n" in run("bench", "four-bar")[1]
 
 
 def test_bench_refuses_no_cores():

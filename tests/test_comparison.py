@@ -10,7 +10,7 @@ from tests.mechanisms import closing_methods
 from typer.testing import CliRunner
 
 import catena as ct
-from catena import cli, iterative, registry
+from catena import cli
 from catena.comparison import (
     REFERENCE,
     REFERENCE_WITH_LOOPS,
@@ -26,6 +26,8 @@ from catena.comparison import (
 )
 from catena.examples import EXAMPLES, chain
 from catena.formulations import METHODS
+from catena.kernels import iterative
+from catena.kernels import methods as registry
 
 
 def balls(count=3):
@@ -56,7 +58,7 @@ def test_rows_and_lacks_are_all_methods_of_the_registry(name, found):
         lacking = {lack.method: lack.lacks for lack in found[name].lacking if lack.problem == problem}
         assert tuple(rows) == registry.fitting(problem, m)
         assert {*rows, *lacking} == set(registry.methods(problem))
-        assert lacking == {method: METHODS[method].misses(m.tree()) for method in lacking}
+        assert lacking == {method: METHODS[method].why_unsuitable(m.tree()) for method in lacking}
     assert (found[name].model, found[name].bodies, found[name].freedom) == (m.name, len(m.links), m.nv)
 
 

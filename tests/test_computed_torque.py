@@ -120,7 +120,7 @@ def timed(*shape: int) -> Any:
     ("name", "arguments", "says"),
     [
         ("four-bar", (timed(1),), "name the coordinates that have motors"),
-        ("four-bar", (timed(1), ["handle"]), "'handle', which is no velocity coordinate"),
+        ("four-bar", (timed(1), ["handle"]), "'handle', which is not a velocity coordinate"),
         ("four-bar", (timed(1), "crank"), "give a sequence of names"),
         ("four-bar", (timed(2), ["crank", "rocker"]), "has 1 degrees of freedom"),
         ("four-bar", (timed(2), ["crank"]), "give three: position, rate and acceleration of crank"),

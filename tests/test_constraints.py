@@ -10,7 +10,9 @@ from tests import mechanisms
 from tests.referee import derivative, relative
 
 import catena as ct
-from catena.formulations.constraints import apart, base, constraint_jacobian, constraint_motion
+from catena.formulations.loops.basic_constraints import closure_residual
+from catena.formulations.loops.closure_kinematics import base
+from catena.formulations.loops.constraints import constraint_jacobian, constraint_motion
 
 CLOSING: dict[str, Any] = {
     "spherical": ct.Spherical(), "revolute": ct.Revolute((1, 2, -1)), "universal": ct.Universal((1, 0, 1), (0, 1, 0.3)),
@@ -30,7 +32,7 @@ def looped(joint: Any, seed: int, ends: tuple[int, int] = (3, 6)) -> ct.Model:
 
 
 def plain(m: ct.Model) -> list[int]:
-    return [at_q.start for link, at_q, _ in m._slices() if link.joint.nq == link.joint.nv > 0]
+    return [at_q.start for link, at_q, _ in m.slices() if link.joint.nq == link.joint.nv > 0]
 
 
 def values(m: ct.Model, q: Any, rows: Any = None) -> np.ndarray:
@@ -54,8 +56,8 @@ def test_jacobian_and_right_hand_side_are_derivatives_of_the_values(kind: str, e
 
         g = np.asarray(constraint_motion(tree, q, v)[1], dtype=float)
         assert relative(-g, derivative(velocity), scale=max(np.abs(g).max(), 1.0)) < 1e-8
-        wide = np.asarray(constraint_jacobian(tree, q, apart)[1], dtype=float)
-        rate = derivative(lambda t, m=m, q=q, v=v: values(m, m.integrate(q, t * v), apart))
+        wide = np.asarray(constraint_jacobian(tree, q, closure_residual)[1], dtype=float)
+        rate = derivative(lambda t, m=m, q=q, v=v: values(m, m.integrate(q, t * v), closure_residual))
         assert relative(wide @ v, rate, scale=np.abs(wide).max() * np.abs(v).max()) < 1e-9
 
 

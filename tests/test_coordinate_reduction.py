@@ -15,17 +15,19 @@ from tests.test_linkages import walk
 from tests.test_random_loops import Builder
 
 import catena as ct
-from catena.closed import plan_of, strength
 from catena.examples import EXAMPLES
 from catena.formulations import METHODS
 from catena.formulations.applied_forces import applied_forces
 from catena.formulations.joint_forces import passive_force
-from catena.formulations.linear.coordinate_reduction import Loops, Plan, Stage
+from catena.formulations.linear.open_constraints import OpenConstraints
+from catena.formulations.linear.reduction_plan import EliminationStage, ReductionPlan
 from catena.graph import Trace
-from catena.planning import explanation
-from catena.scaling import loop_units
+from catena.kernels.tracing import dynamics_kernel
+from catena.loops.conditioning import conditioning
+from catena.loops.plan_library import plan_of
+from catena.loops.reduction_plans import explanation
+from catena.loops.scaling import loop_units
 from catena.tolerances import PIVOT
-from catena.tracing import dynamics_kernel
 
 METHOD, MULTIPLIERS = "coordinate-reduction", "fully-recursive/joint"
 LOOPED = [name for name, make in EXAMPLES.items() if make().has_loops]
@@ -305,9 +307,9 @@ def test_the_printed_equations_give_the_same_accelerations(floating: bool, seed:
             assert relative(printed(Ring(m, q, v), dependent), expected[at:]) < 1e-9
             ours = [at + k - 1 for k in sorted(dependent)[:-1]]  # the closing hinge has no coordinate
             free = tuple(i for i in reversed(range(m.nv)) if i not in ours)
-            stage = Stage(closed=tuple(zip(plan_of(m, METHOD, q).chosen, ours, strict=True)), free=free)
+            stage = EliminationStage(closed=tuple(zip(plan_of(m, METHOD, q).chosen, ours, strict=True)), free=free)
             nothing = ((),) * m.tree().n
-            plan = Plan(plan_of(m, METHOD, q).chosen, (*nothing, (stage,)), nothing, (1.0,) * m.nv)
+            plan = ReductionPlan(plan_of(m, METHOD, q).chosen, (*nothing, (stage,)), nothing, (1.0,) * m.nv)
             assert relative(accelerations(m, METHOD, q, v, np.zeros(m.nv), plan), expected) < 1e-9
 
 
@@ -359,10 +361,10 @@ def two_loops(base: str) -> ct.Model:
 ANGLE, HEIGHT = 1, 3
 
 
-def of_five_bar(closed: tuple[tuple[int, int], ...], free: tuple[int, ...], *, between: int | None = None) -> Plan:
+def of_five_bar(closed: tuple[tuple[int, int], ...], free: tuple[int, ...], *, between: int | None = None) -> ReductionPlan:
     """A plan whose coordinates wait for the base; or in which one, between those that depend, is eliminated at bar 2."""
-    held = () if between is None else (Stage(held=closed, free=(between,)),)
-    return Plan((ANGLE, HEIGHT), ((),) * 5, ((Stage(closed=closed, free=free),), held, (), ()), (1.0,) * 4)
+    held = () if between is None else (EliminationStage(held=closed, free=(between,)),)
+    return ReductionPlan((ANGLE, HEIGHT), ((),) * 5, ((EliminationStage(closed=closed, free=free),), held, (), ()), (1.0,) * 4)
 
 
 SINGULAR = of_five_bar(((ANGLE, 2), (HEIGHT, 3)), (1, 0))
@@ -405,7 +407,7 @@ def test_the_last_coordinates_of_the_five_bar_are_singular_and_the_pivots_tell()
     """Plain reduction takes 3, 4 and 5; where bar 3 is level, coordinate 4 does nothing to the slot."""
     m = five_bar()
     for q in by_multipliers()[::100]:
-        rows = Loops(m.tree(), q, np.zeros(4), (ANGLE, HEIGHT), (1.0,) * 4).E
+        rows = OpenConstraints(m.tree(), q, np.zeros(4), (ANGLE, HEIGHT), (1.0,) * 4).E
         assert abs(rows[HEIGHT][3]) < 1e-9 < abs(rows[HEIGHT][2])
     unit, tau = np.array(loop_units(m)), np.arange(4.0)
     for q in (START, by_multipliers()[-1]):
@@ -413,8 +415,8 @@ def test_the_last_coordinates_of_the_five_bar_are_singular_and_the_pivots_tell()
         expected = accelerations(m, METHOD, q, v, tau)
         for plan, singular in ((SINGULAR, True), (WAITING, False), (BETWEEN, False)):
             found = solved(m, METHOD, q, v, tau, plan)
-            assert bool(strength(found.pivots, unit) < 1e-13) == singular
-            assert bool(strength(found.pivots, unit) < PIVOT**2) == singular
+            assert bool(conditioning(found.pivots, unit) < 1e-13) == singular
+            assert bool(conditioning(found.pivots, unit) < PIVOT**2) == singular
             assert (relative(np.asarray(found.vdot, dtype=float), expected) > 1e-9) == singular
     with pytest.raises(ct.ModelError, match=r"reduced: bar1, bar2 do not determine bar4"):
         ct.reduced(m, ["bar1", "bar2"])
@@ -430,12 +432,12 @@ def test_the_selection_of_the_paper_is_singular_where_bar_2_is_upright() -> None
     run: Any = ct.forward_dynamics(m, METHOD)
     tau = np.arange(4.0)
     with np.errstate(all="ignore"):
-        assert strength(solved(m, METHOD, q, np.zeros(4), tau, WAITING).pivots, np.array(loop_units(m))) < PIVOT**2
+        assert conditioning(solved(m, METHOD, q, np.zeros(4), tau, WAITING).pivots, np.array(loop_units(m))) < PIVOT**2
     assert relative(run(q, np.zeros(4), tau), Referee(m).forward_with_loops(q, np.zeros(4), tau)) < 1e-9
 
 
 @pytest.mark.parametrize("plan", [WAITING, BETWEEN], ids=["waiting", "between"])
-def test_arbitrary_selection_moves_the_five_bar_as_multipliers_do(plan: Plan) -> None:
+def test_arbitrary_selection_moves_the_five_bar_as_multipliers_do(plan: ReductionPlan) -> None:
     """With 2, 3 and 5; and with coordinate 4 eliminated between them, as in §4."""
     assert relative(moved(five_bar(), METHOD, plan, START), by_multipliers()) < 1e-9
 

@@ -15,14 +15,14 @@ from typer.testing import CliRunner
 
 import catena as ct
 from catena import cli
-from catena.closed import plan_of
 from catena.comparison import compare
 from catena.examples import ACTUATED, EXAMPLES, four_bar, slider_crank
 from catena.formulations import METHODS
-from catena.formulations.constraints import constraint_jacobian, constraint_motion
 from catena.formulations.kinematics import velocities, world_frames
+from catena.formulations.loops.constraints import constraint_jacobian, constraint_motion
+from catena.loops.plan_library import plan_of
 from catena.model import Joint
-from catena.model.releasing import free_slices, with_driven
+from catena.model.driven_trees import undriven_slices, with_driven_coordinates
 from catena.spatial import Screw
 
 
@@ -62,8 +62,8 @@ def driven(m: ct.Model, names, seed: int = 0, **motions) -> ct.Model:
 
 def prescribed(free: ct.Model, m: ct.Model, t, q, v, tau):
     """Return vdot and the driving forces by the free model: its mass matrix, bias and constraints, with accelerations prescribed."""
-    q_all, v_all, vdot_all = (np.asarray(x, dtype=float) for x in with_driven(m, t, q, v, np.zeros(m.nv)))
-    at = [i for link, _, where in free_slices(m) if isinstance(link.joint, ct.Driven) for i in range(where.start, where.stop)]
+    q_all, v_all, vdot_all = (np.asarray(x, dtype=float) for x in with_driven_coordinates(m, t, q, v, np.zeros(m.nv)))
+    at = [i for link, _, where in undriven_slices(m) if isinstance(link.joint, ct.Driven) for i in range(where.start, where.stop)]
     rest = [i for i in range(free.nv) if i not in at]
     M, C = ct.mass_matrix(free)(q_all), ct.bias_force(free)(q_all, v_all)
     J, right = np.zeros((0, free.nv)), np.zeros(0)
@@ -178,8 +178,8 @@ def test_work_of_forces_and_drives_changes_the_energy():
     t, h, energy = 0.8, 1e-4, ct.energy(m)
     vdot, force = ct.forward_dynamics(m)(t, q, v, tau), ct.driving_forces(m)(t, q, v, tau)
     total = [sum(energy(t + s, m.integrate(q, s * v + 0.5 * s * s * vdot), v + s * vdot)) for s in (h, -h)]
-    rates = np.concatenate([given.v for given in m._given(t)]).astype(float)
-    losses = np.concatenate([joint.damping for _, joint in m._driven()]) @ rates**2 + m.tree().damping @ v**2
+    rates = np.concatenate([given.v for given in m.driven_motion(t)]).astype(float)
+    losses = np.concatenate([joint.damping for _, joint in m.driven_joints()]) @ rates**2 + m.tree().damping @ v**2
     near((total[0] - total[1]) / (2 * h), tau @ v + force @ rates - losses, 1e-7)
 
 
@@ -320,7 +320,7 @@ def test_linkages_with_a_driven_joint_are_free_ones_with_its_acceleration_prescr
     free = EXAMPLES[name]()
     found = free.mobility()
     names = ACTUATED.get(name, found.independent)
-    link, at_q, _ = next((x, q, v) for x, q, v in free._slices() if x.joint.nv == 1 and free.v_names[v.start] in names)
+    link, at_q, _ = next((x, q, v) for x, q, v in free.slices() if x.joint.nv == 1 and free.v_names[v.start] in names)
     offset = found.q[at_q.start]
     m = driven(free, [link.name], **{link.name: lambda t: offset + 0.05 * np.sin(4.0 * t)})
     assert m.mobility().freedom == found.freedom - 1
@@ -505,7 +505,7 @@ def test_events_and_checkpoints_of_driven_loops(tmp_path):
     _, m = DRIVES["driven base"]
     q0 = m.assemble()
     stop = ct.Event("low", lambda t, q, v: q[0] - q0[0] - 0.2)
-    whole = ct.simulate(m, q0, until=1.0, checkpoint=tmp_path / "run.npz", every=0.0)
+    whole = ct.simulate(m, q0, until=1.0, checkpoint=tmp_path / "run.npz", checkpoint_every=0.0)
     again = ct.simulate(m, q0, until=1.0, resume=tmp_path / "run.npz")
     assert np.array_equal(whole.q, again.q)
     found = ct.simulate(m, q0, until=3.0, events=[stop])

@@ -19,10 +19,11 @@ import catena as ct
 from catena import TraceError
 from catena.examples import EXAMPLES
 from catena.formulations import METHODS
-from catena.graph import Elimination, Entry, Graph, Port, Trace
+from catena.graph import Elimination, Entry, Graph, Port, Trace, division
 from catena.graph.elimination import preorder
 from catena.graph.stages import split
-from catena.native import Iteration, Kernel, compile_graph, kernel, machine
+from catena.native import Iteration, Kernel, compile_graph
+from catena.native.llvm import machine
 from catena.spatial import Factor
 
 LANES = machine.host().lanes
@@ -80,8 +81,8 @@ def compiled(graph: Graph) -> Kernel:
 def by_regions(graph: Graph) -> Kernel:
     """Return the kernel that a large graph would get."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(kernel, "MERGE", -1)
-        patch.setattr(kernel, "MERGE_SMALL", -1)
+        patch.setattr(division, "MERGE", -1)
+        patch.setattr(division, "MERGE_SMALL", -1)
         return compiled(graph)
 
 

@@ -18,10 +18,11 @@ from typer.testing import CliRunner
 import catena as ct
 from catena import cli
 from catena.examples import EXAMPLES, gallery
-from catena.model import files, toml_writer
+from catena.files import formats as files
+from catena.files import toml_writer
+from catena.files.toml_records import CLOSING_RECORDS
 from catena.model.bodies import Geometry
 from catena.model.joints import JOINTS
-from catena.model.toml_reader import CLOSING_RECORDS
 
 GOOD = """\
 # two links
@@ -335,8 +336,8 @@ ERRORS = [
     ('joint = { type = "revolute", axis = "y" }\n', "", ":6: body[0] of 'upper': key 'joint' is missing; add it"),
     ('parent = "upper"', 'praent = "upper"', ":13: body[1].praent of 'lower': unknown key; did you mean 'parent'?"),
     # joints
-    ('"revolute"', '"revolut"', ":9: body[0].joint.type of 'upper': 'revolut' is no joint; did you mean 'revolute'? Choose from "),
-    ('"revolute"', "7", ":9: body[0].joint.type of 'upper': 7 is no joint; choose from 'revolute', "),
+    ('"revolute"', '"revolut"', ":9: body[0].joint.type of 'upper': 'revolut' is not a joint; did you mean 'revolute'? Choose from "),
+    ('"revolute"', "7", ":9: body[0].joint.type of 'upper': 7 is not a joint; choose from 'revolute', "),
     ('type = "revolute", ', "", ":9: body[0].joint of 'upper': key 'type' is missing; choose from 'revolute', "),
     ('"revolute"', '"custom"', ":9: body[0].joint.type of 'upper': a custom joint is made of Python code"),
     ('axis = "y"', 'axis = "w"', ":9: body[0].joint.axis of 'upper': revolute axis 'w' is unknown; give 'x', "),
@@ -356,7 +357,7 @@ ERRORS = [
     ("[0.1, 0.2, 0.2]", "[[1, 2, 3], [4, 5, 6], [7, 8, 9]]", ":17: body[1].inertia of 'lower': body inertia"),
     ("length = 1.0, ", "", ":8: body[0].shape of 'upper': key 'length' is missing"),
     ("length = 1.0", "length = 0", ":8: body[0].shape.length of 'upper': rod length 0 is not above 0"),
-    ('"rod"', '"rot"', ":8: body[0].shape.type of 'upper': 'rot' is no shape; did you mean 'rod'?"),
+    ('"rod"', '"rot"', ":8: body[0].shape.type of 'upper': 'rot' is not a shape; did you mean 'rod'?"),
     ('name = "upper"', 'name = "upper"\nmass = 1', ":9: body[0].shape of 'upper': both 'shape' and 'mass' are given"),
     ("mass = 1.5", 'mass = 1.5\ngeometry = [{ type = "blob", size = [1] }]', ":16: body[1].geometry[0].type of 'lower': 'blob' is no"),
     ("mass = 1.5", 'mass = 1.5\ngeometry = [{ type = "box", size = [1] }]', ":16: body[1].geometry[0].size of 'lower': geometry size [1]"),
@@ -480,7 +481,7 @@ LOOP_ERRORS = [
     ('a = "upper"', 'a = "ground"', ":48: loop[0] of 'pin': loop 'pin': both ends are on 'ground'"),
     ("at_b = [0.4, 0, 0]", "at_b = [0.4, 0]", ":52: loop[0].at_b of 'pin': pose xyz [0.4, 0] has shape (2,)"),
     ("at_b = [0.4, 0, 0]", "at_c = [0.4, 0]", ":52: loop[0].at_c of 'pin': unknown key; did you mean 'at_b'?"),
-    ('"helical", axis = "y", pitch = 0.1', '"free"', ":53: loop[0].joint.type of 'pin': 'free' is no closing joint; choose from "),
+    ('"helical", axis = "y", pitch = 0.1', '"free"', ":53: loop[0].joint.type of 'pin': 'free' is not a closing joint; choose from "),
     ('"helical", axis = "y", pitch = 0.1', '"custom"', ":53: loop[0].joint.type of 'pin': a custom joint is made of Python code"),
     ("pitch = 0.1", "ptich = 0.1", ":53: loop[0].joint.ptich of 'pin': unknown key; did you mean 'pitch'?"),
     ("pitch = 0.1", "damping = 0.1", ":53: loop[0].joint.damping of 'pin': loop 'pin': damping 0.1 acts along a coordinate"),
@@ -499,7 +500,7 @@ LOOP_ERRORS = [
     ('name = "weld"', "name = 3", ":38: connection[1].name: 3 is not a string"),
     ('name = "weld"', 'name = "arch-lower"', ":38: connection[1].name of 'arch-lower': connection 'arch-lower': a connection has"),
     ("length = 0.7", "length = 0", ":46: connection[2].joint.length: distance length 0 holds two points together"),
-    ('type = "planar"', 'type = "plane"', ":35: connection[0].joint.type: 'plane' is no joint; did you mean 'planar'?"),
+    ('type = "planar"', 'type = "plane"', ":35: connection[0].joint.type: 'plane' is not a joint; did you mean 'planar'?"),
     ('b = "lower"', 'b = "lowr"', ":33: connection[0].b: no body is named 'lowr'; did you mean 'lower'?"),
     ('joint = { type = "planar" }\n', "", ":31: connection[0]: key 'joint' is missing; add it"),
     ('b = "lower"', 'b = "ground"', ":43: connection[2]: connection 'arch-ground': a connection has this name already"),
@@ -893,6 +894,21 @@ def test_a_planar_loop_whose_axes_are_parallel_to_the_digits_of_its_file_moves(q
         q = exact.assemble(crank=crank)
         assert ct.loop_error(m)(m.assemble(q)).max() < 1e-12
         np.testing.assert_allclose(fd(m.assemble(q), np.zeros(3), np.ones(3)), other(q, np.zeros(3), np.ones(3)), rtol=1e-4)
+
+
+def test_axes_of_driven_joints_are_read_to_the_digits_of_their_file(tmp_path):
+    """A four-bar driven by its crank, whose frame is turned by a quarter turn to six digits."""
+    m = ct.Model("driven")
+    m.add("crank", ct.rod(0.3, mass=1.0), ct.Driven(ct.Revolute("z"), ct.Harmonic(rate=1.0)), at=ct.Pose(rpy=(1.570796, 0, 0)))
+    m.add("coupler", ct.rod(1.0, mass=1.0), ct.Revolute("z"), parent="crank", at=(0.3, 0, 0))
+    m.add("rocker", ct.rod(0.6, mass=1.0), ct.Revolute("y"), at=(1, 0, 0))
+    back = ct.Pose((1, 0, 0), rpy=(-1.570796, 0, 0))
+    m.close("pin", ct.Revolute("y"), "coupler", "rocker", at_a=back, at_b=(0.6, 0, 0))
+    m.save(tmp_path / "driven.toml")
+    read = ct.load(tmp_path / "driven.toml")
+    assert any(note.startswith("entries of rotations and axes below 1e-06") for note in read.notes)
+    assert read.mobility().freedom == 0
+    assert ct.loop_error(read)(1.0, read.assemble(t=1.0)).max() < 1e-12
 
 
 def test_digits_on_which_the_freedom_of_a_mechanism_depends_are_noted(tmp_path):

@@ -196,7 +196,7 @@ def dissipated(m: ct.Model, t: float, q: np.ndarray, v: np.ndarray) -> float:
     referee = Referee(m)
     at = referee.motion(q, v)
     power = 0.0
-    for link, at_q, at_v in m._slices():
+    for link, at_q, at_v in m.slices():
         x, rate, joint = q[at_q], v[at_v], link.joint
         power -= np.array(joint.damping) @ rate**2 + np.array(joint.friction) @ (rate**2 / np.sqrt(rate**2 + m.friction_speed**2))
         if joint.limits is not None:
@@ -273,7 +273,7 @@ def test_stops_never_pull(moving: Any) -> None:
         bare.add(link.name, link.body, replace(link.joint, limits=None), link.parent, link.at)
     for scale in (0.0, 1.0, 10.0, -10.0):
         force = passive_force(m.tree(), q, scale * v) - passive_force(bare.tree(), q, scale * v)
-        for link, at_q, at_v in m._slices():
+        for link, at_q, at_v in m.slices():
             if link.joint.limits is not None:
                 above, below = q[at_q] > link.joint.upper, q[at_q] < link.joint.lower
                 assert (force[at_v][above] <= 0.0).all()

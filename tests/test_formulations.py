@@ -5,10 +5,12 @@ Tolerances are relative to the largest entry of what is compared, or to the scal
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,7 +20,7 @@ from tests import mechanisms
 from tests.referee import Referee, derivative, relative
 
 import catena as ct
-from catena.formulations import AUTO, METHODS
+from catena.formulations import ALIASES, AUTO, METHODS
 from catena.formulations.frames import jacobian, poses
 from catena.formulations.joint_forces import energy, passive_force
 from catena.graph import Trace
@@ -422,7 +424,7 @@ def small() -> ct.Model:
 
 @pytest.mark.parametrize("door", [ct.forward_dynamics, ct.inverse_dynamics, ct.mass_matrix])
 def test_unknown_methods_are_refused_with_those_that_fit(door: Any) -> None:
-    with pytest.raises(ct.MethodError, match=rf"{door.__name__}: 'magic' is no method of catena; choose from 'auto', '"):
+    with pytest.raises(ct.MethodError, match=rf"{door.__name__}: 'magic' is not a method of catena; choose from 'auto', '"):
         door(small(), "magic")
     for name, method in METHODS.items():
         if door.__name__ not in method.solves:
@@ -462,7 +464,7 @@ def test_results_that_do_not_depend_on_the_state_fill_the_batch() -> None:
 def test_methods_lists_the_registry() -> None:
     assert ct.methods() == tuple(METHODS)
     assert ct.methods("forward_dynamics") == tuple(name for name, method in METHODS.items() if "forward_dynamics" in method.solves)
-    with pytest.raises(ct.MethodError, match=r"'magic' is no problem that catena solves; choose from .*forward_dynamics"):
+    with pytest.raises(ct.MethodError, match=r"'magic' is not a problem that catena solves; choose from .*forward_dynamics"):
         ct.methods("magic")
 
 
@@ -473,3 +475,27 @@ def test_kernels_know_their_method_and_where_it_comes_from() -> None:
         assert run.references == (REFERENCES[METHODS[name].reference],)
     assert ct.inverse_dynamics(small()).method.startswith(AUTO["inverse_dynamics"] + " (auto: ")
     assert REFERENCES["NLT03"] in ct.momenta(small()).references
+
+
+@pytest.mark.parametrize("door", [ct.forward_dynamics, ct.inverse_dynamics, ct.mass_matrix])
+@pytest.mark.parametrize("short", ALIASES)
+def test_short_names_are_the_methods_that_they_stand_for(short: str, door: Any) -> None:
+    if door.__name__ not in METHODS[ALIASES[short]].solves:
+        with pytest.raises(ct.MethodError, match=rf"{door.__name__}: '{ALIASES[short]}' solves "):
+            door(small(), short)
+        return
+    run, named = door(small(), short), door(small(), ALIASES[short])
+    assert run.method == named.method == ALIASES[short]
+    assert run.graph.nodes == named.graph.nodes
+    assert short not in ct.methods()
+
+
+def test_short_names_serve_runs() -> None:
+    assert ct.simulate(small(), [0.3], until=0.01, method="aba").info["method"] == "articulated-body"
+
+
+def test_papers_name_modules_and_tests_that_exist() -> None:
+    root = Path(__file__).parent.parent
+    named = set(re.findall(r"`((?:catena|tests|benchmarks)/[\w/]+\.py)`", (root / "docs" / "papers.md").read_text(encoding="utf-8")))
+    assert named
+    assert not [path for path in sorted(named) if not (root / "src" / path).is_file() and not (root / path).is_file()]

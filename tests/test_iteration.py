@@ -9,8 +9,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 import catena as ct
 from catena.graph import Trace, where
 from catena.native import Iteration
-from catena.simulation.iteration import Layout, run_in_python
-from catena.simulation.simulate import Run
+from catena.simulation.run import Run, RunSettings
+from catena.simulation.stepping import Layout, run_in_python
 
 DONE, ROW, TABLE, COUNT, ODD, X, Y = range(7)
 
@@ -168,7 +168,7 @@ def test_arrays_that_do_not_fit_are_refused(change, compiled):
 
 
 def test_layout_names_the_entries_of_a_vector():
-    layout = Layout({"t": 1, "q": 3, "v": 2})
+    layout = Layout(("t",), {"q": 3, "v": 2})
     assert layout.size == 6
     parts = layout.split(np.arange(6.0))
     assert parts["t"] == 0.0
@@ -195,13 +195,13 @@ def test_attempts_at_steps_are_the_same_in_machine_code_and_in_python(how):
     event = ct.Event("fast", lambda t, q, v: v[2] - 0.4, "record")
     runs = []
     for _ in range(2):
-        run = Run(
-            m, m.neutral(), [0.0, 1.0, 0.5, -0.2], 0.0, 1.0, how["step"], "auto", how["integrator"], tau, None, [event], 2, 1e-6, None, None
-        )
+        v = [0.0, 1.0, 0.5, -0.2]
+        settings = (m, m.neutral(), v, 0.0, 1.0, how["step"], "auto", how["integrator"], tau, None, [event], 2, 1e-6, None, None)
+        run = Run(RunSettings.of(*settings))
         run.begin()
         runs.append(run)
-    buffers = np.full((2, 1, 200, run.system.problem.record.size), np.nan)
-    compiled, called = runs[0].system.iteration(), runs[1].system.called_iteration()
+    buffers = np.full((2, 1, 200, run.system.stepping.record.size), np.nan)
+    compiled, called = runs[0].system.iteration(), runs[1].system.python_attempt()
     for _ in range(3):  # until the event, or the end
         compiled.run(runs[0].state, runs[0].table, runs[0].constants, buffers[0], 20)
         run_in_python(called, runs[1].state, runs[1].table, runs[1].constants, buffers[1], 20)

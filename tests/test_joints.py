@@ -358,7 +358,7 @@ def test_a_quaternion_of_any_length_is_the_rotation_of_its_direction(kernel: str
         given[1] = ct.forward_dynamics(m)(q, given[0], rng.normal(size=m.nv))
     scaled = np.array([q] * 3)
     for length, own in zip((1.0, 0.5, 3.0), scaled, strict=True):
-        for _, at, _ in m._slices():
+        for _, at, _ in m.slices():
             own[at][-4:] *= length
     function = getattr(ct, kernel)(m)
     found = function(scaled, *given)
@@ -379,14 +379,14 @@ def test_moving_from_a_quaternion_of_any_length_equals_moving_from_one_of_length
     rng = np.random.default_rng(3)
     q, other, v = m.random(rng), m.random(rng), rng.normal(size=m.nv)
     longer = q.copy()
-    for _, at, _ in m._slices():
+    for _, at, _ in m.slices():
         longer[at][-4:] *= length
     for move in (m.integrate, m.chart, m.cayley):
         assert relative(move(longer, v), move(q, v)) < 1e-14
     assert relative(m.difference(longer, other), m.difference(q, other)) < 1e-13
     for change in (m.chart_rate, m.cayley_velocity, m.cayley_momentum):
         assert relative(change(longer, 0.3 * v, v), change(q, 0.3 * v, v)) < 1e-14
-    for see in (m.outside, m.inside):
+    for see in (m.momentum_in_parent_axes, m.momentum_in_child_axes):
         assert relative(see(longer, v), see(q, v)) < 1e-14
     step = 1e-6  # along the rate the position moves as along the velocity
     for at in (q, longer):

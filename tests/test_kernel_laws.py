@@ -20,9 +20,9 @@ import pytest
 from tests.mechanisms import at_dead_centre, double_rocker
 
 import catena as ct
-from catena.constrained import ConstrainedKernel
 from catena.examples import bennett, chain, five_bar_robot, four_bar, gallery
-from catena.iterative import IterativeKernel
+from catena.kernels.iterative import IterativeKernel
+from catena.kernels.planned import ConstrainedKernel
 from catena.native import Kernel
 
 #: States of a batch: more than the lanes of a group, and not a multiple of them.

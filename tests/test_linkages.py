@@ -11,9 +11,9 @@ from tests.mechanisms import closing_methods
 from tests.referee import Referee, relative
 
 import catena as ct
-from catena.assembly import gap
 from catena.examples import EXAMPLES
-from catena.mobility import rank
+from catena.loops.assembly import loop_residuals
+from catena.loops.mobility import rank
 
 #: Degrees of freedom, coordinates, constraints and redundant constraints.
 MOBILITY = {
@@ -62,7 +62,7 @@ def kernel(name: str, method: str) -> Any:
 
 
 def gap_of(m: ct.Model, q: np.ndarray) -> float:
-    return float(gap(m, q).sizes.max())
+    return float(loop_residuals(m, q).sizes.max())
 
 
 def walk(m: ct.Model, q: np.ndarray, steps: int, seed: int = 0, size: float = 0.05) -> list[np.ndarray]:

@@ -146,7 +146,7 @@ def test_killed_run_goes_on_to_the_same_bits(kind, tmp_path):
     """SIGKILL leaves no time for anything: what counts is the last checkpoint."""
     until = 12.0 if kind == "python" else 100.0
     kept = tmp_path / "kept.npz"
-    process = started(tmp_path, f"run({kind!r}, {1e7 if kind != 'python' else 1e4}, checkpoint='other.npz', every=0.0)")
+    process = started(tmp_path, f"run({kind!r}, {1e7 if kind != 'python' else 1e4}, checkpoint='other.npz', checkpoint_every=0.0)")
     other = tmp_path / "other.npz"
     wait_for(other.exists, process)
     time.sleep(0.2)
@@ -167,7 +167,7 @@ def test_killed_run_goes_on_to_the_same_bits(kind, tmp_path):
             if r.time > {until / 4}:
                 os.kill(os.getpid(), signal.SIGKILL)
         Checkpoint.save = saved
-        run({kind!r}, {until}, checkpoint="kept.npz", every=0.01)
+        run({kind!r}, {until}, checkpoint="kept.npz", checkpoint_every=0.01)
         """,
     )
     process.communicate(timeout=60)
@@ -306,7 +306,7 @@ def test_checkpoint_that_fails_on_the_way_leaves_the_motion(tmp_path, monkeypatc
 
     monkeypatch.setattr(checkpoint.np, "savez", full)
     with pytest.raises(ct.SimulationError, match="no space left on device") as caught:
-        run("fixed", 100.0, checkpoint=tmp_path / "run.npz", every=0.0)
+        run("fixed", 100.0, checkpoint=tmp_path / "run.npz", checkpoint_every=0.0)
     assert len(caught.value.trajectory) > 1
     assert list(tmp_path.iterdir()) == []
 
@@ -351,3 +351,11 @@ def test_bar_is_shown_on_terminals_with_rate_and_time_left(tmp_path):
     assert "steps/s" in text
     assert "0:00:0" in text
     assert "Traceback" not in text
+
+
+def test_the_old_name_of_the_time_between_checkpoints_still_works(tmp_path):
+    m = ct.Model("cart")
+    m.add("cart", ct.point_mass(1.0), ct.Prismatic("x"))
+    with pytest.warns(DeprecationWarning, match="every= is now checkpoint_every="):
+        ct.simulate(m, [0.0], [1.0], until=0.1, checkpoint=tmp_path / "run.npz", every=0.0)
+    assert (tmp_path / "run.npz").exists()

@@ -23,9 +23,9 @@ from catena.formulations.frames import poses
 from catena.formulations.joint_forces import energy
 from catena.formulations.kinematics import world_frames
 from catena.model import Joint
+from catena.model.closures import CLOSING, constraints
 from catena.model.joints import JOINTS
-from catena.model.loops import CLOSING, constraints
-from catena.model.tree import Basic
+from catena.model.placed import Basic
 from catena.spatial import Rigid
 
 #: Joints that close loops by basic constraints, with random axes.

@@ -150,7 +150,7 @@ def test_a_keyframe_that_leaves_a_loop_open_is_not_home(tmp_path):
         if home:
             assert np.abs(m.assemble() - m.home).max() < 5.0 * aside + 1e-9
         else:
-            assert any(note.startswith("keyframe 'stand' is not home, for it leaves loop 'pin' open by ") for note in m.notes)
+            assert any(note.startswith("keyframe 'stand' is not home, for the closure residual of loop 'pin' is ") for note in m.notes)
 
 
 def random_file(seed: int) -> str:
@@ -340,7 +340,7 @@ def test_equalities_are_ignored_by_name(tmp_path):
     assert any("ignored as asked: equality (connect 'pin')" in note for note in m.notes)
     m = read(text, tmp_path, ignore=("equality:gears",))
     assert (len(m.loops), len(m.couplings)) == (1, 0)
-    with pytest.raises(ct.ModelFileError, match=r"ignore names the equality 'pn', which is not in the file; did you mean 'pin'\?"):
+    with pytest.raises(ct.ModelFileError, match=r"ignore names 'equality:pn', which is not in the file; did you mean 'equality:pin'\?"):
         read(text, tmp_path, ignore="equality:pn")
 
 
@@ -407,7 +407,7 @@ def test_motors_need_no_word_but_a_note(tmp_path):
         ('<mujoco>\n<worldbody><replicate count="1000000"/></worldbody></mujoco>', r":2: <replicate>: count '1000000' is more than"),
         ('<mujoco>\n<size memory="1000G"/></mujoco>', r":2: <size>: memory '1000G' is more than 1 GiB; give less"),
         ('<mujoco>\n<include file="/dev/zero"/></mujoco>', r":2: <include>: '/dev/zero' is not an ordinary file"),
-        ('<mujoco>\n<worldbody><body name="ground"/></worldbody></mujoco>', r":2: body 'ground': 'ground' is the name of what"),
+        ('<mujoco>\n<worldbody><body name="ground"/></worldbody></mujoco>', r":2: body 'ground': 'ground' is the name of the"),
         ('<mujoco>\n<include file="robot.xml"/></mujoco>', r":2: <include>: files include each other more than 8 deep"),
     ],
 )  # fmt: skip
@@ -425,3 +425,9 @@ def test_without_mujoco(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "mujoco", None)
     with pytest.raises(ct.MissingPackageError, match=r'reading MJCF needs MuJoCo, which is not installed; pip install "catena\[files\]"'):
         read(TREE, tmp_path)
+
+
+@pytest.mark.parametrize("what", ["equality:", "coupling:gears", "equality:geers"])
+def test_what_is_not_in_the_file_cannot_be_ignored_by_name(what, tmp_path):
+    with pytest.raises(ct.ModelFileError, match=rf"ignore names '{what}', which is not in the file; .*equality:gears"):
+        read(linkage(CONNECT + GEARS), tmp_path, ignore=what)

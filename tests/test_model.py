@@ -607,3 +607,18 @@ def test_a_model_and_its_pickle_have_the_same_dynamics() -> None:
     copy = pickle.loads(pickle.dumps(m))
     q, v = m.random(0), np.array([1.0, 2.0])
     assert np.array_equal(ct.bias_force(copy)(q, v), ct.bias_force(m)(q, v))
+
+
+def test_trees_and_operators_can_be_pickled_and_stay_read_only():
+    import copy
+    import pickle
+
+    from catena.examples import arm
+
+    m = arm()
+    q = m.random(0)
+    for made in (pickle.loads(pickle.dumps(m.tree())), copy.deepcopy(m.tree())):
+        assert made.names == m.tree().names
+        assert dict(made.frames).keys() == dict(m.tree().frames).keys()
+        assert not made.M[0].flags.writeable
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(ct.operators(m, q))).M, ct.operators(m, q).M)

@@ -14,10 +14,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from catena.errors import ArgumentError
-from catena.graph import Graph, Port, Trace, where
+from catena.graph import OPERATIONS, Graph, Port, Subgraph, Trace, division, where
 from catena.graph import atan2 as traced_atan2
-from catena.graph.graph import _ARITY, _NUMPY
-from catena.native import Kernel, compile_graph, functions, kernel, machine, tables
+from catena.graph.operations import CONDITION, CONDITIONS
+from catena.native import Kernel, compile_graph
+from catena.native.llvm import functions, machine, tables
 
 LANES = machine.host().lanes
 BATCHES = (0, 1, 2, LANES - 1, LANES, LANES + 1, 2 * LANES + 1, 1000)
@@ -31,8 +32,8 @@ def _no_disk(monkeypatch):
 def by_regions(graph: Graph) -> Kernel:
     """Return the kernel that a large graph would get."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(kernel, "MERGE", -1)
-        patch.setattr(kernel, "MERGE_SMALL", -1)
+        patch.setattr(division, "MERGE", -1)
+        patch.setattr(division, "MERGE_SMALL", -1)
         return compile_graph(graph)
 
 
@@ -81,7 +82,6 @@ def states(length: int, *batch: int, seed: int = 1) -> tuple[np.ndarray, np.ndar
 
 # --- operations -------------------------------------------------------------------------------------------------------------------------
 
-CONDITIONS = ("lt", "le", "eq", "and", "or", "not")
 VALUES = st.one_of(
     st.sampled_from([0.0, 1.0, -1.0, 2.0, 0.5, math.inf, -math.inf, math.nan, 1e6, -3e7, 1e22]),
     st.floats(-100.0, 100.0, allow_subnormal=False),
@@ -95,10 +95,10 @@ def graphs(draw) -> Graph:
     nodes += [("const", draw(st.floats(-3.0, 3.0, allow_subnormal=False))) for _ in range(2)]
     plain, truth = list(range(len(nodes))), []
     for _ in range(draw(st.integers(3, 25))):
-        op = draw(st.sampled_from(sorted(_ARITY)))
-        if op in ("and", "or", "not", "select") and not truth:
+        op = draw(st.sampled_from(sorted(OPERATIONS)))
+        if CONDITION in OPERATIONS[op].operands and not truth:
             op = "lt"
-        pools = [truth if op in ("and", "or", "not") or (op == "select" and i == 0) else plain for i in range(_ARITY[op])]
+        pools = [truth if type_ == CONDITION else plain for type_ in OPERATIONS[op].operands]
         operands = [draw(st.sampled_from(pool)) for pool in pools]
         (truth if op in CONDITIONS else plain).append(len(nodes))
         nodes.append((op, *operands))
@@ -120,7 +120,7 @@ def check_operations(graph: Graph, results: np.ndarray) -> None:
             if op in ("const", "input"):
                 continue
             given, got = [values[j] for j in operands], values[i]
-            expected = np.asarray(_NUMPY[op](*given), dtype=float)
+            expected = np.asarray(OPERATIONS[op].numpy(*given), dtype=float)
             sizes = [np.abs(x) for x in given]
             # reciprocals may be shared between divisions, which costs range at the ends
             usual = np.all([(x == 0) | ~np.isfinite(x) | ((x > 1e-150) & (x < 1e150)) for x in sizes], axis=0)
@@ -149,10 +149,10 @@ def test_every_operation_equals_numpys(graph, data):
             np.testing.assert_array_equal(made(array[i, :3], array[i, 3]), values[i], err_msg="a state depends on its neighbours")
 
 
-@pytest.mark.parametrize("op", sorted(_ARITY))
+@pytest.mark.parametrize("op", sorted(OPERATIONS))
 def test_operation_equals_numpys_on_a_grid(op):
     points = np.array([0.0, 0.5, -0.5, 1.0, -2.0, 3.75, 700.0, -1e5, math.inf, -math.inf, math.nan])
-    arity = _ARITY[op]
+    arity = len(OPERATIONS[op].operands)
     mesh = np.stack(np.meshgrid(*[points] * arity, indexing="ij"), axis=-1).reshape(-1, arity)
     nodes = (*(("input", i) for i in range(arity)), (op, *range(arity)))
     graph = Graph(op, nodes, (Port("x", (arity,)),), (Port("all", (arity + 1,)),), (tuple(range(arity + 1)),))
@@ -318,7 +318,7 @@ def test_regions_equal_one_block():
 def test_large_regions_are_cut(monkeypatch):
     graph = chain(40)
     whole = Graph(graph.name, graph.nodes, graph.inputs, graph.outputs, graph.results)
-    monkeypatch.setattr(kernel, "LARGEST", 100)
+    monkeypatch.setattr(division, "LARGEST", 100)
     made = by_regions(whole)
     assert made.calls == -(-len(graph.nodes) // 100)
     q, v = states(40, 5)
@@ -427,7 +427,7 @@ def test_arguments_without_entries():
         (lambda f: f(np.ones(3) * 1j, np.ones(3)), "argument 'q' has type complex128, and takes float64"),
         (lambda f: f(np.ones(3), ["a", "b", "c"]), "argument 'v' has type <U1"),
         (lambda f: f(np.ones(3), [None, 1, 2]), "argument 'v' has type object"),
-        (lambda f: f(np.ones(3), [[1.0], [1.0, 2.0]]), "argument 'v' is no array"),
+        (lambda f: f(np.ones(3), [[1.0], [1.0, 2.0]]), "argument 'v' is not an array"),
         (lambda f: f(np.ones(3), w=np.ones(3)), "has no argument 'w'"),
         (lambda f: f(np.ones(3), q=np.ones(3)), "'q' is given twice"),
         (lambda f: f(np.ones(3), np.ones(3), v=np.ones(3)), "'v' is given twice"),
@@ -554,3 +554,37 @@ def test_no_memory_is_an_error(monkeypatch):
         with pytest.raises(MemoryError, match="scratch"):
             made(*states(300, *batch))
     assert by_regions(chain(4))(*states(4))[0].shape == (4,), "a small kernel needs none"
+
+
+@pytest.mark.parametrize("x", [-2.0, -1.01, 0.0, 0.5, 3.0])
+@pytest.mark.parametrize("power", [0.0, 1.0, 3.0, 65.0, -4.0, 0.3])
+def test_powers_equal_numpys_with_traced_and_large_exponents(x, power):
+    trace = Trace("powers")
+    a, b = trace.input("a"), trace.input("b")
+    kernel = compile_graph(trace.graph(traced=a**b, large=a**65, huge=a**-301))
+    with np.errstate(all="ignore"):
+        expected = np.power(x, power), np.power(x, 65.0), np.power(x, -301.0)
+    np.testing.assert_allclose(kernel(x, power), expected, rtol=1e-14)
+
+
+def test_a_subgraph_is_compiled_once_and_equals_what_it_stands_for():
+    inner = Trace("inner")
+    x, y = inner.input("x", (2,)), inner.input("y")
+    part = Subgraph(inner.graph(s=np.sin(x) * y, t=x[0] / (1.0 + y * y)))
+    kernels = []
+    for turns in (1, 3):
+        trace = Trace(f"outer{turns}")
+        a, b = trace.input("a", (2,)), trace.input("b")
+        for _ in range(turns):
+            a, b = trace.call(part, a, b + 1.0)
+        kernels.append(compile_graph(trace.graph(a=a, b=b)))
+    a, b = np.linspace(-1.0, 1.0, 14).reshape(7, 2), np.linspace(0.5, 2.0, 7)
+    for kernel, turns in zip(kernels, (1, 3), strict=True):
+        u, w = a, b
+        for _ in range(turns):
+            u, w = np.sin(u) * (w + 1.0)[:, None], u[:, 0] / (1.0 + (w + 1.0) ** 2)
+        for found in (kernel(a, b), kernel.graph.evaluate(a, b)):
+            np.testing.assert_allclose(found[0], u, rtol=1e-13)
+            np.testing.assert_allclose(found[1], w, rtol=1e-13)
+    assert kernels[1].operations["trig"] == 3 * kernels[0].operations["trig"]
+    assert "fdiv" not in kernels[1].llvm  # it is in the code of the subgraph

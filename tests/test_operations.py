@@ -20,7 +20,7 @@ from tests.referee import relative
 import catena as ct
 from catena.formulations import METHODS
 from catena.formulations.linear.reference_points import states
-from catena.graph import Graph, Trace, partition
+from catena.graph import Graph, Trace, program_of
 from catena.spatial import Factor, gain, minus_product, skew, symmetric
 
 
@@ -117,14 +117,14 @@ BLOCKS = dict(zip(LINEAR, ((13, 3), (12, 3), (13, 3), (15, 3), (13, 3), (11, 3))
 @pytest.mark.parametrize(("problem", "method"), BLOCKS)
 def test_blocks_of_a_chain_do_not_grow(problem: str, method: str) -> None:
     blocks, passes = BLOCKS[problem, method]
-    programs = {n: partition(graph(problem, method, n)) for n in (7, 13, 30)}
+    programs = {n: program_of(graph(problem, method, n)) for n in (7, 13, 30)}
     assert {n: len(program.blocks) for n, program in programs.items()} == dict.fromkeys(programs, blocks)
     calls = {n: len(program.calls) for n, program in programs.items()}
     assert calls[30] - calls[13] == 17 * passes
 
 
 def test_blocks_of_the_mass_matrix_do_not_grow() -> None:
-    counts = {n: len(partition(graph("mass_matrix", "composite-body", n)).blocks) for n in (18, 24, 36)}
+    counts = {n: len(program_of(graph("mass_matrix", "composite-body", n)).blocks) for n in (18, 24, 36)}
     assert len(set(counts.values())) == 1, counts
 
 

@@ -12,8 +12,9 @@ from tests.test_parallel_robots import random_states
 import catena as ct
 from catena.examples import ACTUATED, EXAMPLES
 from catena.formulations.linear import denoc
+from catena.formulations.linear.platform_kinematics import Platform
 from catena.graph import Trace
-from catena.platforms import platform_plan
+from catena.loops.platform_plans import platform_plan
 
 ROBOTS = [name for name in ACTUATED if name != "delta"]
 TOOLS = {"five-bar-robot": (1.1, 0.0, 0.0), "planar-3rrr": (0.0, -0.1, 0.0), "stewart-ups": (0.0, 0.0, 0.1)}
@@ -201,7 +202,7 @@ def operations(m: ct.Model, given: list[int], problem: str) -> int:
     q, v, x = (trace.input(name, (size,)) for name, size in (("q", m.nq), ("v", m.nv), ("x", len(given))))
     tree = m.tree().marked(trace.mark)
     if problem == "rates":
-        found = denoc.Platform(tree, q, plan).rates(x)
+        found = Platform(tree, q, plan).rates(x)
     else:
         found, _ = denoc.inverse_dynamics(tree, q, v, x, np.zeros(m.nv), plan=plan)
     counts = trace.graph(found=found).operations
@@ -372,7 +373,7 @@ def test_a_stewart_platform_is_singular_where_it_is_turned_by_a_right_angle() ->
 
 
 def test_what_is_no_platform_on_legs_is_refused() -> None:
-    with pytest.raises(ct.ModelError, match="'delta' is no platform on legs: body 'leg1_arm' is part of two legs"):
+    with pytest.raises(ct.ModelError, match="'delta' is not a platform on legs: body 'leg1_arm' is part of two legs"):
         ct.ParallelManipulator(EXAMPLES["delta"](), ACTUATED["delta"])
     with pytest.raises(ct.ModelError, match="it has no loops"):
         ct.ParallelManipulator(EXAMPLES["arm"](), ["joint1"])

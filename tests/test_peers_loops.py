@@ -20,9 +20,9 @@ from tests.test_peers import TOLERANCE
 from tests.test_random_loops import Builder, states
 
 import catena as ct
-from catena.closed import plan_of
 from catena.comparison.peers import Pinocchio
 from catena.formulations import METHODS
+from catena.loops.plan_library import plan_of
 
 STATES = 3
 

@@ -16,7 +16,8 @@ from catena.simulation.trajectory import Occurrence, Trajectory
 
 matplotlib = pytest.importorskip("matplotlib")
 
-from catena.view import growth, panels, plots  # noqa: E402
+from catena.comparison import growth_plot  # noqa: E402
+from catena.view import panels, plots  # noqa: E402
 
 
 def moving(m, samples=50, **options):
@@ -141,9 +142,9 @@ def test_requests_that_cannot_be():
     run = moving(EXAMPLES["pendulum"]())
     bare = Trajectory(run.model, run.t, run.q, run.v)
     for what, message in [
-        ("speed", "'speed' is no quantity of a trajectory; choose from q, v, vdot, tau, driving_force, energy, drift, "
+        ("speed", "'speed' is not a quantity of a trajectory; choose from q, v, vdot, tau, driving_force, energy, drift, "
          "loop_error, reactions, phase$"),
-        (("q", 3), "3 is no quantity"),
+        (("q", 3), "3 is not a quantity"),
         ("tau", "holds no tau"),
         (("q", "vdot"), "holds no vdot"),
         ("loop_error", "holds no loop_error; leave it out of `what`"),
@@ -201,7 +202,7 @@ def test_thinned_line_lives_with_gaps():
 
 def test_a_thinned_way_keeps_the_extremes_of_both_columns():
     q, v = np.random.default_rng(1).normal(size=(2, 50_000))
-    kept = panels.telling(q, v)
+    kept = panels.extremes(q, v)
     assert len(kept) <= panels.POINTS + 2
     assert (np.diff(kept) > 0).all()
     assert (kept[0], kept[-1]) == (0, len(q) - 1)
@@ -319,7 +320,7 @@ def test_phase_portraits_are_velocity_over_position_with_start_and_end():
     run = moving(m)
     figure = run.plot(what="phase")
     rated = [link for link in m.links if link.joint.nq == link.joint.nv]
-    names = [name for link, at, _ in m._slices() if link in rated for name in m.q_names[at]]
+    names = [name for link, at, _ in m.slices() if link in rated for name in m.q_names[at]]
     assert [axes.get_title(loc="left") for axes in figure.axes] == names
     for axes, name in zip(figure.axes, names, strict=True):
         way, first, last = axes.get_lines()
@@ -372,7 +373,7 @@ def made_up_comparison():
 
 def test_growth_is_drawn_line_by_line_under_name_and_exponent():
     found = made_up_growth()
-    time, operations = growth.plot_growth(found).axes
+    time, operations = growth_plot.plot_growth(found).axes
     for axes, quantity, more in ((time, "batch_us", 0.0), (operations, "operations", 0.25)):
         assert (axes.get_xscale(), axes.get_yscale()) == ("log", "log")
         assert axes.get_xlabel() == "number of bodies n"
@@ -389,7 +390,7 @@ def test_growth_is_drawn_line_by_line_under_name_and_exponent():
 
 
 def test_names_of_lines_do_not_overlap():
-    figure = growth.plot_growth(made_up_growth())
+    figure = growth_plot.plot_growth(made_up_growth())
     figure.draw_without_rendering()
     for axes in figure.axes:
         boxes = sorted((text.get_window_extent() for text in axes.texts), key=lambda box: box.y0)
@@ -400,7 +401,7 @@ def test_names_of_lines_do_not_overlap():
 def test_model_beside_the_growth_is_marked_where_it_was_measured(tmp_path):
     file = tmp_path / "growth.png"
     beside = made_up_comparison()
-    time, operations = growth.plot_growth(made_up_growth(), file, beside=beside).axes
+    time, operations = growth_plot.plot_growth(made_up_growth(), file, beside=beside).axes
     for axes, value in ((time, 0.5), (operations, 700.0)):
         marks = [line.get_xydata().tolist() for line in axes.get_lines() if line.get_marker() == "D"]
         assert marks == [[[12.0, value]], []]  # what has no line of its own is left out; the last is for the legend
@@ -414,17 +415,17 @@ def test_model_beside_the_growth_is_marked_where_it_was_measured(tmp_path):
 
 def test_growth_that_cannot_be_drawn(monkeypatch):
     with pytest.raises(TrajectoryFileError, match=r"is written as \.png, \.svg or \.pdf, not as '\.gif'"):
-        growth.plot_growth(made_up_growth(), "growth.gif")
+        growth_plot.plot_growth(made_up_growth(), "growth.gif")
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     with pytest.raises(MissingPackageError, match="plots need matplotlib"):
-        growth.plot_growth(made_up_growth())
+        growth_plot.plot_growth(made_up_growth())
 
 
 @pytest.mark.parametrize("seed", range(5))
 def test_heights_are_moved_apart_and_no_further(seed):
     heights = np.random.default_rng(seed).uniform(0.0, 4.0, size=6)
-    placed = growth._apart(heights, 0.5)
+    placed = growth_plot._spread(heights, 0.5)
     assert (np.argsort(placed) == np.argsort(heights)).all()
     assert np.diff(np.sort(placed)).min() >= 0.5 - 1e-9
-    np.testing.assert_allclose(growth._apart(placed, 0.5), placed, atol=1e-9)
+    np.testing.assert_allclose(growth_plot._spread(placed, 0.5), placed, atol=1e-9)
     assert placed.mean() == pytest.approx(heights.mean())

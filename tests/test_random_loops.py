@@ -13,12 +13,12 @@ from tests.test_constraints import CLOSING
 from tests.test_linkages import walk
 
 import catena as ct
-from catena.closed import plan_of
 from catena.examples import quarter_car
 from catena.formulations import METHODS
 from catena.formulations.linear import cut_joints
 from catena.graph import Trace
-from catena.mobility import rank
+from catena.loops.mobility import rank
+from catena.loops.plan_library import plan_of
 from catena.spatial import Rigid
 
 #: Joints by their letters; F is fixed, and D a distance, which leaves five degrees of freedom.

@@ -85,7 +85,7 @@ def test_wrenches_along_joints_are_what_drives_them(name: str) -> None:
     m = EXAMPLES[name]()
     q, v, tau = state(m, 2)
     found = ct.joint_wrenches(m)(q, v, tau)
-    for link, _, at_v in m._slices():
+    for link, _, at_v in m.slices():
         if isinstance(link.joint, ct.Revolute):
             assert not any(np.any(getattr(link.joint, option)) for option in ("armature", "damping", "stiffness", "friction"))
             about = found[m.body_names.index(link.name), :3] @ np.asarray(link.joint.axis)

@@ -11,7 +11,7 @@ from tests.test_reactions import LOOPS, state
 import catena as ct
 from catena.examples import EXAMPLES, peaucellier, slider_crank
 from catena.examples import four_bar as example_four_bar
-from catena.mobility import partition
+from catena.loops.mobility import partition
 
 
 @pytest.mark.parametrize("name", LOOPS)
@@ -71,7 +71,7 @@ def test_motors_that_do_not_hold_the_mechanism_are_refused() -> None:
     m = EXAMPLES["double-wishbone"]()
     with pytest.raises(ct.ModelError, match=r"with 2 of 20 coordinates actuated, .* would move freely, for it has 8 degrees"):
         ct.inverse_dynamics(m, actuated=["left lower wishbone", "right lower wishbone"])
-    with pytest.raises(ct.ModelError, match=r"actuated names 'crnk', which is no velocity coordinate of model .*; choose from crank"):
+    with pytest.raises(ct.ModelError, match=r"actuated names 'crnk', which is not a velocity coordinate of model .*; choose from crank"):
         ct.inverse_dynamics(four_bar(), actuated=["crnk"])
     with pytest.raises(ct.ModelError, match=r"actuated is 'crank'; give a sequence of names, such as \('crank',\)"):
         ct.inverse_dynamics(four_bar(), actuated="crank")

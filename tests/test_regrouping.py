@@ -98,7 +98,7 @@ def test_unfelt_part_is_all_that_no_rate_feels_and_no_position_changes(kind: str
             changes = [carried(K, q) - carried(K, positions[0]) for q in positions]
             return np.concatenate([np.ravel(part) for part in (rates @ K, *changes)])
 
-        parts = [tree.motion[1].unfelt(K) for K in basis()]
+        parts = [tree.motion[1].regroupable(K) for K in basis()]
         for outer, inner in parts:
             assert np.abs(shown(outer)).max() < 1e-13
             assert relative(tree.before[1].inertia(inner).astype(float), carried(outer, positions[0]), scale=1.0) < 1e-13
@@ -108,7 +108,7 @@ def test_unfelt_part_is_all_that_no_rate_feels_and_no_position_changes(kind: str
 
 
 def test_three_numbers_of_every_revolute_body_become_zero() -> None:
-    *inner, last = mechanisms.denavit_hartenberg(8).tree().felt
+    *inner, last = mechanisms.denavit_hartenberg(8).tree().regrouped
     for M in (*inner, last):
         assert M[3, 3] == first_moment(M)[2] == M[1, 1] == 0.0
         assert np.count_nonzero(M) == (12 if M is last else 16)  # the last body has its centre of mass over the x axis
@@ -117,7 +117,7 @@ def test_three_numbers_of_every_revolute_body_become_zero() -> None:
 @pytest.mark.parametrize("geometry", ["general", "aligned", "origin"])
 def test_felt_inertias_have_the_form_of_rigid_bodies(geometry: str) -> None:
     for seed in range(5):
-        for M in mechanisms.tree(seed, 12, geometry=geometry).tree().felt:
+        for M in mechanisms.tree(seed, 12, geometry=geometry).tree().regrouped:
             assert np.array_equal(M, inertia_matrix(M[:3, :3], first_moment(M), M[3, 3]))
             assert np.array_equal(M, M.T)
 
@@ -129,7 +129,7 @@ def test_bodies_take_no_more_than_a_thousand_times_their_mass() -> None:
         m.add("base", ct.box(0.1, 0.1, 0.1, mass=1.0), ct.Revolute("x"))
         m.add("cross", ct.Body(0.0), ct.Revolute("y"), parent="base", at=(0.3, 0.0, 0.0))
         m.add("load", ct.box(0.1, 0.1, 0.1, mass=ratio), ct.Revolute("z"), parent="cross")
-        assert [M[3, 3] for M in m.tree().felt] == [0.0, kept, 0.0]
+        assert [M[3, 3] for M in m.tree().regrouped] == [0.0, kept, 0.0]
 
 
 @pytest.mark.parametrize("kind", ["revolute", "spherical"])

@@ -14,7 +14,7 @@ import catena as ct
 from catena.examples import EXAMPLES
 from catena.graph import Trace
 from catena.native import Iteration
-from catena.simulation.steps import INTEGRATORS
+from catena.simulation.integrators.steps import INTEGRATORS
 
 
 def states(m: ct.Model, count: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 import catena as ct
-from catena.assembly import gap
 from catena.examples import EXAMPLES
+from catena.loops.assembly import loop_residuals
+from catena.loops.scaling import coordinate_units, loop_sizes, loop_units, mechanism_size
 from catena.model import Distance
-from catena.scaling import coordinate_units, loop_sizes, loop_units, mechanism_size
 from catena.spatial import Rigid
 
 LOOPED = sorted(name for name, make in EXAMPLES.items() if make().has_loops)
@@ -116,7 +116,7 @@ KERNELS: dict[str, int] = {"forward_dynamics": 2, "inverse_dynamics": 2, "hamilt
 def test_an_open_loop_is_refused_wherever_it_stands(kernel: str, x: float) -> None:
     m = small_four_bar(x)
     q, rest = m.assemble(crank=1.0), [np.zeros(3)] * KERNELS[kernel]
-    assert gap(m, q).sizes.max() < 1e-10
+    assert loop_residuals(m, q).sizes.max() < 1e-10
     function = getattr(ct, kernel)(m)
     function(q, *rest)
     with pytest.raises(ct.ArgumentError, match="leaves loop 'pin' of model 'small four-bar' open"):
@@ -154,4 +154,4 @@ def test_a_small_loop_far_from_the_frame_of_its_base_closes_as_far_as_rounding_l
     far.close(loop.name, replace(loop.joint), loop.a, loop.b, loop.at_a, loop.at_b)
     for crank in (0.5, 2.0, -1.0):
         q = far.assemble(crank=crank)
-        assert gap(far, q).sizes.max() < 1e-10
+        assert loop_residuals(far, q).sizes.max() < 1e-10

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
@@ -11,7 +13,6 @@ from scipy.special import ellipj
 import catena as ct
 from catena.examples import chain, double_pendulum
 from catena.simulation import system
-from catena.simulation.simulate import Run
 
 G = 9.81
 
@@ -618,7 +619,7 @@ def test_given_times_after_an_early_end_are_left_out(ball):
         ({"record": [0.0, "x"]}, "is neither a whole number"),
         ({"record": [0.5, 0.2]}, "times that increase"),
         ({"record": [0.5, 2.0]}, "record asks for times from 0.5 s to 2 s; the run goes from 0 s to 1 s"),
-        ({"every": -1.0, "checkpoint": "x"}, "every = -1 s is negative"),
+        ({"checkpoint_every": -1.0, "checkpoint": "x"}, "checkpoint_every = -1 s is negative"),
     ],
 )  # fmt: skip
 def test_arguments_are_checked_at_the_door(change, says, pendulum):
@@ -698,12 +699,14 @@ def test_error_in_a_called_function_is_the_users_own(cart):
 def test_time_between_looks_grows_only_with_steps_that_are_taken(monkeypatch, cart):
     """Events that end a look early, or a full buffer, must not lead to looks without end, in which Ctrl-C would wait."""
     asked = []
-    original = Run._advance
+    module = sys.modules["catena.simulation.simulate"]
+    prepared = module._prepared
 
-    def watched(self, advance, kept, show):
-        return original(self, lambda *arguments: (asked.append(arguments[-1]), advance(*arguments)), kept, show)
+    def watched(run):
+        advance = prepared(run)
+        return lambda buffer, iterations: (asked.append(iterations), advance(buffer, iterations))
 
-    monkeypatch.setattr(Run, "_advance", watched)
+    monkeypatch.setattr(module, "_prepared", watched)
     ct.simulate(cart, [0.0], [1.0], until=40.0, step=1e-4)
     assert max(asked) <= 2 * 8192
 
@@ -754,3 +757,13 @@ def test_functions_are_read_anew_for_every_run() -> None:
     weak = ct.simulate(m, [0.1, 0.2], until=0.3, step=0.01)
     strength[0] = 5.0
     assert np.abs(ct.simulate(m, [0.1, 0.2], until=0.3, step=0.01).q[-1] - weak.q[-1]).max() > 1e-3
+
+
+def test_runs_that_could_never_come_to_their_end_are_refused(cart):
+    m = ct.Model("pendulum")
+    m.add("arm", ct.point_mass(1.0, at=(0, 0, -1)), ct.Revolute("y"))
+    with pytest.raises(ct.SimulationError, match=r"until = 1e\+300 s takes .* steps of .* s, .* give an earlier time") as error:
+        ct.simulate(m, [0.3], until=1e300)
+    assert error.value.trajectory.t[-1] > 10.0
+    with pytest.raises(ct.ArgumentError, match=r"a run from 1e\+17 s to .* is below the resolution of time there"):
+        ct.simulate(m, [0.3], start=1e17, until=1e17 + 1e4)

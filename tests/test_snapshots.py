@@ -22,8 +22,8 @@ from tests.mechanisms import at_dead_centre, double_rocker
 
 import catena as ct
 from catena.examples import chain, five_bar_robot, four_bar, gallery, peaucellier
-from catena.kept import kept
-from catena.model.releasing import free_tree
+from catena.facade import INTERNAL
+from catena.model.driven_trees import undriven_tree
 from catena.spatial import Placement, Rigid
 
 #: All ways to change a model, one after the other, by what of `Model` does it.
@@ -52,17 +52,17 @@ def _connect(m: ct.Model) -> None:
 
 #: What of `Model` only reads it.
 READS = {
-    "added", "assemble", "at", "body_names", "cayley", "cayley_momentum", "cayley_velocity", "changes_energy", "chart", "chart_rate",
-    "connections", "couplings", "difference", "draw", "driven_names", "driven_units", "forces", "friction_speed", "frozen", "gravity",
-    "has_loops", "inside", "integrate", "joint_names", "keyframes", "links", "loops", "mobility", "moved", "neutral", "normalised", "notes",
-    "nq", "nv", "outside", "project_velocity", "python_forces", "q_names", "q_units", "random", "rate", "save", "springs", "time_dependent",
-    "tree", "v_names", "v_units", "view",
+    "added", "assemble", "at", "body_names", "changes_energy", "connections", "couplings", "difference", "draw", "driven_names",
+    "driven_units", "forces", "friction_speed", "frozen", "gravity", "has_loops", "integrate", "joint_names", "keyframes", "links", "loops",
+    "mobility", "neutral", "normalised", "notes", "nq", "nv", "project_velocity", "python_forces", "q_names", "q_units", "random", "rate",
+    "save", "springs", "time", "time_dependent", "tree", "v_names", "v_units", "view",
 }  # fmt: skip
 
 
 def test_every_part_of_a_model_reads_or_changes_it() -> None:
-    public = {name for name in dir(ct.Model("any")) if not name.startswith("_")}
-    assert public == READS | CHANGES.keys()
+    m = ct.Model("any")
+    assert {name for name in dir(m) if not name.startswith("_")} == READS | CHANGES.keys()
+    assert all(hasattr(m, name) for name in INTERNAL), "a name that is gone need not be hidden"
 
 
 # what is made of a model
@@ -258,8 +258,8 @@ def arrays_in(x: Any) -> list[np.ndarray]:
 def test_arrays_of_trees_bodies_and_poses_are_read_only(build: Callable[[], ct.Model]) -> None:
     m = build()
     m.add_spring("coil", "ground", m.body_names[0], at_b=(0.1, 0.2, 0.3), stiffness=70.0)
-    for tree in (m.tree(), m.tree(weld=False), free_tree(m), m.tree().at(0.5)):
-        found = [*arrays_in(tree), *tree.felt]
+    for tree in (m.tree(), m.tree(weld=False), undriven_tree(m), m.tree().at(0.5)):
+        found = [*arrays_in(tree), *tree.regrouped]
         assert len(found) > 20
         assert not any(array.flags.writeable for array in found if array.dtype != object)
         with pytest.raises(TypeError):
@@ -308,7 +308,7 @@ def test_runs_go_on_with_the_model_that_they_hold(tmp_path: Path) -> None:
     q0 = m.assemble(crank=1.0)
     whole = ct.simulate(m, q0, until=0.04, step=0.01)
     saved = tmp_path / "part.npz"
-    part = ct.simulate(m, q0, until=0.04, step=0.01, checkpoint=saved, every=0.0)
+    part = ct.simulate(m, q0, until=0.04, step=0.01, checkpoint=saved, checkpoint_every=0.0)
     assert part.model is m.frozen()
     for model in (m, part.model, pickle.loads(pickle.dumps(m)), copy.deepcopy(part.model)):
         again = ct.simulate(model, q0, until=0.04, step=0.01, resume=saved)
@@ -333,7 +333,7 @@ def test_a_model_goes_with_all_that_was_made_for_it() -> None:
         ct.rollout(m, np.zeros((2, 3)), step=0.01, steps=2)
         ct.operators(m, np.zeros(3)).mass @ np.ones(3)
         ct.forward_dynamics(m)
-        kept(m, "test", (), lambda: m)
+        m.once("test", (), lambda: m)
         return weakref.ref(m), weakref.ref(m.frozen())
 
     references = made()
@@ -346,7 +346,7 @@ def test_two_threads_that_ask_for_one_thing_get_one() -> None:
 
     def ask(_: int) -> Any:
         together.wait()
-        return kept(m, "test", "one", lambda: made.append(1) or object())
+        return m.once("test", "one", lambda: made.append(1) or object())
 
     with ThreadPoolExecutor(4) as pool:
         found = list(pool.map(ask, range(4)))
@@ -361,11 +361,11 @@ def test_different_things_are_made_at_the_same_time(apart: str) -> None:
     keys = ["one", "two"] if apart == "keys" else ["one"] * 2
     together = threading.Barrier(2, timeout=20.0)  # broken if one waits for the other to be made
     with ThreadPoolExecutor(2) as pool:
-        assert sorted(pool.map(lambda at: kept(*at, together.wait), zip(models, kinds, keys, strict=True))) == [0, 1]
+        assert sorted(pool.map(lambda at: at[0].once(*at[1:], together.wait), zip(models, kinds, keys, strict=True))) == [0, 1]
 
 
 def test_what_fails_is_tried_again() -> None:
     m = chain(3)
     with pytest.raises(ZeroDivisionError):
-        kept(m, "test", (), lambda: 1 / 0)
-    assert kept(m, "test", (), lambda: 5) == 5
+        m.once("test", (), lambda: 1 / 0)
+    assert m.once("test", (), lambda: 5) == 5

@@ -13,7 +13,7 @@ from tests import mechanisms
 from tests.referee import hat, quaternion_matrix, relative, rotation_vector, turn
 
 from catena import spatial
-from catena.dual import Dual, part
+from catena.scalars.dual import Dual, part
 from catena.spatial import Factor, Placement, Rigid, Screw, cross_force, cross_motion, gain, gyroscopic, minus_product, rigid_inertia
 
 ROUNDING = 1e-14

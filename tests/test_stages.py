@@ -15,8 +15,8 @@ import catena as ct
 from catena import TraceError
 from catena.formulations.inverse.newton_euler import momenta
 from catena.formulations.linear.articulated_body import forward_dynamics
-from catena.graph import Graph, Trace, partition
-from catena.graph.graph import _COMPARISONS, _LOGIC
+from catena.graph import Graph, Trace, program_of
+from catena.graph.operations import CONDITIONS, LEAVES
 from catena.graph.stages import split
 from catena.native import compile_graph
 
@@ -64,7 +64,7 @@ def test_the_second_stage_computes_nothing_that_could_be_held_but_conditions(cod
     early: list[bool] = []
     for op, *operands in second.nodes:
         early.append(op == "const" or (op == "input" and operands[0] < held) or (op != "input" and all(early[j] for j in operands)))
-        assert op in ("const", "input", *_COMPARISONS, *_LOGIC) or not early[-1]
+        assert op in (*LEAVES, *CONDITIONS) or not early[-1]
     used = {node[1] for node in second.nodes if node[0] == "input"}
     assert used >= set(range(held)), "a value is held that nothing needs"
     assert len(set(first.results[0])) == held, "a value is held twice"
@@ -167,6 +167,6 @@ def test_regions_are_kept_so_that_like_bodies_share_blocks_in_both_stages() -> N
     for first, second in stages:
         assert len(first.regions) >= 20
         assert len(second.regions) > 20
-    short, long = (partition(second) for _, second in stages)
+    short, long = (program_of(second) for _, second in stages)
     assert len(long.blocks) == len(short.blocks)
     assert len(long.calls) == len(short.calls) + 40  # outward and inward, for each body

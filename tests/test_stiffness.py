@@ -13,11 +13,11 @@ from numpy.testing import assert_allclose, assert_array_equal
 import catena as ct
 from catena.examples import delta, four_bar, stewart_ups
 from catena.examples.trees import gallery
-from catena.formulations.constraints import constraint_jacobian
 from catena.formulations.joint_forces import passive_force, passive_slopes
-from catena.simulation.simulate import Run
+from catena.formulations.loops.constraints import constraint_jacobian
+from catena.simulation.integrators.tableaus import TABLEAUS, Tableau
+from catena.simulation.run import Run, RunSettings
 from catena.simulation.stiffness import fastest, fastest_decay
-from catena.simulation.tableaus import TABLEAUS, Tableau
 
 
 def arm(joints: int, mass: float, friction: float, **options: Any) -> ct.Model:
@@ -93,9 +93,9 @@ def test_more_armature_is_solved_like_the_dense_equations(name: str, method: str
     rng = np.random.default_rng(0)
     q = m.assemble() if m.has_loops else m.random(rng)
     armature, force = 10.0 ** rng.uniform(-3.0, 4.0, size=m.nv), rng.normal(size=m.nv)
-    run = Run(m, q, None, 0.0, 1.0, 1e-3, method, "rang-angermann", None, None, (), None, 1e-8, None, None)
+    run = Run(RunSettings.of(m, q, None, 0.0, 1.0, 1e-3, method, "rang-angermann", None, None, (), None, 1e-8, None, None))
     run.begin()
-    found = run.system.eased(0.0, q, armature, force)
+    found = run.system.kernel("eased")(0.0, q, armature, force)
     mass = ct.mass_matrix(m)(q) + np.diag(armature)
     along = np.eye(m.nv)
     if m.has_loops:
@@ -301,3 +301,19 @@ def test_friction_of_files_is_named_by_its_joint(tmp_path: Path, name: str, text
     assert run.info["integrator"] == "rang-angermann"
     assert run.info["steps"] < 2000
     assert "friction of joint 'elbow' has a time constant of" in run.info["why"]
+
+
+def test_steep_forces_from_functions_that_hold_steps_down_are_warned_of_once() -> None:
+    m = ct.Model("cart")
+    m.add("cart", ct.point_mass(1.0), ct.Prismatic("x"))
+    m.add_force("brake", lambda t, q, v: -5.0 * np.tanh(v / 1e-4))
+    with pytest.warns(ct.StiffnessWarning, match=r"forces on 'cart' that fall with its velocity decay in .*e-05 s") as caught:
+        run = ct.simulate(m, [0.0], until=1.0, tau=[2.0])
+    assert len(caught) == 1
+    assert run.info["steps"] > 10_000
+    smooth = ct.Model("wheel", gravity=(0, 0, 0))
+    smooth.add("wheel", ct.cylinder(0.1, 0.3, mass=1.0), ct.Revolute("z"))
+    smooth.add_force("shake", lambda t, q, v: np.array([np.sin(3000.0 * t)]))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # many steps, but because of accuracy
+        assert ct.simulate(smooth, [0.0], until=2.0).info["steps"] > 10_000

@@ -12,7 +12,7 @@ from tests.test_integrators import ball_chain, distance, free_body
 import catena as ct
 from catena.examples import EXAMPLES
 from catena.formulations.linear import canonical_momenta
-from catena.simulation.steps import INTEGRATORS
+from catena.simulation.integrators.steps import INTEGRATORS
 
 SYMPLECTIC = [name for name, integrator in INTEGRATORS.items() if integrator.canonical]
 ORDERS = {name: INTEGRATORS[name].order for name in SYMPLECTIC}
@@ -131,7 +131,7 @@ def test_poincare_invariant_of_a_loop_of_states_is_kept(integrator):
 
 def total_momentum(m, q, v):
     """Linear momentum, and angular momentum about the origin, of a mechanism on a free joint."""
-    outside = m.outside(q, ct.momenta(m)(q, v))
+    outside = m.momentum_in_parent_axes(q, ct.momenta(m)(q, v))
     return np.concatenate([outside[..., 3:6], outside[..., :3] + np.cross(q[..., :3], outside[..., 3:6])], axis=-1)
 
 
@@ -263,7 +263,7 @@ def test_loops_and_adaptive_steps_are_refused(integrator):
 
 
 def test_auto_takes_a_symplectic_method_for_long_runs_that_keep_the_energy_and_says_so(monkeypatch):
-    monkeypatch.setattr(sys.modules["catena.simulation.simulate"], "_LONG", 50)
+    monkeypatch.setattr(sys.modules["catena.simulation.run"], "_LONG", 50)
     m = hinges()
     q, _ = state(m)
 

@@ -15,10 +15,10 @@ import catena as ct
 from catena.examples import EXAMPLES, chain
 from catena.formulations import METHODS
 from catena.formulations.inertias import articulated_inertias, composite_inertias
-from catena.formulations.kinematics import bias_wrench, placements, turnings
+from catena.formulations.kinematics import angular_velocities, bias_wrench, placements
 from catena.formulations.linear import armstrong
 from catena.formulations.quadratic.conjugate_gradient import TOLERANCE, conjugate_gradients, precondition, product
-from catena.registry import CANDIDATES, automatic
+from catena.kernels.methods import CANDIDATES, automatic
 
 EXACT = [name for name, method in METHODS.items() if not method.iterates]
 ITERATIVE = [name for name, method in METHODS.items() if method.iterates]
@@ -31,7 +31,7 @@ def solve(problem: str, method: str, m: ct.Model, *arguments: Any) -> np.ndarray
 def results(problem: str, m: ct.Model, *arguments: Any, names: list[str] = EXACT) -> dict[str, np.ndarray]:
     """What every method that fits gives."""
     tree = m.tree()
-    fit = [name for name in names if problem in METHODS[name].solves and not METHODS[name].misses(tree)]
+    fit = [name for name in names if problem in METHODS[name].solves and not METHODS[name].why_unsuitable(tree)]
     return {name: solve(problem, name, m, *arguments) for name in fit}
 
 
@@ -247,7 +247,7 @@ def test_armstrong_coefficients_are_those_of_articulated_bodies(seed: int) -> No
     m = ball_tree(seed, 2 + seed)
     tree = m.tree()
     q, v, tau = mechanisms.state(m, seed)
-    X, S, W, a = turnings(tree, q, v)
+    X, S, W, a = angular_velocities(tree, q, v)
     b = [bias_wrench(tree.M, k, W[k], None) for k in range(tree.n)]
     O_w, Y_w, O_F, Y_F, inverse, L = armstrong.coefficients(tree, X, a, b, tau)
     P, D, G = articulated_inertias(tree, X, S, tree.M)
@@ -290,7 +290,7 @@ def test_auto_takes_the_fewest_operations_of_a_shallow_mechanism_and_says_so() -
         assert name == automatic("forward_dynamics", m)[0]
         counts = {}
         for other in CANDIDATES:
-            if not METHODS[other].misses(m.tree()):
+            if not METHODS[other].why_unsuitable(m.tree()):
                 counts[other] = sum(ct.forward_dynamics(m, other).operations.values())
                 assert other in run.method
         if not any(link.joint.damping or link.joint.friction for link in m.links):

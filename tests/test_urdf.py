@@ -16,7 +16,7 @@ from tests.referee import relative
 from tests.test_files import assert_same, assert_same_joint, assert_same_pose
 
 import catena as ct
-from catena.model import xml_reader
+from catena.files import xml_reader
 from catena.model.bodies import Geometry
 
 INERTIAL = '<inertial><origin xyz="0.1 0.02 -0.03" rpy="0.3 -0.2 0.5"/><mass value="1.5"/>\
@@ -155,7 +155,7 @@ def test_order_is_that_of_the_joints_with_parents_first(tmp_path):
 def test_root_named_ground_is_the_ground(tmp_path):
     text = TREE.replace('"base"', '"ground"')
     assert read(text, tmp_path).body_names[0] == "mast"
-    with pytest.raises(ct.ModelFileError, match=r"robot\.urdf:4: link 'ground': this link is the ground, and stands still; rename it"):
+    with pytest.raises(ct.ModelFileError, match=r"robot\.urdf:4: link 'ground': this link is the ground, which does not move; rename it"):
         read(text, tmp_path, floating_base=True)
 
 
@@ -600,3 +600,36 @@ def test_options_of_load_are_checked(tmp_path):
         ct.load(tmp_path / "m.toml", floating_base=True)
     with pytest.raises(ct.ModelFileError, match="ignore: 3 is not a name"):
         read(TREE, tmp_path, ignore=(3,))
+
+
+PLAIN = "closed_loop: [[end_A, end_B]]\ntype: [3d]\n"
+WRITTEN = {
+    "quoted": PLAIN.replace("closed_loop", '"closed_loop"').encode(),
+    "flow": b"{closed_loop: [[end_A, end_B]], type: [3d]}",
+    "indented": b"  closed_loop: [[end_A, end_B]]\n  type: [3d]\n",
+    "byte order mark": b"\xef\xbb\xbf" + PLAIN.encode(),
+    "UTF-16": PLAIN.encode("utf-16"),
+}
+
+
+@pytest.mark.parametrize("how", WRITTEN)
+@pytest.mark.parametrize("name", ["robot.yaml", "loops.yaml"])
+def test_side_files_are_read_however_they_are_written(how, name, tmp_path):
+    (tmp_path / name).write_bytes(WRITTEN[how])
+    assert len(read(frames(), tmp_path).loops) == 1
+
+
+def test_a_comment_in_one_side_file_does_not_hide_another(tmp_path):
+    (tmp_path / "robot.yaml").write_text("# closed_loop is in loops.yaml\nname_mot: []\n")
+    (tmp_path / "loops.yaml").write_text(PLAIN)
+    (tmp_path / "notes.yaml").write_text("not: [YAML, closed_loop")
+    m = read(frames(), tmp_path)
+    assert len(m.loops) == 1
+    assert any("notes.yaml speaks of closed_loop and was not read" in note for note in m.notes)
+
+
+def test_what_is_not_in_the_file_cannot_be_ignored(tmp_path):
+    for what in ("loop:missing", "mimic:"):
+        with pytest.raises(ct.ModelFileError, match=rf"ignore names '{what}', which is not in the file; "):
+            read(frames(), tmp_path, ignore=what)
+    assert "ignore names 'lop', of which there is nothing in the file" in read(frames(), tmp_path, ignore="lop").notes

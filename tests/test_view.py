@@ -17,7 +17,7 @@ from catena.cli import app
 from catena.errors import ArgumentError, MeshError, MissingPackageError, TrajectoryFileError, ViewWarning
 from catena.examples import EXAMPLES
 from catena.model import Geometry
-from catena.view import film, meshes, shapes
+from catena.view import film, meshes, painter, shapes
 from catena.view.animation import frames
 from catena.view.posing import Posing
 from catena.view.scene import COLOURS, Scene
@@ -72,7 +72,7 @@ def test_scenes_of_the_examples_show_every_body_where_the_kernel_puts_it(name: s
     box = scene.box(places)
     points = [places[i, part.body] @ (*part.mesh.vertices[0], 1.0) for i in (0, 1) for part in scene.parts]
     assert all(((box.low - 1e-9 <= point[:3]) & (point[:3] <= box.high + 1e-9)).all() for point in points)
-    pixels, far = film.camera(box).seen(np.array(points)[:, :3], (400, 300))
+    pixels, far = painter.camera(box).seen(np.array(points)[:, :3], (400, 300))
     assert (far > 0.0).all()
     assert ((pixels >= 0.0) & (pixels <= (400.0, 300.0))).all(), "the camera sees all of it"
 
@@ -218,7 +218,7 @@ def test_colours_and_shapes_are_kept_in_files(tmp_path: Path) -> None:
     m.add("arm", ct.Body(1.0, inertia=np.eye(3), geometry=looks), ct.Revolute("y"))
     m.save(tmp_path / "m.toml")
     assert ct.load(tmp_path / "m.toml").links[0].body.geometry == looks
-    with pytest.raises(ct.ModelFileError, match=r"ellipsoid .* is no shape of URDF"):
+    with pytest.raises(ct.ModelFileError, match=r"ellipsoid .* is not a shape of URDF"):
         m.save(tmp_path / "m.urdf")
     (tmp_path / "bad.toml").write_text((tmp_path / "m.toml").read_text().replace("0.6]", "1.6]"))
     with pytest.raises(ct.ModelFileError, match=r"colour \[0\.2, 0\.4, 1\.6\] is not between 0 and 1"):
@@ -234,8 +234,8 @@ def test_the_nearest_body_is_what_a_picture_shows() -> None:
     places = scene.places(0.0, m.neutral())
     for sign, nearest in ((-1.0, 0), (1.0, 1)):
         axes = np.array([[-sign, 0.0, 0.0], [0.0, 0.0, 1.0], [0.0, sign, 0.0]])
-        view = film.Camera(np.array([0.0, 1.0, 0.0]), np.array([0.0, 1.0 + 6.0 * sign, 0.0]), axes)
-        colour = np.array(film.picture(scene, places, view, -1.0, (200, 160)).getpixel((100, 80)), dtype=float)
+        view = painter.Camera(np.array([0.0, 1.0, 0.0]), np.array([0.0, 1.0 + 6.0 * sign, 0.0]), axes)
+        colour = np.array(painter.picture(scene, places, view, -1.0, (200, 160)).getpixel((100, 80)), dtype=float)
         hue = np.array(COLOURS[nearest], dtype=float)
         assert np.abs(colour / colour.max() - hue / hue.max()).max() < 0.05
 
@@ -246,8 +246,8 @@ def test_the_body_is_seen_where_it_is() -> None:
     blank = None
     for q in (0.0, 1.0, 2.0, -1.0):
         places = scene.places(0.0, np.array([q]))
-        view = film.camera(scene.box(scene.places(0.0, np.linspace(-3.0, 3.0, 50)[:, None])))
-        image = np.asarray(film.picture(scene, places, view, -1.2, (200, 160)), dtype=int)
+        view = painter.camera(scene.box(scene.places(0.0, np.linspace(-3.0, 3.0, 50)[:, None])))
+        image = np.asarray(painter.picture(scene, places, view, -1.2, (200, 160)), dtype=int)
         (pixel,), _ = view.seen(scene.centres(places), (200, 160))
         colour = image[int(pixel[1]), int(pixel[0])]
         assert colour[2] > colour[0] + 20, "the arm is blue"
@@ -333,7 +333,7 @@ def test_what_cannot_be_filmed_is_refused(tmp_path: Path, given: dict, message: 
 def test_a_film_that_fails_leaves_the_old_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run = ct.simulate(pendulum(), [0.0], until=0.2)
     (tmp_path / "p.gif").write_bytes(b"old")
-    monkeypatch.setattr(film, "picture", lambda *_, **__: 1 / 0)
+    monkeypatch.setattr(painter, "picture", lambda *_, **__: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         run.animate(tmp_path / "p.gif")
     assert (tmp_path / "p.gif").read_bytes() == b"old"

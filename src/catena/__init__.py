@@ -1,8 +1,5 @@
 """catena: recursive multibody dynamics. Describe a mechanism; get its equations of motion as fast NumPy functions."""
 
-from importlib.metadata import PackageNotFoundError as _PackageNotFoundError
-from importlib.metadata import version as _version
-
 from catena.control import Path, computed_torque, cycloidal, polynomial, trapezoidal
 from catena.errors import (
     ArgumentError,
@@ -24,8 +21,9 @@ from catena.errors import (
     ViewWarning,
 )
 from catena.export import CSource, export_c, export_casadi, export_jax
+from catena.facade import Model, load
 from catena.graph import atan2, maximum, minimum, where
-from catena.kernels import (
+from catena.kernels.dynamics import (
     bias_force,
     driving_forces,
     energy,
@@ -40,6 +38,8 @@ from catena.kernels import (
     poses,
     velocities,
 )
+from catena.kernels.methods import methods
+from catena.kernels.reduced import Reduced, reduced
 from catena.model import (
     Body,
     Custom,
@@ -51,7 +51,6 @@ from catena.model import (
     Geometry,
     Harmonic,
     Helical,
-    Model,
     Planar,
     Pose,
     Prismatic,
@@ -65,18 +64,11 @@ from catena.model import (
     rod,
     sphere,
 )
-from catena.model.files import load
 from catena.native import Kernel
 from catena.parallel import ParallelManipulator
-from catena.reduced import Reduced, reduced
-from catena.registry import methods
 from catena.simulation import Event, Occurrence, Rollout, Trajectory, ensemble, rollout, simulate
 from catena.spatial_operators import Operators, operators
-
-try:
-    __version__ = _version("catena")
-except _PackageNotFoundError:  # running from a source tree that was not installed
-    __version__ = "0+unknown"
+from catena.version import __version__ as __version__
 
 __all__ = [
     "ArgumentError", "Body", "CSource", "CatenaError", "CompileError", "ConvergenceWarning", "Custom", "Cylindrical", "Distance", "Driven",
@@ -89,3 +81,8 @@ __all__ = [
     "minimum", "momenta", "operators", "point_mass", "polynomial", "poses", "python", "reduced", "rod", "rollout", "simulate", "sphere",
     "trapezoidal", "velocities", "where",
 ]  # fmt: skip
+
+
+def __dir__() -> list[str]:
+    """Return the public names."""
+    return [*__all__, "__version__"]

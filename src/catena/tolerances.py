@@ -44,3 +44,25 @@ CONSISTENT = 1e-6
 
 #: A motion whose inertia is below this part of the largest counts as massless where velocities are projected by kinetic energy.
 MASSLESS = 1e-12
+
+#: The conditioning of a plan is the square of a sine: 1 where its pivots are as large as they can be, 0 where it holds nothing. A run uses
+#: a plan until its conditioning is the first part of what it was where the plan was made, at most until the second: beyond it the
+#: accelerations of stages, which are not quite on the loops, depend on the plan, and steps lose accuracy.
+PLAN_WORSE, PLAN_WEAK = 1e-1, 1e-2
+
+#: Independent coordinates are integrated by plans that are at least so well conditioned: errors of dependent ones grow by its inverse, and
+#: would stay in the motion. A projection by kinetic energy, as that by pivots, takes them out.
+INTEGRATED = 1e-4
+
+#: A plan that a run has left is taken up again from so many times its limit on.
+RESUMED = 2.0
+
+#: A configuration at which the best pivots are not better conditioned than this is singular.
+SINGULAR = 1e-12
+
+#: Samples are put on the constraints whose pivots are at least this; nearer to a singular configuration they stay where they are, for what
+#: is left of a constraint, divided by its pivot, would move them further than they are off.
+SAMPLED = 1e-5
+
+#: Steps of runs meet all constraints to this, relative to the mechanism's size or in radians, those that are not in the plan too.
+ON_CONSTRAINTS = 1e-11

@@ -1,4 +1,4 @@
-"""The command itself: its options, how errors are shown, and what its exit codes say."""
+"""The command itself: its options, how it shows errors, and its exit codes."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ _UsageError: Any = typer.BadParameter.__base__
 
 
 class _Group(TyperGroup):
-    """Prints errors and warnings as one line each, and says what was meant where a name is not known."""
+    """Prints errors and warnings as one line each, and suggests a name where one is not known."""
 
     def list_commands(self, ctx: typer.Context) -> list[str]:  # type: ignore[override]
-        return sorted(super().list_commands(ctx), key=lambda name: (_ORDER.index(name) if name in _ORDER else len(_ORDER)))
+        return sorted(super().list_commands(ctx), key=lambda name: _ORDER.index(name) if name in _ORDER else len(_ORDER))
 
     def parse_args(self, ctx: typer.Context, args: list[str]) -> list[str]:  # type: ignore[override]
         try:
@@ -48,7 +48,7 @@ class _Group(TyperGroup):
     def invoke(self, ctx: typer.Context) -> Any:  # type: ignore[override]
         for stream in (sys.stdout, sys.stderr):
             if isinstance(stream, io.TextIOWrapper):
-                stream.reconfigure(errors="replace")  # a name that the terminal cannot show is no reason to stop
+                stream.reconfigure(errors="replace")  # a name that the terminal cannot show does not stop the command
         with warnings.catch_warnings():
             warnings.showwarning = lambda message, *_, **__: print_message("warning", message)
             try:
@@ -97,7 +97,7 @@ def _hint(name: str, known: list[str]) -> str:
 
 
 def _close_output() -> None:
-    """Send what is still to be printed nowhere, so that nothing complains when the process ends."""
+    """Discard output that is still buffered, so that the process ends without a complaint."""
     if isinstance(sys.stdout, io.TextIOWrapper):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
@@ -134,7 +134,10 @@ Ignore = Annotated[
 ]
 Tolerance = Annotated[
     float | None,
-    typer.Option(metavar="X", min=0.0, help="How far loops of a file may be from closing, of their size or rad; without it 1e-4."),
+    typer.Option(metavar="X", min=0.0, help="Closure residual that loops of a file may have, of their size or rad; without it 1e-4."),
+]
+SetPosition = Annotated[
+    list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="A start position, such as crank=90deg; repeatable.")
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of text.")]
 Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.", callback=_set_debug, is_eager=True)]
@@ -156,10 +159,10 @@ def main(
       catena info arm.toml          what a model file describes
       catena info arm.toml --json   the same for programs
       catena info robot.urdf        the same of a URDF file; robot.xml of an MJCF file
-      catena simulate pendulum      let a mechanism move for 10 s
+      catena simulate pendulum      simulate 10 s of its motion
       catena simulate arm.toml --until 5 --set wrist=30deg --plot arm.png --save arm.nc
-      catena view four-bar          see it in the browser, move its joints
-      catena compare arm            what all methods give and cost, side by side
+      catena view four-bar          show it in the browser, with sliders for its joints
+      catena compare arm            results and cost of all methods, side by side
       catena bench arm              how long its kernels take on this machine
       catena export c arm           its forward dynamics as C
       catena cite articulated-body  where a method comes from, as BibTeX
@@ -167,7 +170,7 @@ def main(
     \b
     Exit codes:
       0    done
-      1    an error, told in one line on stderr
+      1    an error, in one line on stderr
       2    wrong usage
       70   a bug of catena; --debug shows the traceback
       130  interrupted by Ctrl-C

@@ -14,7 +14,7 @@ from catena.cli import completion
 from catena.cli.app import Debug, FloatingBase, Ignore, Json, Tolerance, app
 from catena.cli.compare import number_text, progress
 from catena.cli.info import find
-from catena.cli.printing import freedom_text, new_console, new_table, print_json, print_title
+from catena.cli.printing import new_console, new_table, print_json, print_model, print_title
 from catena.comparison import Bench
 from catena.simulation.rollout import thread_count
 
@@ -58,13 +58,13 @@ def bench(
 
 
 def _print_bench(console: Console, found: Bench) -> None:
-    """Print a table of the kernels, and one of what is beside them."""
+    """Print a table of the kernels, and one of Pinocchio's functions."""
     machine = found.machine
     cores = "1 core" if machine["cores"] == 1 else f"{machine['cores']} cores"
     console.print(f"{machine['processor']} ({machine['compiled_for']}, {machine['lanes']} lanes), {cores}")
     console.print(", ".join(f"{name} {number}" for name, number in found.versions.items()))
-    bodies = "body" if found.bodies == 1 else "bodies"
-    print_title(console, f"\n{found.model}: {found.bodies:,} {bodies}, {freedom_text(found.freedom)}")
+    console.print()
+    print_model(console, found.model, found.bodies, found.freedom)
     table = new_table("kernel", ">operations", ">trace\n[s]", ">compile\n[s]", ">one call\n[us]", ">batch\n[us]", f">{cores}\n[us]")
     for row in found.rows:
         built = (f"{row.trace_seconds:.2f}", f"{row.compile_seconds:.2f}{'*' if row.cached else ' '}")
@@ -74,7 +74,7 @@ def _print_bench(console: Console, found: Bench) -> None:
     if any(row.cached for row in found.rows):
         console.print("* with code from the cache")
     if found.no_peer:
-        console.print(f"\nPinocchio is not beside it: {found.no_peer}", soft_wrap=True)
+        console.print(f"\nPinocchio is not timed: {found.no_peer}", soft_wrap=True)
         return
     print_title(console, "\nPinocchio in the same run, and its times over those of catena")
     table = new_table("function", ">one call\n[us]", ">", ">batch\n[us]", ">", f">{cores}\n[us]", ">", ">differs")

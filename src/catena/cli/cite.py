@@ -35,9 +35,9 @@ def cite(
       catena cite > catena.bib
     """
     if method == "auto":
-        raise MethodError("'auto' is no method but a choice among them; catena compare MODEL tells which it takes: give that name")
+        raise MethodError("'auto' is not a method but a choice among them; give the name that catena compare MODEL prints")
     if method is not None and method not in METHODS:
-        raise MethodError(f"'{method}' is no method of catena; {choice(method, METHODS)}")
+        raise MethodError(f"'{method}' is not a method of catena; {choice(method, METHODS)}")
     by_key: dict[str, list[str]] = {}
     for name, entry in METHODS.items():
         if method in (None, name):

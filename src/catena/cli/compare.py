@@ -15,7 +15,7 @@ from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from catena import comparison
 from catena.cli.app import Debug, FloatingBase, Ignore, Json, ModelName, Tolerance, app
 from catena.cli.info import find
-from catena.cli.printing import freedom_text, new_console, new_table, print_json, print_rows, print_title
+from catena.cli.printing import new_console, new_table, print_json, print_model, print_rows, print_title
 from catena.cli.simulate import check_outputs
 from catena.comparison import Comparison, Crossing, Growth, Row
 
@@ -42,9 +42,9 @@ def compare(
     json: Json = False,
     debug: Debug = False,
 ) -> None:
-    """Compare the methods that solve the dynamics of a model: what they give, and what they cost.
+    """Compare the methods that solve the dynamics of a model: their results, and their cost.
 
-    Results are held against those of one method, relative to the largest entry of each state. Times are those of one core.
+    Differences are from the results of a reference method, relative to the largest entry of each state. Times are those of one core.
 
     With --plot or --most, also measure how forward dynamics grows with the number of bodies, on chains of links.
 
@@ -62,7 +62,7 @@ def compare(
         if plot is not None or most is not None:
             grown = comparison.growth(comparison.sizes(most or 128), seed, report=report)
     if plot is not None and grown is not None:
-        from catena.view.growth import plot_growth
+        from catena.comparison.growth_plot import plot_growth
 
         plot_growth(grown, plot, beside=found)
     files = {} if plot is None else {"plot": str(plot)}
@@ -93,9 +93,8 @@ def progress() -> Iterator[Callable[[str], None]]:
 
 
 def _print_comparison(console: Console, found: Comparison) -> None:
-    """Print a table for each problem, with the choice of `auto` and what else there is to say."""
-    bodies = "body" if found.bodies == 1 else "bodies"
-    print_title(console, f"{found.model}: {found.bodies:,} {bodies}, {freedom_text(found.freedom)}")
+    """Print a table for each problem, the choice of `auto`, and the methods that do not fit."""
+    print_model(console, found.model, found.bodies, found.freedom)
     for choice in found.automatic:
         rows = [row for row in found.rows if row.problem == choice.problem]
         reference = found.references[choice.problem]
@@ -134,7 +133,7 @@ def print_growth(console: Console, grown: Growth) -> None:
         exact = polynomial_text(grown.polynomials[line.method]) if line.method in grown.polynomials else ""
         table.add_row(_name(console, line.method), f"n^{line.time_exponent:.2f}", f"n^{line.operations_exponent:.2f}", exact)
     console.print(table)
-    print_title(console, "\nCheaper from how many bodies on, and between which sizes that is")
+    print_title(console, "\nCheaper from this number of bodies on (between these sizes)")
     table = new_table("method", "than", "by time", "by operations")
     for by_time in (crossing for crossing in grown.crossings if crossing.quantity == "batch_us"):
         pair = (by_time.cheaper, by_time.than)
@@ -144,7 +143,7 @@ def print_growth(console: Console, grown: Growth) -> None:
 
 
 def crossing_text(crossing: Crossing) -> str:
-    """Return in words from how many bodies on a method is cheaper."""
+    """Return the number of bodies from which a method is cheaper, in words."""
     below, above = crossing.between
     if above is None:
         return f"not up to {below}"

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from catena.examples import EXAMPLES
 from catena.formulations import METHODS
-from catena.simulation.steps import INTEGRATORS
+from catena.simulation.integrators.steps import INTEGRATORS
 from catena.view import plots
 
 #: Endings of model files.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -10,21 +9,12 @@ import numpy as np
 from rich.console import Console
 
 import catena as ct
+from catena import comparison
 from catena.cli.app import Debug, Json, app
-from catena.cli.printing import (
-    freedom_text,
-    new_console,
-    new_table,
-    one_line,
-    print_json,
-    print_rows,
-    print_title,
-    topology,
-    total_mass,
-)
+from catena.cli.printing import freedom_text, new_console, new_table, one_line, print_json, print_rows, print_title, topology, total_mass
 from catena.errors import MissingPackageError, TrajectoryFileError
 from catena.examples import EXAMPLES
-from catena.model import Model
+from catena.facade import Model
 
 #: States on which results are compared; states of a batch, and runs of which the fastest counts, when times are taken.
 STATES, BATCH, REPEATS = 1000, 10_000, 15
@@ -84,7 +74,7 @@ def demo(json: Json = False, debug: Debug = False) -> None:
 
 
 def _checks(m: Model, kernels: dict[str, Any], q: np.ndarray, v: np.ndarray, tau: np.ndarray) -> dict[str, float]:
-    """Return by how much different ways to the same result differ."""
+    """Return the differences between results that must agree."""
     articulated, composite, newton_euler, mass = kernels.values()
     vdot = articulated(q, v, tau)
     pairs = {
@@ -92,7 +82,7 @@ def _checks(m: Model, kernels: dict[str, Any], q: np.ndarray, v: np.ndarray, tau
         "newton-euler gives back the joint forces behind the accelerations": (tau, newton_euler(q, v, vdot)),
         "M vdot + bias force gives back the joint forces, too": (tau, (mass(q) @ vdot[..., None])[..., 0] + ct.bias_force(m)(q, v)),
     }
-    return {check: _disagreement(a, b) for check, (a, b) in pairs.items()}
+    return {check: comparison.disagreement(expected, found) for check, (expected, found) in pairs.items()}
 
 
 def _print_checks(console: Console, checks: dict[str, float]) -> None:
@@ -139,7 +129,7 @@ def _print_times(console: Console, times: dict[str, dict[str, Any]]) -> None:
 
 
 def _simulated() -> dict[str, Any]:
-    """Return how a run of a double pendulum went, and where the picture of it is."""
+    """Return the facts of a run of a double pendulum, and the file of its picture."""
     m = EXAMPLES["double-pendulum"]()
     run, long = (ct.simulate(m, START, until=until, record=record, show_progress=False) for until, record in ((UNTIL, 1), (LONG, 1000)))
     # what a run takes before its first step, to trace and to load or compile, is in both
@@ -167,16 +157,6 @@ def _print_run(console: Console, run: dict[str, Any]) -> None:
     print_rows(console, rows)
 
 
-def _disagreement(a: np.ndarray, b: np.ndarray) -> float:
-    """Return the largest difference between two batches of vectors, relative to the largest entry of each."""
-    return float((np.abs(a - b).max(axis=-1) / np.abs(a).max(axis=-1)).max())
-
-
-def _seconds(run: Callable[[], Any], repeats: int = REPEATS) -> float:
+def _seconds(run: Callable[[], Any]) -> float:
     """Return the smallest time that a call took."""
-    times = []
-    for _ in range(repeats):
-        started = time.perf_counter()
-        run()
-        times.append(time.perf_counter() - started)
-    return min(times)
+    return comparison.fastest({"": run}, least=REPEATS)[""]

@@ -17,7 +17,7 @@ from catena.cli.info import find
 from catena.cli.printing import new_console, print_json, print_rows, print_title
 from catena.errors import ArgumentError, ExportError
 from catena.export.exported import identifier_of, name_of, package
-from catena.model import Model
+from catena.facade import Model
 from catena.model.wording import choice
 
 #: What can be exported, by the name of its kernel.
@@ -31,7 +31,7 @@ KERNELS: dict[str, Callable[..., Any]] = {
 
 
 class Target(str, Enum):
-    """What a kernel is written as."""
+    """The language of an exported kernel."""
 
     c = "c"
     casadi = "casadi"
@@ -60,7 +60,7 @@ def export(
     actuated: Annotated[
         str | None, typer.Option(metavar="NAME,...", help="The coordinates that motors act on, of --what inverse-dynamics with loops.")
     ] = None,
-    plans: Annotated[int | None, typer.Option(metavar="N", min=1, help="How many plans hold the loops, at most; without it all.")] = None,
+    plans: Annotated[int | None, typer.Option(metavar="N", min=1, help="The most plans that close the loops; without it all.")] = None,
     name: Annotated[str | None, typer.Option(metavar="NAME", help="The name of function and files; without it, model and kernel.")] = None,
     out: Annotated[Path, typer.Option(metavar="FOLDER", help="Where to write to; files of the same name are replaced.")] = Path("."),
     floating_base: FloatingBase = False,
@@ -69,9 +69,9 @@ def export(
     json: Json = False,
     debug: Debug = False,
 ) -> None:
-    """Write a kernel of a model as C99 that stands alone, as a CasADi function, or as a Python module for JAX.
+    """Write a kernel of a model as self-contained C99, as a CasADi function, or as a Python module for JAX.
 
-    The files tell the sizes and the order of arguments and results.
+    The files document the sizes and the order of arguments and results.
 
     \b
     Examples:
@@ -117,7 +117,7 @@ def export(
 
 
 def _maker(m: Model, what: str, method: str, body: str | None, point: str | None, actuated: str | None) -> Callable[[], Any]:
-    """Return what makes the kernel that was asked for; options that it does not take are refused."""
+    """Return a function that makes the kernel; options that it does not take are refused."""
     if what not in KERNELS:
         raise ArgumentError(f"--what {what}: there is no such kernel; {choice(what, KERNELS)}")
     make = KERNELS[what]

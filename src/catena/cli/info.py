@@ -21,6 +21,7 @@ from catena.cli.printing import (
     new_console,
     new_table,
     print_json,
+    print_rest,
     print_rows,
     print_title,
     total_mass,
@@ -28,13 +29,13 @@ from catena.cli.printing import (
 )
 from catena.errors import ModelError
 from catena.examples import EXAMPLES
-from catena.model import Model
-from catena.model.connections import coordinate_name
+from catena.facade import Model
+from catena.model.spanning_tree import coordinate_name
 from catena.model.wording import choice
 from catena.spatial import Screw
 
 
-@app.command(short_help="Tell what a model is made of.")
+@app.command(short_help="Print what a model is made of.")
 def info(
     model: Annotated[
         str | None,
@@ -48,7 +49,7 @@ def info(
     json: Json = False,
     debug: Debug = False,
 ) -> None:
-    """Tell what a model is made of: bodies, joints, loops, coordinates, options, cost.
+    """Print what a model is made of: bodies, joints, loops, coordinates, options, cost.
 
     Without an argument, list the built-in examples.
 
@@ -83,10 +84,8 @@ def info(
         _print_facts(console, m, facts)
 
 
-def find(
-    name: str, floating_base: bool = False, ignore: list[str] | None = None, tolerance: float | None = None
-) -> tuple[Model, str]:
-    """Return the model of a file or example, and what it is."""
+def find(name: str, floating_base: bool = False, ignore: list[str] | None = None, tolerance: float | None = None) -> tuple[Model, str]:
+    """Return the model of a file or example, and a description of it."""
     if name in EXAMPLES:
         if floating_base or ignore or tolerance is not None:
             raise ModelError(f"'{name}' is a built-in example, and --floating-base, --ignore and --tolerance are for files; leave them out")
@@ -106,7 +105,7 @@ def _freedom(m: Model) -> int:
 
 
 def _facts(m: Model) -> dict[str, Any]:
-    """Return what is known of a model, in values that JSON can hold."""
+    """Return the facts of a model, in values that JSON can hold."""
     tree = m.tree().at(0.0)
     kernel = ct.forward_dynamics(m)
     depth = [0] * (tree.n + 1)
@@ -134,11 +133,7 @@ def _facts(m: Model) -> dict[str, Any]:
         "depth": max(depth),
         "branches": {name: count for name, count in children.items() if count > 1},
         "placements": {"screws": screws, "dense": len(placements) - screws},
-        "forward_dynamics": {
-            "method": kernel.method,
-            "operations": kernel.operations,
-            "total": sum(kernel.operations.values()),
-        },
+        "forward_dynamics": {"method": kernel.method, "operations": kernel.operations, "total": sum(kernel.operations.values())},
         "q": _coordinates(m, "q"),
         "v": _coordinates(m, "v"),
     }
@@ -156,7 +151,7 @@ def _coordinates(m: Model, which: str) -> list[dict[str, str]]:
 
 
 def _mobility(m: Model) -> dict[str, Any]:
-    """Return the loops and couplings of a model, and what they leave it."""
+    """Return the loops and couplings of a model, and its mobility."""
     if not m.has_loops:
         return {"freedom": m.nv, "loops": [], "couplings": [], "mobility": None}
     found = m.mobility()
@@ -220,20 +215,18 @@ def _print_facts(console: Console, m: Model, facts: dict[str, Any]) -> None:
             console.print(f"- {note}", soft_wrap=True)
     if facts["loops"]:
         print_title(console, "\nLoops")
-        table = new_table("loop", "closed by", "stands on", "bodies around it", ">constraints")
+        table = new_table("loop", "closed by", "base", "bodies around it", ">constraints")
         for loop in facts["loops"][:ROWS]:
             table.add_row(loop["name"], loop["joint"], loop["base"], ", ".join(loop["bodies"]), str(loop["constraints"]))
         console.print(table)
-        if len(facts["loops"]) > ROWS:
-            console.print(f"and {len(facts['loops']) - ROWS} more; --json lists all")
+        print_rest(console, len(facts["loops"]))
     for title, coordinates in (("\nPositions q", facts["q"]), ("\nVelocities v", facts["v"])):
         print_title(console, title)
         table = new_table(">index", "name", "unit", *(["joint"] if m.joint_names else []))
         for i, coordinate in enumerate(coordinates[:ROWS]):
             table.add_row(str(i), coordinate["name"], coordinate["unit"], *([coordinate.get("joint", "")] if m.joint_names else []))
         console.print(table)
-        if len(coordinates) > ROWS:
-            console.print(f"and {len(coordinates) - ROWS} more; --json lists all")
+        print_rest(console, len(coordinates))
 
 
 def _mobility_rows(facts: dict[str, Any]) -> dict[str, str]:

@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from catena.model import Model
+from catena.facade import Model
 
 #: Rows of coordinates that are printed.
 ROWS = 60
@@ -29,9 +29,7 @@ class _Console(Console):
 def new_console(stderr: bool = False) -> Console:
     """Return where to print: in colour and bold on terminals, unless NO_COLOR is set, and elsewhere where FORCE_COLOR is."""
     # names are printed as they are: no markup, emoji or guessed colours
-    return _Console(
-        stderr=stderr, highlight=False, markup=False, emoji=False, color_system=None if os.environ.get("NO_COLOR") else "auto"
-    )
+    return _Console(stderr=stderr, highlight=False, markup=False, emoji=False, color_system=None if os.environ.get("NO_COLOR") else "auto")
 
 
 def print_message(kind: str, message: Any) -> None:
@@ -82,7 +80,7 @@ def topology(m: Model, console: Console) -> Table:
     """Return the tree of bodies with their joints and coordinates."""
     table = new_table("body", "joint", "axis", "q", "v")
     table.add_row("ground")
-    rows = {link.name: (link.joint, at_q, at_v) for link, at_q, at_v in m._slices()}
+    rows = {link.name: (link.joint, at_q, at_v) for link, at_q, at_v in m.slices()}
     for guide, name in _outline(m, "ground", "", console.options.ascii_only):
         joint, at_q, at_v = rows[name]
         axes = [axis_text(getattr(joint, key)) for key in ("axis", "axis1", "axis2") if hasattr(joint, key)]
@@ -119,6 +117,17 @@ def range_text(at: slice) -> str:
 
 def freedom_text(freedom: int) -> str:
     return f"{freedom:,} {'degree' if freedom == 1 else 'degrees'} of freedom"
+
+
+def print_model(console: Console, name: str, bodies: int, freedom: int) -> None:
+    """Print the title of a model."""
+    print_title(console, f"{name}: {bodies:,} {'body' if bodies == 1 else 'bodies'}, {freedom_text(freedom)}")
+
+
+def print_rest(console: Console, count: int) -> None:
+    """Print how many of the entries of a table were not printed, if any."""
+    if count > ROWS:
+        console.print(f"and {count - ROWS} more; --json lists all")
 
 
 def total_mass(m: Model) -> float:

@@ -12,11 +12,12 @@ from rich.console import Console
 
 import catena as ct
 from catena.cli import completion
-from catena.cli.app import INTERRUPTED, Debug, FloatingBase, Ignore, Json, ModelName, Tolerance, app
+from catena.cli.app import INTERRUPTED, Debug, FloatingBase, Ignore, Json, ModelName, SetPosition, Tolerance, app
 from catena.cli.info import find
-from catena.cli.printing import ROWS, freedom_text, new_console, new_table, print_json, print_rows, print_title
+from catena.cli.printing import ROWS, freedom_text, new_console, new_table, print_json, print_rest, print_rows, print_title
 from catena.errors import ArgumentError, MissingPackageError, SimulationError
-from catena.model import Model
+from catena.facade import Model
+from catena.loops.mobility import mobility
 from catena.simulation import Trajectory, settings
 from catena.view import plots
 
@@ -25,18 +26,14 @@ from catena.view import plots
 def simulate(
     model: ModelName,
     until: Annotated[str, typer.Option(metavar="TIME", help="When to stop: seconds, or with a unit (ms, s, min, h).")] = "10",
-    set_: Annotated[
-        list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="A position to begin with, such as crank=90deg; repeatable.")
-    ] = None,
+    set_: SetPosition = None,
     set_velocity: Annotated[
-        list[str] | None, typer.Option(metavar="NAME=VALUE", help="A velocity to begin with, such as crank=90deg/s; repeatable.")
+        list[str] | None, typer.Option(metavar="NAME=VALUE", help="A start velocity, such as crank=90deg/s; repeatable.")
     ] = None,
     random: Annotated[
-        int | None, typer.Option(metavar="SEED", min=0, help="Begin at a random position, drawn with this seed, before what --set says.")
+        int | None, typer.Option(metavar="SEED", min=0, help="Start at a random position of this seed; --set changes it.")
     ] = None,
-    keyframe: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Begin at a position that an MJCF file names, before what --set says.")
-    ] = None,
+    keyframe: Annotated[str | None, typer.Option(metavar="NAME", help="Start at a keyframe of an MJCF file; --set changes it.")] = None,
     step: Annotated[str | None, typer.Option(metavar="TIME", help="A fixed step size; without it the steps are adapted.")] = None,
     integrator: Annotated[
         str,
@@ -47,7 +44,7 @@ def simulate(
     ] = "auto",
     rtol: Annotated[float, typer.Option(metavar="X", help="Relative tolerance of adaptive steps.")] = 1e-8,
     atol: Annotated[float, typer.Option(metavar="X", help="Absolute tolerance of adaptive steps.")] = 1e-10,
-    record: Annotated[str | None, typer.Option(metavar="N|TIME", help="Keep every Nth step, or a sample every so often (10ms).")] = None,
+    record: Annotated[str | None, typer.Option(metavar="N|TIME", help="Record every Nth step, or a sample every TIME (10ms).")] = None,
     plot: Annotated[Path | None, typer.Option(metavar="FILE", help="Draw the run: .png, .svg or .pdf.")] = None,
     what: Annotated[
         str | None,
@@ -68,11 +65,11 @@ def simulate(
     json: Json = False,
     debug: Debug = False,
 ) -> None:
-    """Let a model move, and tell, plot or save how it does.
+    """Simulate a model, and print, plot or save its motion.
 
-    It begins at home, which is its neutral position unless the file says otherwise, and at rest, but for what --set and --set-velocity
-    say. Where there are loops, they are closed first: what is set is held, but for positions of ball and free joints, which are a guess,
-    and the rest follows, within the limits of the joints where that is possible.
+    It starts at rest from home, which is its neutral position unless the file says otherwise; --set and --set-velocity change single
+    coordinates. Loops are closed first: coordinates that are set keep their value, but those of ball and free joints are a guess; the
+    others follow, within the limits of the joints where that is possible.
 
     \b
     NAME is one of
@@ -129,18 +126,18 @@ def simulate(
 
 
 def start(m: Model, positions: list[str], velocities: list[str], guess: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
-    """Return the state to begin with; where there are loops, one that closes them and has the coordinates that are set."""
-    q, v = settings.position(m, positions, m._start() if guess is None else guess), settings.velocity(m, velocities)
+    """Return the start state; where there are loops, one that closes them and has the coordinates that are set."""
+    q, v = settings.position(m, positions, m.search_start() if guess is None else guess), settings.velocity(m, velocities)
     if not m.has_loops:
         return q, v
-    plain = {name for link, at, _ in m._slices() if link.joint.nq == link.joint.nv for name in (link.name, *m.q_names[at])}
-    held, loose = ([text for text in positions if (_name(text) in plain) is kept] for kept in (True, False))
-    if loose:
-        guess = settings.position(m, loose, m._start() if guess is None else guess)
-    marked = settings.position(m, held, np.full(m.nq, np.nan))
+    plain = {name for link, at, _ in m.slices() if link.joint.nq == link.joint.nv for name in (link.name, *m.q_names[at])}
+    fixed, guessed = ([text for text in positions if (_name(text) in plain) is fixed] for fixed in (True, False))
+    if guessed:
+        guess = settings.position(m, guessed, m.search_start() if guess is None else guess)
+    marked = settings.position(m, fixed, np.full(m.nq, np.nan))
     q = m.assemble(guess, {name: x for name, x in zip(m.q_names, marked, strict=True) if not np.isnan(x)})
     named = {_name(text) for text in velocities}
-    rates = {name: x for link, _, at in m._slices() for name, x in zip(m.v_names[at], v[at], strict=True) if named & {name, link.name}}
+    rates = {name: x for link, _, at in m.slices() for name, x in zip(m.v_names[at], v[at], strict=True) if named & {name, link.name}}
     return q, m.project_velocity(q, fixed=rates)
 
 
@@ -152,9 +149,9 @@ def keyframe_of(m: Model, name: str) -> np.ndarray:
 
 
 def _wanted(m: Model, what: str, plot: Path | None) -> list[str]:
-    """Return what is to be drawn, checked before the run."""
+    """Return the quantities to draw, checked before the run."""
     if plot is None:
-        raise ArgumentError(f"--what {what}: this says what to draw, and nothing is drawn; add --plot FILE")
+        raise ArgumentError(f"--what {what}: nothing is drawn; add --plot FILE")
     return plots.wanted(m, [name.strip() for name in what.split(",")])
 
 
@@ -163,7 +160,7 @@ def _name(setting: str) -> str:
 
 
 def check_outputs(outputs: dict[str, Path | None]) -> None:
-    """Refuse, before a run that may take long, what could not be written after it."""
+    """Refuse, before a long run, files that could not be written after it."""
     endings = {"plot": (".png", ".svg", ".pdf"), "animate": (".html", ".gif", ".mp4"), "save": (".npz", ".nc"), "csv": (".csv",)}
     for name, path in outputs.items():
         if path is None:
@@ -180,7 +177,7 @@ def check_outputs(outputs: dict[str, Path | None]) -> None:
 
 
 def _record(text: str | None, until: float) -> int | list[float] | None:
-    """Return every how many steps a sample is kept, or the times of the samples."""
+    """Return the number of steps from sample to sample, or the times of the samples."""
     if text is None or text.strip().isdigit():
         return None if text is None else int(text)
     every = settings.quantity("--record", text, "s")
@@ -192,14 +189,14 @@ def _record(text: str | None, until: float) -> int | list[float] | None:
 
 
 def _summary(run: Trajectory, files: dict[str, str]) -> dict[str, Any]:
-    """Return how a run went, in values that JSON can hold."""
+    """Return the facts of a run, in values that JSON can hold."""
     info, m = run.info, run.model
     error = ct.loop_error(m)(*((run.t,) if m.driven_names else ()), run.q).max() if m.has_loops else None
     energies = {"start": run.total_energy[0], "end": run.total_energy[-1], "drift": np.abs(run.drift).max()}
     return {
         "model": m.name,
-        # less of the two: a special configuration, such as a linkage laid flat, may seem to have more
-        "freedom": min(m.at(run.t[i]).mobility(run.q[i]).freedom for i in (0, -1)) if m.has_loops else m.nv,
+        # the smaller of the two: at a singular configuration, such as a linkage laid flat, there may be more
+        "freedom": min(mobility(m, run.q[i], run.t[i]).freedom for i in (0, -1)) if m.has_loops else m.nv,
         "start": float(run.t[0]),
         "end": float(run.t[-1]),
         "stopped": info["stopped"],
@@ -224,19 +221,18 @@ def _finite(x: Any) -> float | None:
 
 
 def _print_summary(console: Console, run: Trajectory, summary: dict[str, Any]) -> None:
-    total, causes = run.total_energy, ", ".join(summary["energy"]["changed_by"])
-    drift = f"{np.abs(run.drift).max():.1e}{f' ({causes} included)' if causes else ''}"
+    total = run.total_energy
     stopped = "" if summary["stopped"] == "end" else f"; stopped: {summary['stopped']}"
     why = f"; {summary['why']}" if summary["why"] else ""
     rejected = f", and {summary['rejected']:,} rejected" if summary["rejected"] else ""
-    switches = f"; the constraints that hold them changed {summary['switches']:,} times" if summary["switches"] else ""
+    switches = f"; the set of dependent coordinates changed {_times(summary['switches'])}" if summary["switches"] else ""
     error = summary["loop_error"]
-    loops = {"loops": f"open by {error:.1e} m or rad at most{switches}"} if error is not None else {}
+    loops = {"loops": f"closure residual up to {error:.1e} m or rad{switches}"} if error is not None else {}
     rows = {
         "time": f"{summary['start']:g} to {summary['end']:.9g} s{stopped}",
         "steps": f"{summary['steps']:,}{rejected} ({summary['integrator']}, {summary['method']}{why}); {summary['samples']:,} samples",
         "took": f"{summary['seconds']:.3f} s, compiling included",
-        "energy": f"{total[0]:.6g} to {total[-1]:.6g} J; drift {drift}",
+        "energy": f"{total[0]:.6g} to {total[-1]:.6g} J; {_energy_change(run)}",
         **loops,
         **{f"--{name}": path for name, path in summary["files"].items()},
     }
@@ -246,13 +242,26 @@ def _print_summary(console: Console, run: Trajectory, summary: dict[str, Any]) -
     table = new_table("coordinate", ">position", ">velocity")
     q = {name: _value(x, unit) for name, x, unit in zip(run.q_names, run.q[-1], run.q_units, strict=True)}
     v = {name: _value(x, unit) for name, x, unit in zip(run.v_names, run.v[-1], run.v_units, strict=True)}
-    places = [(at_q, at_v) for _, at_q, at_v in run.model._slices()]
+    places = [(at_q, at_v) for _, at_q, at_v in run.model.slices()]
     names = list(dict.fromkeys(name for at_q, at_v in places for name in (*run.q_names[at_q], *run.v_names[at_v])))
     for name in names[:ROWS]:
         table.add_row(name, q.get(name, ""), v.get(name, ""))
     console.print(table)
-    if len(names) > ROWS:
-        console.print(f"and {len(names) - ROWS} more; --json lists all")
+    print_rest(console, len(names))
+
+
+def _energy_change(run: Trajectory) -> str:
+    """Return the drift of a run that conserves energy; else the change of its energy, and the causes."""
+    causes = run.model.changes_energy
+    if not causes:
+        return f"drift {np.abs(run.drift).max():.1e}"
+    listed = f"{', '.join(causes[:-1])} and {causes[-1]}" if causes[1:] else causes[0]
+    verb = "" if {"forces", "driven joints"} & {*causes} else "dissipated "
+    return f"change {100.0 * run.drift[-1]:+.3g} % ({verb}by {listed})"
+
+
+def _times(count: int) -> str:
+    return "once" if count == 1 else f"{count:,} times"
 
 
 def _value(x: float, unit: str) -> str:

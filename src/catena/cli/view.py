@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from catena.cli import completion
-from catena.cli.app import Debug, FloatingBase, Ignore, Json, Tolerance, app
+from catena.cli.app import Debug, FloatingBase, Ignore, Json, SetPosition, Tolerance, app
 from catena.cli.info import find
 from catena.cli.printing import print_json
 from catena.cli.simulate import keyframe_of, start
@@ -25,11 +25,9 @@ def view(
             metavar="FILE|EXAMPLE", help="A model file, a built-in example, or a saved run (.npz, .nc).", autocompletion=completion.models
         ),
     ],
-    set_: Annotated[
-        list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="A position to begin with, such as crank=90deg; repeatable.")
-    ] = None,
-    keyframe: Annotated[str | None, typer.Option(metavar="NAME", help="Begin at a position that an MJCF file names.")] = None,
-    port: Annotated[int, typer.Option(metavar="N", min=0, max=65535, help="Where the page is; the next free one is taken.")] = 8080,
+    set_: SetPosition = None,
+    keyframe: Annotated[str | None, typer.Option(metavar="NAME", help="Start at a keyframe of an MJCF file.")] = None,
+    port: Annotated[int, typer.Option(metavar="N", min=0, max=65535, help="The port of the page, or the next free one.")] = 8080,
     browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Open the page.")] = True,
     picture: Annotated[Path | None, typer.Option(metavar="FILE", help="Write a picture (.png) instead.")] = None,
     floating_base: FloatingBase = False,
@@ -38,10 +36,10 @@ def view(
     json: Json = False,
     debug: Debug = False,
 ) -> None:
-    """See a model in the browser, with its joints to move.
+    """Show a model in the browser, with sliders for its joints.
 
-    Sliders move the joints, and loops stay closed. A saved run is played. The page is served on this machine alone, until Ctrl-C.
-    Positions are set as catena simulate sets them.
+    Loops stay closed while joints move. A saved run is played. The page is served on this machine alone, until Ctrl-C. Positions are set
+    as in catena simulate.
 
     \b
     Examples:
@@ -53,7 +51,7 @@ def view(
     """
     if Path(shown).suffix.lower() in (".npz", ".nc"):
         if set_ or keyframe or picture or floating_base or ignore or tolerance is not None:
-            raise ArgumentError(f"{shown} is a saved run, which says all positions; leave the options away, or give a model file")
+            raise ArgumentError(f"{shown} is a saved run, which has all positions; leave the options out, or give a model file")
         run = Trajectory.load(shown)
         _serve(Viewer(run.model, run=run, port=port), browser, json)
         return

@@ -1,4 +1,4 @@
-"""The methods side by side: what each costs on a model, and how the cost grows with the number of bodies; and the times of kernels."""
+"""Methods side by side: their cost on a model and its growth with the number of bodies; and the times of kernels beside Pinocchio."""
 
 from catena.comparison.bench import Bench, Peer, Timing, bench, processor
 from catena.comparison.chains import COUNTED, Crossing, Growth, Line, counted_polynomial, crossing, exponent, growth, polynomial, sizes

@@ -16,13 +16,14 @@ from typing import Any
 
 import numpy as np
 
-from catena import kernels
 from catena.comparison import peers
 from catena.comparison.methods import FEWEST, HANDFUL, Report, batch_of, call_of, disagreement, fastest, repeated, sample
 from catena.errors import ArgumentError
 from catena.formulations.joint_forces import passive_force
-from catena.model import Model
-from catena.native import machine
+from catena.kernels import dynamics as kernels
+from catena.loops.mobility import mobility
+from catena.model import Mechanism
+from catena.native.llvm import machine
 
 #: What is timed, in this order; the last for mechanisms with loops only.
 KERNELS = ("forward_dynamics", "inverse_dynamics", "mass_matrix", "bias_force", "poses", "energy", "joint_wrenches", "loop_error")
@@ -75,7 +76,7 @@ class Bench:
     no_peer: str
 
 
-def bench(m: Model, cores: int = 1, seed: int = 0, seconds: float = 0.1, report: Report = lambda text: None) -> Bench:
+def bench(m: Mechanism, cores: int = 1, seed: int = 0, seconds: float = 0.1, report: Report = lambda text: None) -> Bench:
     """Return how long the kernels of a model take on this machine.
 
     `cores` is the number of threads of the last column, `seconds` the time taken to time a call, and `report` is called with what is being
@@ -94,7 +95,7 @@ def bench(m: Model, cores: int = 1, seed: int = 0, seconds: float = 0.1, report:
         states = {name: x[:1] for name, x in states.items()}
         forward = kernels.forward_dynamics(m)
         states["vdot"] = np.asarray(forward(*(states[port.name] for port in forward.inputs)))
-    no_peer = peers.lacking(m)
+    no_peer = peers.why_not(m)
     peer = None if no_peer else _Pinocchio(m, states, cores)
     rows = []
     with ThreadPoolExecutor(cores) as pool:
@@ -104,7 +105,7 @@ def bench(m: Model, cores: int = 1, seed: int = 0, seconds: float = 0.1, report:
     return Bench(
         m.name,
         len(m.links),
-        m.mobility().freedom if m.has_loops else m.nv,
+        mobility(m).freedom if m.has_loops else m.nv,
         seed,
         {"processor": processor(), "compiled_for": machine.host().processor, "lanes": machine.host().lanes, "cores": cores},
         {name: version(name) for name in ("numpy", "llvmlite")} | ({} if peer is None else {"pinocchio": peer.peer.pinocchio.__version__}),
@@ -114,7 +115,7 @@ def bench(m: Model, cores: int = 1, seed: int = 0, seconds: float = 0.1, report:
 
 
 def _timed(
-    m: Model, name: str, states: dict[str, np.ndarray], cores: int, pool: ThreadPoolExecutor, peer: _Pinocchio | None, seconds: float
+    m: Mechanism, name: str, states: dict[str, np.ndarray], cores: int, pool: ThreadPoolExecutor, peer: _Pinocchio | None, seconds: float
 ) -> Timing:
     """Return the times of a kernel, and of the peer's function for it."""
     kernel: Any = getattr(kernels, name)(m)
@@ -162,14 +163,14 @@ def _repeat(run: Callable[[], object], times: int) -> Callable[[], None]:
 
 
 class _Pinocchio:
-    """Pinocchio's functions for the kernels of a model, at some states; what acts in the joints is given to it as joint forces."""
+    """Pinocchio's functions for the kernels of a model, at some states; passive joint forces are added to the joint forces."""
 
     names: dict[str, str] = {  # noqa: RUF012
         "forward_dynamics": "aba", "inverse_dynamics": "rnea", "mass_matrix": "crba", "poses": "forwardKinematics",
         "energy": "computeMechanicalEnergy",
     }  # fmt: skip
 
-    def __init__(self, m: Model, states: dict[str, np.ndarray], cores: int) -> None:
+    def __init__(self, m: Mechanism, states: dict[str, np.ndarray], cores: int) -> None:
         self.peer, self.states, self.cores = peers.Pinocchio(m), states, cores
         q, v = states["q"], states["v"]
         self.passive = np.array([np.asarray(passive_force(m.tree(), *state), dtype=float) for state in zip(q, v, strict=True)])
@@ -217,7 +218,7 @@ class _Pinocchio:
 
 
 def processor() -> str:
-    """Return what the maker calls the processor, where the system tells."""
+    """Return the name of the processor, where the system knows it."""
     info = Path("/proc/cpuinfo")
     lines = info.read_text(encoding="utf-8", errors="replace").splitlines() if info.is_file() else []
     names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]

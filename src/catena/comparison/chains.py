@@ -14,9 +14,9 @@ from catena.comparison.methods import Comparison, Report, Row, compare
 from catena.errors import ArgumentError
 from catena.examples import chain
 from catena.formulations import METHODS
-from catena.kernels import forward_dynamics
+from catena.kernels.dynamics import forward_dynamics
 
-#: Pairs of methods of forward dynamics of which the growth tells where the first becomes cheaper.
+#: Pairs of methods of forward dynamics whose crossings are reported: where the first becomes cheaper.
 PAIRS = (("articulated-body", "composite-body"), ("innovations", "composite-body"), ("articulated-body", "innovations"))
 
 #: Chains on which operations are counted for their polynomials. Their axes repeat after three links; shorter ones save operations where
@@ -28,7 +28,7 @@ COUNTED = (24, 27, 30, 33, 36)
 class Line:
     """How the cost of a method grows: microseconds in a batch and operations for a state, and the measured exponents of both.
 
-    `order` is how it grows in the end.
+    `order` is the asymptotic order.
     """
 
     method: str
@@ -84,7 +84,7 @@ def sizes(most: int = 128) -> tuple[int, ...]:
 def growth(bodies: Sequence[int] | None = None, seed: int = 0, seconds: float = 0.1, report: Report = lambda text: None) -> Growth:
     """Return how the cost of forward dynamics grows with the length of a chain.
 
-    `bodies` are the lengths in ascending order, `sizes()` unless told; `seed`, `seconds` and `report` are those of `compare`.
+    `bodies` are the lengths in ascending order, `sizes()` unless given; `seed`, `seconds` and `report` are those of `compare`.
 
     >>> found = growth([2, 3, 4], seconds=0.0)
     >>> {name: f"O(n^{len(coefficients) - 1})" for name, coefficients in found.polynomials.items()}
@@ -118,7 +118,7 @@ def exponent(bodies: Sequence[int], costs: Sequence[float]) -> float:
     3.0
     """
     if len(bodies) < 3:
-        raise ArgumentError(f"exponent: {len(bodies)} sizes tell no growth; give at least 3")
+        raise ArgumentError(f"exponent: {len(bodies)} sizes are too few for an exponent; give at least 3")
     count = max(3, len(bodies) - len(bodies) // 2)
     x, y = np.log(np.asarray(bodies[-count:], dtype=float)), np.log(np.asarray(costs[-count:], dtype=float))
     return float((x - x.mean()) @ (y - y.mean()) / ((x - x.mean()) @ (x - x.mean())))

@@ -1,4 +1,4 @@
-"""The methods that fit a model, side by side: what they give, and what they cost.
+"""The methods that fit a model, side by side: their results, and their cost.
 
 Times are the shortest of several runs in which the methods take turns; operations are those of the compiled graphs. A method that iterates
 is solved state by state in Python: it is measured on a handful of states, and its operations are those of an iteration times their mean
@@ -17,15 +17,17 @@ from typing import Any
 
 import numpy as np
 
-from catena import registry
 from catena.errors import ArgumentError, ConvergenceWarning, ModelError
 from catena.formulations import METHODS
-from catena.iterative import IterativeKernel
-from catena.kernels import forward_dynamics, inverse_dynamics, mass_matrix
-from catena.model import Model
+from catena.kernels import methods as registry
+from catena.kernels.dynamics import forward_dynamics, inverse_dynamics, mass_matrix
+from catena.kernels.iterative import IterativeKernel
+from catena.loops.assembly import assemble, project_velocity
+from catena.loops.mobility import mobility
+from catena.model import Mechanism
 from catena.native import Kernel
 
-#: The problems that are compared, and the method that the others are held against.
+#: The problems that are compared, and the reference method of each.
 REFERENCE = {"forward_dynamics": "articulated-body", "inverse_dynamics": "newton-euler", "mass_matrix": "composite-body"}
 
 #: The same for mechanisms with loops, where it is another; and how the cost of methods that close them grows, with m constraints: with
@@ -37,13 +39,13 @@ MULTIPLIERS, ORDER_WITH_LOOPS = "O(n + n m^2 + m^3)", {"coordinate-reduction": "
 #: would leave vector lanes empty.
 BATCH, FEWEST, LONGEST = 4096, 32, 0.005
 
-#: States that are put together for a mechanism with loops unless told, and how far they are apart [rad or m].
+#: The number of states of a mechanism with loops unless given, and the distance from each to the next [rad or m].
 CLOSED, APART = 50, 0.2
 
 #: States on which a method that iterates is measured.
 HANDFUL = 8
 
-_DOORS: dict[str, Callable[[Model, str], Any]] = {
+_CONSTRUCTORS: dict[str, Callable[[Mechanism, str], Any]] = {
     "forward_dynamics": forward_dynamics,
     "inverse_dynamics": inverse_dynamics,
     "mass_matrix": mass_matrix,
@@ -58,7 +60,7 @@ class Row:
     `disagreement` is the largest difference from the reference method over `states` random states, relative to the largest entry of each
     state's result; `order` is how the cost grows, with m constraints where there are loops. Times are in microseconds for a state, in a
     call of its own and in a batch; `build_seconds` is the time to trace and compile, or to find the code in the cache. Methods that iterate
-    have the mean number of `iterations` and the largest `residual`; `note` tells of states that did not converge.
+    have the mean number of `iterations` and the largest `residual`; `note` counts states that did not converge.
     """
 
     problem: str
@@ -96,7 +98,7 @@ class Lack:
 
 @dataclass(frozen=True)
 class Comparison:
-    """The methods on the problems of a model; `references` has the method of each problem that the others are held against."""
+    """The methods on the problems of a model; `references` has the reference method of each problem."""
 
     model: str
     bodies: int
@@ -113,16 +115,16 @@ class Comparison:
 
 
 def compare(
-    m: Model,
+    m: Mechanism,
     states: int | None = None,
     seed: int = 0,
     problems: Sequence[str] = tuple(REFERENCE),
     seconds: float = 0.1,
     report: Report = lambda text: None,
 ) -> Comparison:
-    """Return what every method that fits a model gives and costs.
+    """Return the results and the cost of every method that fits a model.
 
-    `states` is the number of random states on which results are compared, fewer for large models unless told; `seconds` is the time taken
+    `states` is the number of random states on which results are compared, fewer for large models unless given; `seconds` is the time taken
     to time a method, and `report` is called with what is being done.
 
     >>> from catena.examples import pendulum
@@ -140,7 +142,7 @@ def compare(
     count = (min(CLOSED, most) if m.has_loops else most) if states is None else states
     if count < 1:
         raise ArgumentError(f"compare: {count} states are too few; give at least 1")
-    states_of, freedom = sample(m, count, seed), m.mobility().freedom if m.has_loops else m.nv
+    states_of, freedom = sample(m, count, seed), mobility(m).freedom if m.has_loops else m.nv
     references = REFERENCE_WITH_LOOPS if m.has_loops else REFERENCE
     return Comparison(
         m.name,
@@ -150,10 +152,10 @@ def compare(
         tuple(row for problem in problems for row in _rows(m, problem, references[problem], freedom, states_of, seconds, report)),
         tuple(Choice(problem, *registry.automatic(problem, m)) for problem in problems),
         tuple(
-            Lack(problem, name, registry.lack(problem, name, m))
+            Lack(problem, name, registry.why_unsuitable(problem, name, m))
             for problem in problems
             for name in registry.methods(problem)
-            if registry.lack(problem, name, m)
+            if registry.why_unsuitable(problem, name, m)
         ),
         {problem: references[problem] for problem in problems},
     )
@@ -170,30 +172,30 @@ def disagreement(expected: np.ndarray, found: np.ndarray) -> float:
     return float(np.divide(difference, size, out=difference.copy(), where=size > 0.0).max())
 
 
-def sample(m: Model, count: int, seed: int) -> dict[str, np.ndarray]:
+def sample(m: Mechanism, count: int, seed: int) -> dict[str, np.ndarray]:
     """Return random inputs of kernels by their names."""
     rng = np.random.default_rng(seed)
     q, t = m.random(rng, size=count), rng.uniform(0.0, 10.0, size=count)
     v, last = rng.normal(size=(2, count, m.nv))
     if m.has_loops:
-        t[:] = m.mobility().t
+        t[:] = mobility(m).t
         q = np.stack([*islice(_closed(m.at(t[0]), rng), count)])
-        v = np.stack([m.at(t[0]).project_velocity(*state) for state in zip(q, v, strict=True)])
+        v = np.stack([project_velocity(m, *state, t=t[0]) for state in zip(q, v, strict=True)])
     return {"t": t, "q": q, "v": v, "tau": last, "vdot": last}
 
 
-def _closed(m: Model, rng: np.random.Generator) -> Iterator[np.ndarray]:
-    """Yield positions that close the loops of a model along a way that turns at random; the first is none of the special ones."""
-    q = m.mobility().q
+def _closed(m: Mechanism, rng: np.random.Generator) -> Iterator[np.ndarray]:
+    """Yield positions that close the loops of a model along a random path; the first is at a generic configuration."""
+    q = mobility(m).q
     while True:
         yield q
-        v = m.project_velocity(q, rng.normal(size=m.nv))
-        with suppress(ModelError):  # it came to an end of its way
-            q = m.assemble(guess=m.integrate(q, APART * v / max(np.abs(v).max(), 1e-300)))
+        v = project_velocity(m, q, rng.normal(size=m.nv))
+        with suppress(ModelError):  # the path ends here, and turns
+            q = assemble(m, m.integrate(q, APART * v / max(np.abs(v).max(), 1e-300)))
 
 
 def _rows(
-    m: Model, problem: str, reference: str, freedom: int, known: dict[str, np.ndarray], seconds: float, report: Report
+    m: Mechanism, problem: str, reference: str, freedom: int, known: dict[str, np.ndarray], seconds: float, report: Report
 ) -> Iterator[Row]:
     """Yield the rows of the methods that solve a problem of a model."""
     title = f"{problem} of '{m.name}', {freedom} degrees of freedom"
@@ -202,14 +204,14 @@ def _rows(
     for name in registry.fitting(problem, m):
         report(f"{title}: building {name}")
         started = time.perf_counter()
-        kernels[name] = _DOORS[problem](m, name)
+        kernels[name] = _CONSTRUCTORS[problem](m, name)
         build[name] = time.perf_counter() - started
     arguments = [known[port.name] for port in kernels[reference].inputs]
     expected = kernels[reference](*arguments)
 
     report(f"{title}: measuring")
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)  # told in the notes
+        warnings.simplefilter("ignore", ConvergenceWarning)  # counted in the notes
         results = {name: kernel(*(x[: _most(kernel)] for x in arguments)) for name, kernel in kernels.items()}
         iterated = {name: (kernel.iterations, kernel.residual) for name, kernel in kernels.items() if isinstance(kernel, IterativeKernel)}
         single, batch = _times(kernels, [x[:1] for x in arguments] if m.has_loops else arguments, seconds)
@@ -231,7 +233,7 @@ def _rows(
         )  # fmt: skip
 
 
-def _order(m: Model, problem: str, method: str) -> str:
+def _order(m: Mechanism, problem: str, method: str) -> str:
     """Return how the cost of a method grows."""
     with_loops = problem == "forward_dynamics" and m.has_loops
     return ORDER_WITH_LOOPS.get(method, MULTIPLIERS) if with_loops else METHODS[method].order(problem)
@@ -260,7 +262,7 @@ def _times(
 
 
 def batch_of(kernel: Any, arguments: list[np.ndarray]) -> list[np.ndarray]:
-    """Return as many states as a kernel does in a time that is short."""
+    """Return a batch of states for a run of about `LONGEST`."""
     if isinstance(kernel, IterativeKernel):
         return [x[:HANDFUL] for x in arguments]
     few = [repeated(x, FEWEST) for x in arguments]

@@ -1,4 +1,4 @@
-"""The models of others: a tree of catena in Pinocchio, where that is installed.
+"""A tree of catena in Pinocchio, where that is installed.
 
 Pinocchio has coordinates of its own: v_peer = T v, so that tau = T^T tau_peer, M = T^T M_peer T and vdot_peer = T vdot + dT/dt v.
 """
@@ -12,13 +12,13 @@ from typing import Any
 import numpy as np
 
 from catena.errors import ModelError
-from catena.model import Fixed, Free, Helical, Model, Planar, Prismatic, Revolute, Spherical, Universal
+from catena.model import Fixed, Free, Helical, Mechanism, Planar, Prismatic, Revolute, Spherical, Universal
 
 #: Joints that Pinocchio has, and the number of coordinates up to which it is taken: beyond it needs much memory.
 _JOINTS, _MOST = (Fixed, Free, Helical, Planar, Prismatic, Revolute, Spherical, Universal), 300
 
 
-def lacking(m: Model) -> str:
+def why_not(m: Mechanism) -> str:
     """Return why a model is not compared with Pinocchio, or nothing."""
     if importlib.util.find_spec("pinocchio") is None:
         return 'it is not installed (pip install "catena[peers]")'
@@ -39,17 +39,17 @@ def lacking(m: Model) -> str:
     return ""
 
 
-def _depth_first(m: Model) -> list[Any]:
+def _depth_first(m: Mechanism) -> list[Any]:
     """Return the links of a model, every one right after its parent's earlier children and their descendants."""
     children: dict[str, list[Any]] = {name: [] for name in ("ground", *m.body_names)}
     for link in m.links:
         children[link.parent].append(link)
 
-    found, left = [], children["ground"][::-1]
-    while left:
-        found.append(left.pop())
-        left += children[found[-1].name][::-1]
-    return found
+    links, stack = [], children["ground"][::-1]
+    while stack:
+        links.append(stack.pop())
+        stack += children[links[-1].name][::-1]
+    return links
 
 
 def _plane(angle: float) -> np.ndarray:
@@ -60,8 +60,8 @@ def _plane(angle: float) -> np.ndarray:
 class Pinocchio:
     """A catena model in Pinocchio."""
 
-    def __init__(self, m: Model) -> None:
-        self.m, self.at = m, {link.name: (at_q, at_v) for link, at_q, at_v in m._slices()}
+    def __init__(self, m: Mechanism) -> None:
+        self.m, self.at = m, {link.name: (at_q, at_v) for link, at_q, at_v in m.slices()}
         self.pinocchio = pinocchio = importlib.import_module("pinocchio")
         self.model = pinocchio.Model()
         self.model.gravity.linear = np.array(m.gravity)
@@ -147,7 +147,7 @@ class Pinocchio:
         return T.T @ (mass + np.triu(mass, 1).T) @ T
 
     def poses(self, q: Any) -> np.ndarray:
-        """Return where the bodies' frames stand in the world."""
+        """Return the poses of the bodies in the world."""
         position, _, _ = self.state(q, np.zeros(self.m.nv))
         self.pinocchio.forwardKinematics(self.model, self.data, position)
         places = [self.carried[name] for name in self.m.body_names]

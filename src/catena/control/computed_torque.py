@@ -7,24 +7,27 @@ from typing import Any
 
 import numpy as np
 
-from catena.closed import coordinates, places
 from catena.control.paths import Point
 from catena.errors import ArgumentError, ModelError
-from catena.formulations.constraints import joined
 from catena.formulations.inverse import newton_euler
-from catena.formulations.partition import Closed, Group, Partition
+from catena.formulations.loops.coupled_loops import coupled_loops
+from catena.formulations.loops.dependence import DependentMap
+from catena.formulations.loops.partitions import CoordinatePartition, GroupPartition
 from catena.graph import Scalar
-from catena.model import Model, Tree
-from catena.reduced import reduced
-from catena.scaling import loop_units
+from catena.kernels.named_coordinates import coordinates, places
+from catena.kernels.reduced import reduced
+from catena.kernels.tracing import acting_forces, check_forces, frozen
+from catena.loops.scaling import loop_units
+from catena.model import Mechanism, Tree
 from catena.simulation.arguments import floats
-from catena.tracing import acting_forces, check_forces, frozen
 
 
 class ComputedTorque:
     """A controller (t, q, v) -> tau that keeps the actuated coordinates of a model on a path; `names` are theirs."""
 
-    def __init__(self, m: Model, path: Callable[[Any], Any], names: tuple[str, ...], at: tuple[int, ...], bandwidth: np.ndarray) -> None:
+    def __init__(
+        self, m: Mechanism, path: Callable[[Any], Any], names: tuple[str, ...], at: tuple[int, ...], bandwidth: np.ndarray
+    ) -> None:
         m = m.frozen()
         self.model, self.path, self.names, self.bandwidth = m, path, names, bandwidth
         self.bandwidth.setflags(write=False)
@@ -32,7 +35,7 @@ class ComputedTorque:
         self._places = places(m, self._at, "computed_torque")
         self._tree = m.tree()
         self._weights = 1.0 / np.array(loop_units(m)) ** 2
-        self._partition = Partition(tuple(self._group(loops) for loops in joined(self._tree)))
+        self._partition = CoordinatePartition(tuple(self._group(loops) for loops in coupled_loops(self._tree)))
 
     def __repr__(self) -> str:
         return f"<ComputedTorque of '{self.model.name}' on {', '.join(self.names)}>"
@@ -50,7 +53,7 @@ class ComputedTorque:
         away, parting = q[self._places] - wanted.position, v[self._at] - wanted.rate
         acceleration = tree.vector()
         acceleration[self._at] = wanted.acceleration - 2.0 * self.bandwidth * parting - self.bandwidth**2 * away
-        closed = Closed(tree, q, self._partition, self._weights)
+        closed = DependentMap(tree, q, self._partition, self._weights)
         vdot = closed.accelerations(v, acceleration)
         force, wrenches = acting_forces(tree, t, q, v)
         return closed.on_independent(newton_euler.inverse_dynamics(tree, q, v, vdot, wrenches) - force)
@@ -59,13 +62,15 @@ class ComputedTorque:
         """Return position, rate and acceleration of the path at a time, one for each actuated coordinate."""
         return Point(*(np.array(part, dtype=object).reshape(len(self._at)) for part in self.path(t)))
 
-    def _group(self, loops: Any) -> Group:
-        """Return a group of loops with all constraints, in which what is not actuated depends on what is."""
+    def _group(self, loops: Any) -> GroupPartition:
+        """Return a group of loops with all constraints, in which coordinates that are not actuated depend on those that are."""
         dependent = tuple(j for j in loops.columns if j not in self._at)
-        return Group(loops, loops.rows, (), dependent, tuple(j for j in loops.columns if j in self._at))
+        return GroupPartition(loops, loops.rows, (), dependent, tuple(j for j in loops.columns if j in self._at))
 
 
-def computed_torque(m: Model, path: Callable[[Any], Any], actuated: Collection[str] | None = None, bandwidth: Any = 1.0) -> ComputedTorque:
+def computed_torque(
+    m: Mechanism, path: Callable[[Any], Any], actuated: Collection[str] | None = None, bandwidth: Any = 1.0
+) -> ComputedTorque:
     """Return the controller (t, q, v) -> tau that keeps coordinates on a path, by the forces that their accelerations take [SS01] (37).
 
     `path(t)` gives position, rate and acceleration of the actuated coordinates, as `ct.cycloidal` and others do. `actuated` names them: of

@@ -1,5 +1,5 @@
-"""Example models, built in. `EXAMPLES` holds the functions that make them, by the name the command line knows; `ACTUATED` the coordinates
-that have motors, of the parallel robots.
+"""Example models. `EXAMPLES` holds the functions that make them, by their names on the command line; `ACTUATED` the coordinates of
+parallel robots that have motors.
 
 >>> from catena.examples import EXAMPLES
 >>> EXAMPLES["double-pendulum"]().nv
@@ -26,67 +26,20 @@ from catena.examples.robots import (
 from catena.examples.suspensions import double_wishbone, quarter_car
 from catena.examples.trees import arm, cart_pole, chain, double_pendulum, gallery, humanoid, pendulum, top
 from catena.examples.walkers import biped
-from catena.model import Model
+from catena.facade import Model
 
 #: The examples by name: trees first, then mechanisms with loops: linkages and suspensions, parallel robots, walkers.
 EXAMPLES: dict[str, Callable[[], Model]] = {
-    "arm": arm,
-    "pendulum": pendulum,
-    "double-pendulum": double_pendulum,
-    "cart-pole": cart_pole,
-    "top": top,
-    "humanoid": humanoid,
-    "chain": chain,
-    "gallery": gallery,
-    "slider-crank": slider_crank,
-    "four-bar": four_bar,
-    "quarter-car": quarter_car,
-    "double-wishbone": double_wishbone,
-    "jansen-leg": jansen_leg,
-    "watt": watt,
-    "stephenson": stephenson,
-    "peaucellier": peaucellier,
-    "bennett": bennett,
-    "bricard": bricard,
-    "five-bar-robot": five_bar_robot,
-    "planar-3rrr": planar_3rrr,
-    "spherical-3rrr": spherical_3rrr,
-    "delta": delta,
-    "delta-ruu": delta_ruu,
-    "stewart-ups": stewart_ups,
-    "stewart-ucu": stewart_ucu,
-    "stewart-floating": stewart_floating,
-    "biped": biped,
-}
+    make.__name__.replace("_", "-"): make
+    for make in (
+        arm, pendulum, double_pendulum, cart_pole, top, humanoid, chain, gallery, slider_crank, four_bar, quarter_car, double_wishbone,
+        jansen_leg, watt, stephenson, peaucellier, bennett, bricard, five_bar_robot, planar_3rrr, spherical_3rrr, delta, delta_ruu,
+        stewart_ups, stewart_ucu, stewart_floating, biped,
+    )
+}  # fmt: skip
 
 __all__ = [
-    "ACTUATED",
-    "EXAMPLES",
-    "arm",
-    "bennett",
-    "biped",
-    "bricard",
-    "cart_pole",
-    "chain",
-    "delta",
-    "delta_ruu",
-    "double_pendulum",
-    "double_wishbone",
-    "five_bar_robot",
-    "four_bar",
-    "gallery",
-    "humanoid",
-    "jansen_leg",
-    "peaucellier",
-    "pendulum",
-    "planar_3rrr",
-    "quarter_car",
-    "slider_crank",
-    "spherical_3rrr",
-    "stephenson",
-    "stewart_floating",
-    "stewart_ucu",
-    "stewart_ups",
-    "top",
-    "watt",
-]
+    "ACTUATED", "EXAMPLES", "arm", "bennett", "biped", "bricard", "cart_pole", "chain", "delta", "delta_ruu", "double_pendulum",
+    "double_wishbone", "five_bar_robot", "four_bar", "gallery", "humanoid", "jansen_leg", "peaucellier", "pendulum", "planar_3rrr",
+    "quarter_car", "slider_crank", "spherical_3rrr", "stephenson", "stewart_floating", "stewart_ucu", "stewart_ups", "top", "watt",
+]  # fmt: skip

@@ -38,7 +38,7 @@ def meet(p: np.ndarray, r: float, q: np.ndarray, s: float) -> np.ndarray:
     >>> meet(np.zeros(2), 3.0, np.array([5.0, 0.0]), 4.0)
     array([1.8, 2.4])
     """
-    apart = float(np.linalg.norm(q - p))
-    along = (r**2 - s**2 + apart**2) / (2.0 * apart)
-    x, y = (q - p) / apart
+    distance = float(np.linalg.norm(q - p))
+    along = (r**2 - s**2 + distance**2) / (2.0 * distance)
+    x, y = (q - p) / distance
     return p + along * np.array([x, y]) + np.sqrt(r**2 - along**2) * np.array([-y, x])

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 from catena.examples.bars import bars, meet
-from catena.model import Body, Model, Pose, Prismatic, Revolute, cylinder, rod
+from catena.facade import Model
+from catena.model import Body, Pose, Prismatic, Revolute, cylinder, rod
 
 
 def slider_crank() -> Model:
@@ -197,11 +198,7 @@ def bricard() -> Model:
 
 
 def _planar(
-    name: str,
-    density: float,
-    points: dict[str, Any],
-    bodies: dict[str, tuple[str, str]],
-    pins: dict[str, tuple[str, str]],
+    name: str, density: float, points: dict[str, Any], bodies: dict[str, tuple[str, str]], pins: dict[str, tuple[str, str]]
 ) -> Model:
     """Return a linkage in the plane of x and z, of bars of a density [kg/m], with hinges about y.
 

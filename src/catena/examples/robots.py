@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 
 from catena.examples.bars import bars, meet
-from catena.model import Body, Cylindrical, Free, Joint, Model, Pose, Prismatic, Revolute, Spherical, Universal, box, cylinder, rod
+from catena.facade import Model
+from catena.model import Body, Cylindrical, Free, Joint, Pose, Prismatic, Revolute, Spherical, Universal, box, cylinder, rod
 
 #: The coordinates that the motors of the parallel robots act on, by the name of the robot.
 ACTUATED: dict[str, tuple[str, ...]] = {

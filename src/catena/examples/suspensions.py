@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from catena.examples.bars import bars
-from catena.model import Free, Model, Revolute, Spherical, Universal, box, cylinder
+from catena.facade import Model
+from catena.model import Free, Revolute, Spherical, Universal, box, cylinder
 
 
 def quarter_car() -> Model:

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from catena.facade import Model
 from catena.model import (
     Body,
     Custom,
@@ -14,7 +15,6 @@ from catena.model import (
     Fixed,
     Free,
     Helical,
-    Model,
     Planar,
     Pose,
     Prismatic,
@@ -43,55 +43,40 @@ def arm() -> Model:
     >>> arm().v_names
     ('shoulder1', 'shoulder2', 'upper', 'elbow', 'fore', 'wrist', 'hand')
     """
-    m = Model("arm")
-    m.add(
-        "shoulder1",
-        _lopsided(cylinder(0.20, 0.075, mass=4.2, com=(0.002, -0.031, 0.112)), 0.0232, 0.0198, 0.0121, 0.0003, -0.0002, 0.0041),
-        Revolute("z"),
-        at=(0.0, 0.0, 0.15),
-    )
-    m.add(
-        "shoulder2",
-        _lopsided(cylinder(0.22, 0.070, mass=4.4, axis="z", com=(-0.001, 0.042, 0.071)), 0.0261, 0.0223, 0.0108, -0.0002, 0.0004, -0.0052),
-        Revolute("y"),
-        parent="shoulder1",
-        at=(0.0, 0.010, 0.19),
-    )
-    m.add(
-        "upper",
-        _lopsided(cylinder(0.24, 0.065, mass=3.6, com=(0.012, 0.028, 0.118)), 0.0214, 0.0207, 0.0084, 0.0006, -0.0018, -0.0027),
-        Revolute("z"),
-        parent="shoulder2",
-        at=(0.005, -0.010, 0.21),
-    )
-    m.add(
-        "elbow",
-        _lopsided(cylinder(0.20, 0.062, mass=3.4, com=(-0.018, 0.034, 0.066)), 0.0178, 0.0156, 0.0079, 0.0008, 0.0011, -0.0033),
-        Revolute("-y"),
-        parent="upper",
-        at=(0.060, 0.0, 0.21),
-    )
-    m.add(
-        "fore",
-        _lopsided(cylinder(0.22, 0.055, mass=2.6, com=(0.004, 0.019, 0.132)), 0.0142, 0.0134, 0.0047, -0.0001, 0.0005, -0.0024),
-        Revolute("z"),
-        parent="elbow",
-        at=(-0.060, 0.015, 0.18),
-    )
-    m.add(
-        "wrist",
-        _lopsided(cylinder(0.14, 0.050, mass=2.1, com=(0.031, 0.006, 0.028)), 0.0047, 0.0063, 0.0052, 0.0004, -0.0012, -0.0003),
-        Revolute("y"),
-        parent="fore",
-        at=(0.0, -0.015, 0.22),
-    )
-    m.add(
-        "hand",
-        _lopsided(box(0.09, 0.06, 0.16, mass=1.6, com=(0.009, -0.004, 0.084)), 0.0041, 0.0046, 0.0018, 0.0002, -0.0003, 0.0001),
-        Revolute("z"),
-        parent="wrist",
-        at=Pose((0.075, 0.0, 0.06), rpy=(0.0, 0.0, np.pi / 4)),
-    )
+    m, parent = Model("arm"), "ground"
+    bodies: dict[str, tuple[Body, tuple[float, ...], str, Any]] = {
+        "shoulder1": (
+            cylinder(0.20, 0.075, mass=4.2, com=(0.002, -0.031, 0.112)), (0.0232, 0.0198, 0.0121, 0.0003, -0.0002, 0.0041),
+            "z", (0.0, 0.0, 0.15),
+        ),
+        "shoulder2": (
+            cylinder(0.22, 0.070, mass=4.4, axis="z", com=(-0.001, 0.042, 0.071)), (0.0261, 0.0223, 0.0108, -0.0002, 0.0004, -0.0052),
+            "y", (0.0, 0.010, 0.19),
+        ),
+        "upper": (
+            cylinder(0.24, 0.065, mass=3.6, com=(0.012, 0.028, 0.118)), (0.0214, 0.0207, 0.0084, 0.0006, -0.0018, -0.0027),
+            "z", (0.005, -0.010, 0.21),
+        ),
+        "elbow": (
+            cylinder(0.20, 0.062, mass=3.4, com=(-0.018, 0.034, 0.066)), (0.0178, 0.0156, 0.0079, 0.0008, 0.0011, -0.0033),
+            "-y", (0.060, 0.0, 0.21),
+        ),
+        "fore": (
+            cylinder(0.22, 0.055, mass=2.6, com=(0.004, 0.019, 0.132)), (0.0142, 0.0134, 0.0047, -0.0001, 0.0005, -0.0024),
+            "z", (-0.060, 0.015, 0.18),
+        ),
+        "wrist": (
+            cylinder(0.14, 0.050, mass=2.1, com=(0.031, 0.006, 0.028)), (0.0047, 0.0063, 0.0052, 0.0004, -0.0012, -0.0003),
+            "y", (0.0, -0.015, 0.22),
+        ),
+        "hand": (
+            box(0.09, 0.06, 0.16, mass=1.6, com=(0.009, -0.004, 0.084)), (0.0041, 0.0046, 0.0018, 0.0002, -0.0003, 0.0001),
+            "z", Pose((0.075, 0.0, 0.06), rpy=(0.0, 0.0, np.pi / 4)),
+        ),
+    }  # fmt: skip
+    for name, (shape, moments, axis, at) in bodies.items():
+        m.add(name, _lopsided(shape, *moments), Revolute(axis), parent=parent, at=at)
+        parent = name
     return m
 
 
@@ -169,48 +154,14 @@ def humanoid() -> Model:
     m.add("torso", box(0.20, 0.34, 0.46, mass=26.0, com=(0.0, 0.0, 0.23)), Spherical(), parent="pelvis", at=(0.0, 0.0, 0.10))
     m.add("head", sphere(0.11, mass=4.6, com=(0.01, 0.0, 0.13)), Universal("y", "z"), parent="torso", at=(0.0, 0.0, 0.50))
     for side, y in (("left", 1.0), ("right", -1.0)):
-        m.add(
-            f"{side} upper arm",
-            cylinder(0.28, 0.045, mass=2.0, com=(0.0, 0.0, -0.14)),
-            Spherical(),
-            parent="torso",
-            at=(0.0, 0.20 * y, 0.42),
-        )
-        m.add(
-            f"{side} forearm",
-            cylinder(0.25, 0.035, mass=1.2, com=(0.0, 0.0, -0.12)),
-            Revolute("-y"),
-            parent=f"{side} upper arm",
-            at=(0.0, 0.0, -0.29),
-        )
-        m.add(
-            f"{side} hand",
-            box(0.09, 0.03, 0.18, mass=0.4, com=(0.0, 0.0, -0.08)),
-            Fixed(),
-            parent=f"{side} forearm",
-            at=(0.0, 0.0, -0.26),
-        )
-        m.add(
-            f"{side} thigh",
-            cylinder(0.42, 0.075, mass=7.5, com=(0.0, 0.0, -0.19)),
-            Spherical(),
-            parent="pelvis",
-            at=(0.0, 0.09 * y, -0.05),
-        )
-        m.add(
-            f"{side} shank",
-            cylinder(0.41, 0.050, mass=3.3, com=(0.0, 0.0, -0.18)),
-            Revolute("y"),
-            parent=f"{side} thigh",
-            at=(0.0, 0.0, -0.43),
-        )
-        m.add(
-            f"{side} foot",
-            box(0.26, 0.09, 0.07, mass=1.0, com=(0.05, 0.0, -0.04)),
-            Universal("y", "x"),
-            parent=f"{side} shank",
-            at=(0.0, 0.0, -0.42),
-        )
+        arm, forearm, hand = f"{side} upper arm", f"{side} forearm", f"{side} hand"
+        m.add(arm, cylinder(0.28, 0.045, mass=2.0, com=(0.0, 0.0, -0.14)), Spherical(), parent="torso", at=(0.0, 0.20 * y, 0.42))
+        m.add(forearm, cylinder(0.25, 0.035, mass=1.2, com=(0.0, 0.0, -0.12)), Revolute("-y"), parent=arm, at=(0.0, 0.0, -0.29))
+        m.add(hand, box(0.09, 0.03, 0.18, mass=0.4, com=(0.0, 0.0, -0.08)), Fixed(), parent=forearm, at=(0.0, 0.0, -0.26))
+        thigh, shank, foot = f"{side} thigh", f"{side} shank", f"{side} foot"
+        m.add(thigh, cylinder(0.42, 0.075, mass=7.5, com=(0.0, 0.0, -0.19)), Spherical(), parent="pelvis", at=(0.0, 0.09 * y, -0.05))
+        m.add(shank, cylinder(0.41, 0.050, mass=3.3, com=(0.0, 0.0, -0.18)), Revolute("y"), parent=thigh, at=(0.0, 0.0, -0.43))
+        m.add(foot, box(0.26, 0.09, 0.07, mass=1.0, com=(0.05, 0.0, -0.04)), Universal("y", "x"), parent=shank, at=(0.0, 0.0, -0.42))
     return m
 
 

@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 
 from catena.examples.bars import bars
-from catena.model import Body, Free, Model, Revolute, Spherical, Universal, box, cylinder
+from catena.facade import Model
+from catena.model import Body, Free, Revolute, Spherical, Universal, box, cylinder
 
 
 def biped() -> Model:

@@ -9,61 +9,42 @@ cannot be made for a state, so that the last one's flags are returned.
 
 from __future__ import annotations
 
-import math
 import os
 import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import chain
+from itertools import accumulate, chain
 from pathlib import Path
 from typing import Any
 
-from catena.atomic import as_path, replacing
+from catena.atomic_files import as_path, replacing
 from catena.errors import ExportError
 from catena.export.exported import FLAGS, REFUSED, Exported, argument_names, exported
 from catena.export.text import Step, Syntax, Table, program, statements, tabulated
-from catena.graph import Port, Program
+from catena.graph import OPERATIONS, Port, Program
 
 #: Columns of the text.
 COLUMNS = 120
 
-#: Names in the code that no argument may have.
-_OWN = ("workspace", "found", "i", "sin", "cos", "exp", "log", "tanh", "atan2", "sqrt", "fabs")
-
-
-def _number(x: float) -> str:
-    if not math.isfinite(x):
-        return "NAN" if math.isnan(x) else "INFINITY" if x > 0.0 else "(-INFINITY)"
-    return repr(x) if math.copysign(1.0, x) > 0.0 else f"({x!r})"
-
-
 C = Syntax(
     value="const double {0} = {1};",
     truth="const int {0} = {1};",
-    operations={
-        "add": "{0} + {1}", "sub": "{0} - {1}", "mul": "{0} * {1}", "div": "{0} / {1}", "neg": "-{0}", "sqrt": "sqrt({0})",
-        "sin": "sin({0})", "cos": "cos({0})", "exp": "exp({0})", "log": "log({0})", "tanh": "tanh({0})", "atan2": "atan2({0}, {1})",
-        "abs": "fabs({0})", "min": "@_smaller({0}, {1})", "max": "@_larger({0}, {1})", "select": "{0} ? {1} : {2}",
-        "lt": "{0} < {1}", "le": "{0} <= {1}", "eq": "{0} == {1}", "and": "{0} && {1}", "or": "{0} || {1}", "not": "!{0}",
-    },
+    operations={name: operation.c for name, operation in OPERATIONS.items()},
     to_value="(double){0}",
     to_truth="({0} != 0.0)",
-    number=_number,
-)  # fmt: skip
+    infinity="INFINITY",
+    not_a_number="NAN",
+)
 
-# @ stands for the name of the export
-_SMALLER = """
-static double @_smaller(double a, double b)
-{
-    return a < b ? a : b <= a ? b : a + b; /* the sum where one is not a number */
-}
-"""
+#: Names in the code that no argument may have.
+_RESERVED = ("workspace", "found", "i", *(form.split("(")[0] for form in C.operations.values() if form[0].isalpha()))
 
-_LARGER = """
-static double @_larger(double a, double b)
-{
-    return a > b ? a : b >= a ? b : a + b; /* the sum where one is not a number */
-}
+# here and below @ stands for the name of the export
+_EXTREMUM = """
+static double {0}(double a, double b)
+{{
+    return a {1} b ? a : b {1}= a ? b : a + b; /* the sum where one is not a number */
+}}
 """
 
 _ELIMINATE = """
@@ -129,9 +110,7 @@ class CSource:
         return header, source
 
 
-def export_c(
-    kernel: Any, folder: str | os.PathLike[str] | None = None, *, name: str | None = None, plans: int | None = None
-) -> CSource:
+def export_c(kernel: Any, folder: str | os.PathLike[str] | None = None, *, name: str | None = None, plans: int | None = None) -> CSource:
     """Return a kernel as C99 that stands alone, and write it to a folder, if one is given, as `name.h` and `name.c`.
 
     The header tells sizes, layout and names of all arguments. Without a name it is made of the model and the kernel. With loops the plans
@@ -157,8 +136,8 @@ class _Writer:
 
     def __init__(self, out: Exported) -> None:
         self.out = out
-        self.inputs = argument_names(out.inputs, _OWN)
-        self.outputs = argument_names(out.outputs, (*self.inputs, *_OWN))
+        self.inputs = argument_names(out.inputs, _RESERVED)
+        self.outputs = argument_names(out.outputs, (*self.inputs, *_RESERVED))
         self.programs = [program(graph) for graph in out.graphs]
         self.tables, self.steps = tabulated(self.programs)
         rooms = [1 if _direct(one) else one.slots for one in self.programs]
@@ -168,7 +147,7 @@ class _Writer:
     def written(self) -> CSource:
         """Return header and source."""
         out, body = self.out, "".join(self._functions())
-        helpers = [text for text, known in ((_SMALLER, "@_smaller("), (_LARGER, "@_larger(")) if known in body]
+        helpers = [_EXTREMUM.format(*helper) for helper in (("@_smaller", "<"), ("@_larger", ">")) if f"{helper[0]}(" in body]
         if any(table.elimination for table in self.tables):
             helpers.append(_ELIMINATE.replace("const @ ", f"const {self.index} "))
         head = f'/* {_comment(f"{out.name}: {out.title}. {out.origin}")} */\n\n#include "{out.name}.h"\n\n#include <math.h>\n'
@@ -213,50 +192,54 @@ class _Writer:
     def _functions(self) -> list[str]:
         """Return all tables and functions."""
         inside = {steps[0].tables[0] for steps, one in zip(self.steps, self.programs, strict=True) if _direct(one)}
-        found = [self._block(k, table) for k, table in enumerate(self.tables) if k not in inside]
+        functions = [self._block(k, table) for k, table in enumerate(self.tables) if k not in inside]
         if len(self.programs) == 1:
-            return [*found, self._function(0, "int @")]
+            return [*functions, self._function(0, "int @")]
         plans = [f"@_plan{k}" for k in range(len(self.programs))]
-        found += [self._function(k, f"static int {plan}") for k, plan in enumerate(plans)]
+        functions += [self._function(k, f"static int {plan}") for k, plan in enumerate(plans)]
         calls = [_call(plan, [*self.inputs, *self.outputs, "workspace"]) for plan in plans]
         tries = "".join(f"    if (found && !(found & {REFUSED}))\n        found = {call};\n" for call in calls[1:])
-        return [*found, f"\n{self._signature('int @')}\n{{\n    int found = {calls[0]};\n{tries}    return found;\n}}\n"]
+        return [*functions, f"\n{self._signature('int @')}\n{{\n    int found = {calls[0]};\n{tries}    return found;\n}}\n"]
 
     def _function(self, k: int, name: str) -> str:
         """Return the function of program k."""
-        one, flagged = self.programs[k], self.out.flagged
-        tables, lines = "", [f"(void){name};" for port, name, _ in self._ports() if not port.size]
-        if _direct(one):
-            (call,) = one.calls
-            arguments = [f"{x}[{i}]" if port.shape else x for port, x, reads in self._ports() if reads for i in range(port.size)]
-            own, values = statements(self.tables[self.steps[k][0].tables[0]].block, C, [arguments[slot] for slot in call.reads], [])
-            place = dict(zip(call.writes, values, strict=True))
-            found = [place[slot] if slot in place else arguments[slot] for slot in one.outputs]
-            read, first = {*call.reads, *one.outputs}, 0
-            for port, x in zip(self.out.inputs, self.inputs, strict=True):
-                lines += [f"(void){x};"] if port.size and read.isdisjoint(range(first, first + port.size)) else []
-                first += port.size
-            results = [f"{x}[{i}]" for port, x, reads in self._ports() if not reads for i in range(port.size)]
-            lines += ["(void)workspace;", *own, *(f"{x} = {value};" for x, value in zip(results, found, strict=not flagged))]
-            flags = found[-1] if found else ""
-        else:
-            first = 0
-            for port, x in zip(self.out.inputs, self.inputs, strict=True):
-                entry = f"    workspace[{f'{first} + ' if first else ''}i] = {x}[i];"
-                lines += [f"for (i = 0; i < {port.size}; i++)", entry] if port.shape and port.size else []
-                lines += [] if port.shape else [f"workspace[{first}] = {x};"]
-                first += port.size
-            lines += chain.from_iterable(map(self._step, self.steps[k]))
-            tables = _table(self.index, f"@_results{k}", [list(map(str, one.outputs))]) if one.outputs else ""
-            first = 0
-            for port, x in zip(self.out.outputs, self.outputs, strict=True):
-                entry = f"    {x}[i] = workspace[@_results{k}[0][{f'{first} + ' if first else ''}i]];"
-                lines += [f"for (i = 0; i < {port.size}; i++)", entry] if port.size else []
-                first += port.size
-            flags = f"workspace[@_results{k}[0][{first}]]"
-        body = "".join(f"    {line}\n" for line in (*lines, f"return {f'(int)({flags})' if flagged else '0'};"))
+        tables, lines, flags = self._in_place(k) if _direct(self.programs[k]) else self._in_workspace(k)
+        lines = [*(f"(void){x};" for port, x, _ in self._ports() if not port.size), *lines]
+        body = "".join(f"    {line}\n" for line in (*lines, f"return {f'(int)({flags})' if self.out.flagged else '0'};"))
         counter = "    int i;\n" if "for (i = " in body else ""
         return f"{tables}\n{self._signature(name)}\n{{\n{counter}{body}}}\n"
+
+    def _in_place(self, k: int) -> tuple[str, list[str], str]:
+        """Return tables, statements and flags of a program whose single block reads the arguments and writes the results themselves."""
+        one, block = self.programs[k], self.tables[self.steps[k][0].tables[0]].block
+        (call,) = one.calls
+        arguments = [f"{x}[{i}]" if port.shape else x for port, x, reads in self._ports() if reads for i in range(port.size)]
+        computed, expressions = statements(block, C, [arguments[slot] for slot in call.reads], [])
+        value = dict(enumerate(arguments)) | dict(zip(call.writes, expressions, strict=True))
+        values = [value[slot] for slot in one.outputs]
+        used = {*call.reads, *one.outputs}
+        unused = [x for port, x, first in self._counted(self.out.inputs, self.inputs) if used.isdisjoint(range(first, first + port.size))]
+        results = [f"{x}[{i}]" for port, x, reads in self._ports() if not reads for i in range(port.size)]
+        written = [f"{x} = {value};" for x, value in zip(results, values, strict=not self.out.flagged)]
+        return "", [*(f"(void){x};" for x in unused), "(void)workspace;", *computed, *written], values[-1] if values else ""
+
+    def _in_workspace(self, k: int) -> tuple[str, list[str], str]:
+        """Return tables, statements and flags of a program whose calls work in the workspace."""
+        outputs, lines = self.programs[k].outputs, []
+        for port, x, first in self._counted(self.out.inputs, self.inputs):
+            entry = f"    workspace[{f'{first} + ' if first else ''}i] = {x}[i];"
+            lines += [f"for (i = 0; i < {port.size}; i++)", entry] if port.shape else [f"workspace[{first}] = {x};"]
+        lines += chain.from_iterable(map(self._step, self.steps[k]))
+        for port, x, first in self._counted(self.out.outputs, self.outputs):
+            lines += [f"for (i = 0; i < {port.size}; i++)", f"    {x}[i] = workspace[@_results{k}[0][{f'{first} + ' if first else ''}i]];"]
+        tables = _table(self.index, f"@_results{k}", [list(map(str, outputs))]) if outputs else ""
+        return tables, lines, f"workspace[@_results{k}[0][{sum(port.size for port in self.out.outputs)}]]"
+
+    @staticmethod
+    def _counted(ports: Sequence[Port], names: Sequence[str]) -> list[tuple[Port, str, int]]:
+        """Return the arguments that have entries, and how many entries are before each."""
+        firsts = accumulate((port.size for port in ports), initial=0)
+        return [(port, name, first) for port, name, first in zip(ports, names, firsts, strict=False) if port.size]
 
     def _step(self, step: Step) -> list[str]:
         """Return the calls of a step."""
@@ -291,13 +274,13 @@ class _Writer:
         if len(table.calls) == 1:
             (call,) = table.calls
             reads, writes = ([f"workspace[{slot}]" for slot in slots] for slots in (call.reads, call.writes))
-            numbers = [_number(x) for x in call.numbers]
+            numbers = [C.number(x) for x in call.numbers]
             signature = f"static void @_block{number}(double *workspace)"
             lines: list[str] = []
         else:
             head = _table(self.index, f"@_places{number}", [[*map(str, call.reads), str(call.writes[0])] for call in table.calls])
             if block.numbers:
-                head += _table("double", f"@_numbers{number}", [list(map(_number, call.numbers)) for call in table.calls])
+                head += _table("double", f"@_numbers{number}", [list(map(C.number, call.numbers)) for call in table.calls])
             reads, writes = [f"workspace[places[{i}]]" for i in range(block.inputs)], [f"results[{i}]" for i in range(len(block.results))]
             numbers = [f"numbers[{i}]" for i in range(block.numbers)]
             takes = ["double *workspace", f"const {self.index} *places", *(["const double *numbers"] if numbers else [])]
@@ -305,8 +288,9 @@ class _Writer:
             lines = [f"double *results = workspace + places[{block.inputs}];"]
         names = [f"in{i}" for i in range(block.inputs)]  # all is read before anything is written
         lines += [f"const double {x} = {read};" for x, read in zip(names, reads, strict=True)]
-        own, values = statements(block, C, names, numbers)
-        body = "".join(f"    {line}\n" for line in (*lines, *own, *(f"{x} = {value};" for x, value in zip(writes, values, strict=True))))
+        computed, values = statements(block, C, names, numbers)
+        lines += [*computed, *(f"{x} = {value};" for x, value in zip(writes, values, strict=True))]
+        body = "".join(f"    {line}\n" for line in lines)
         return f"{head}\n{signature}\n{{\n{body}}}\n"
 
 

@@ -1,6 +1,6 @@
 """Kernels as CasADi functions: the graph node by node in CasADi's scalars, so that CasADi differentiates what is computed here.
 
-With loops there is a function for each plan, and a switch that takes the next one where a plan is weak; only what is chosen is computed.
+With loops there is a function for each plan, and a switch that takes the next one where a plan is ill-conditioned, and computes no other.
 """
 
 from __future__ import annotations
@@ -8,19 +8,17 @@ from __future__ import annotations
 import operator
 import os
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from catena.atomic import as_path, replacing
+from catena.atomic_files import as_path, replacing
 from catena.errors import ExportError
 from catena.export.exported import REFUSED, Exported, argument_names, exported, package
-from catena.graph import Elimination, Entry, Graph, Port
+from catena.graph import OPERATIONS, Elimination, Entry, Graph, Port
 
 
-def export_casadi(
-    kernel: Any, folder: str | os.PathLike[str] | None = None, *, name: str | None = None, plans: int | None = None
-) -> Any:
+def export_casadi(kernel: Any, folder: str | os.PathLike[str] | None = None, *, name: str | None = None, plans: int | None = None) -> Any:
     """Return a kernel as a `casadi.Function`, and write it to a folder, if one is given, as `name.casadi` for `casadi.Function.load`.
 
     Arguments and results have the kernel's names. Arrays of more than two axes are stacked along the first. With loops a further result,
@@ -38,7 +36,7 @@ def export_casadi(
     casadi = package("casadi")
     out = exported(kernel, name, plans)
     if not casadi.Function.check_name(out.name):
-        raise ExportError(f"'{out.name}' is no name for CasADi; give one without two underscores in a row that is not null, jac or hess")
+        raise ExportError(f"'{out.name}' is not a name for CasADi; give one without two underscores in a row that is not null, jac or hess")
     functions = [_function(casadi, out, graph, k) for k, graph in enumerate(out.graphs)]
     made = functions[0] if len(functions) == 1 else _switched(casadi, out.name, functions)
     if folder is not None:
@@ -53,18 +51,9 @@ def _save(made: Any, path: Path) -> None:
         stream.write(file.read_bytes())
 
 
-def _operations(casadi: Any) -> dict[str, Callable[..., Any]]:
-    return {
-        "add": operator.add, "sub": operator.sub, "mul": operator.mul, "div": operator.truediv, "neg": operator.neg, "sqrt": casadi.sqrt,
-        "sin": casadi.sin, "cos": casadi.cos, "exp": casadi.exp, "log": casadi.log, "tanh": casadi.tanh, "atan2": casadi.atan2,
-        "abs": casadi.fabs, "min": casadi.fmin, "max": casadi.fmax, "select": casadi.if_else, "lt": operator.lt, "le": operator.le,
-        "eq": operator.eq, "and": casadi.logic_and, "or": casadi.logic_or, "not": casadi.logic_not,
-    }  # fmt: skip
-
-
 def _function(casadi: Any, out: Exported, graph: Graph, k: int) -> Any:
     """Return the function of a graph, that of plan k."""
-    operations = _operations(casadi)
+    operations = {name: getattr(casadi, row.casadi, None) or getattr(operator, row.casadi) for name, row in OPERATIONS.items()}
     inputs, outputs = argument_names(graph.inputs), argument_names(graph.outputs, tuple(argument_names(graph.inputs)))
     symbols = [casadi.SX.sym(name, *_extents(port)) for port, name in zip(graph.inputs, inputs, strict=True)]
     entries = [x for symbol in symbols for x in symbol.T.elements()]
@@ -101,19 +90,19 @@ def _solution(elimination: Elimination, operands: Sequence[Any]) -> list[Any]:
     ends = [start + depth + 2 for start, depth in zip(elimination.starts, elimination.depth, strict=True)]
     rows = [list(operands[start:end]) for start, end in zip(elimination.starts, ends, strict=True)]
     for k in reversed(range(len(rows))):
-        own, ancestor = rows[k], elimination.parent[k]
-        for i in range(len(own) - 2, 0, -1):
-            factor, other = own[i] / own[-1], rows[ancestor]
-            rows[ancestor] = [x - factor * y for x, y in zip(other, own[: i + 1], strict=True)]
+        row, ancestor = rows[k], elimination.parent[k]
+        for i in range(len(row) - 2, 0, -1):
+            factor, other = row[i] / row[-1], rows[ancestor]
+            rows[ancestor] = [x - factor * y for x, y in zip(other, row[: i + 1], strict=True)]
             ancestor = elimination.parent[ancestor]
     solved: list[Any] = []
     paths: list[list[Any]] = []
     for row, parent in zip(rows, elimination.parent, strict=True):
         above = paths[parent] if parent >= 0 else []
-        left = row[0]
+        rest = row[0]
         for entry, known in zip(row[1:-1], above, strict=True):
-            left = left - entry * known
-        solved.append(left / row[-1])
+            rest = rest - entry * known
+        solved.append(rest / row[-1])
         paths.append([*above, solved[-1]])
     return solved
 
@@ -128,11 +117,11 @@ def _switched(casadi: Any, name: str, functions: Sequence[Any]) -> Any:
 
     made = functions[-1]
     for k in reversed(range(len(functions) - 1)):
-        arguments, found = symbols(functions[k])
-        following = casadi.Function(f"{name}_next{k}", [*arguments, *found], made.call(arguments))
-        staying = casadi.Function(f"{name}_stay{k}", [*arguments, *found], found)
+        arguments, results = symbols(functions[k])
+        following = casadi.Function(f"{name}_next{k}", [*arguments, *results], made.call(arguments))
+        staying = casadi.Function(f"{name}_stay{k}", [*arguments, *results], results)
         choice = casadi.Function.if_else(f"{name}_choice{k}", following, staying)
-        own = functions[k].call(arguments)
-        weak = casadi.logic_and(own[-1] > REFUSED, casadi.fmod(own[-1], REFUSED + 1) == 0)
-        made = casadi.Function(f"{name}_from{k}" if k else name, arguments, choice.call([weak, *arguments, *own]), inputs, outputs)
+        *_, flags = called = functions[k].call(arguments)
+        weak = casadi.logic_and(flags > REFUSED, casadi.fmod(flags, REFUSED + 1) == 0)
+        made = casadi.Function(f"{name}_from{k}" if k else name, arguments, choice.call([weak, *arguments, *called]), inputs, outputs)
     return made

@@ -8,11 +8,12 @@ import re
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from catena.constrained import BREAKING, OPEN, OPENING, SINGULAR, WEAK, ConstrainedKernel
 from catena.errors import ExportError, MissingPackageError
 from catena.graph import Graph, Port
-from catena.iterative import IterativeKernel
-from catena.native import Kernel
+from catena.kernels.iterative import IterativeKernel
+from catena.kernels.planned import ConstrainedKernel
+from catena.kernels.state_flags import BREAKING, OPEN, OPENING, SINGULAR, WEAK
+from catena.version import __version__
 
 #: What the flags of a state of a mechanism with loops mean, by name.
 FLAGS: dict[str, tuple[int, str]] = {
@@ -56,8 +57,6 @@ class Exported(NamedTuple):
     @property
     def origin(self) -> str:
         """What wrote it."""
-        from catena import __version__
-
         return f"Written by catena {__version__}."
 
 
@@ -75,11 +74,11 @@ def exported(kernel: Any, name: str | None = None, plans: int | None = None) -> 
         flagged = kernel.has_loops
         if not flagged:  # the flags are 0
             graphs = tuple(without_last(graph) for graph in graphs)
-    elif isinstance(kernel, Kernel):
+    elif isinstance(getattr(kernel, "graph", None), Graph):
         graphs, flagged = (kernel.graph,), False
     else:
         raise ExportError(
-            f"{kernel!r} is no kernel, and only kernels can be exported; give what ct.forward_dynamics(m), ct.mass_matrix(m), … return"
+            f"{kernel!r} is not a kernel, and only kernels can be exported; give what ct.forward_dynamics(m), ct.mass_matrix(m), … return"
         )
     return Exported(
         name_of(kernel, name), kernel.name, kernel.model, kernel.method, kernel.inputs, kernel.outputs, kernel.labels, graphs, flagged
@@ -104,7 +103,7 @@ def name_of(kernel: Any, name: str | None = None) -> str:
 def identifier_of(name: Any) -> str:
     """Return a name that was given, if C and Python take it."""
     if not isinstance(name, str) or identifier(name) != name:
-        raise ExportError(f"{name!r} is no name for C and Python; give letters, digits and underscores, a letter first, such as 'arm_1'")
+        raise ExportError(f"{name!r} is not a name for C and Python; give letters, digits and underscores, a letter first, such as 'arm_1'")
     return name
 
 

@@ -6,43 +6,30 @@ pattern are a `scan` over the rows of their tables, so that what JAX compiles do
 
 from __future__ import annotations
 
-import math
 import os
 import textwrap
 from collections.abc import Sequence
 from itertools import chain
 from typing import Any
 
-from catena.atomic import as_path, replacing
+from catena.atomic_files import as_path, replacing
 from catena.errors import ExportError
 from catena.export.exported import FLAGS, REFUSED, Exported, argument_names, exported, package
 from catena.export.text import Step, Syntax, Table, program, statements, tabulated
-from catena.graph import Port, Program
+from catena.graph import OPERATIONS, Port, Program
 
 #: Columns of the text.
 COLUMNS = 120
 
-
-def _number(x: float) -> str:
-    if not math.isfinite(x):
-        return f"jnp.{'nan' if math.isnan(x) else 'inf'}" if not x < 0.0 else "(-jnp.inf)"
-    return repr(x) if math.copysign(1.0, x) > 0.0 else f"({x!r})"
-
-
 JAX = Syntax(
     value="{0} = {1}",
     truth="{0} = {1}",
-    operations={
-        "add": "{0} + {1}", "sub": "{0} - {1}", "mul": "{0} * {1}", "div": "{0} / {1}", "neg": "-{0}", "sqrt": "jnp.sqrt({0})",
-        "sin": "jnp.sin({0})", "cos": "jnp.cos({0})", "exp": "jnp.exp({0})", "log": "jnp.log({0})", "tanh": "jnp.tanh({0})",
-        "atan2": "jnp.arctan2({0}, {1})", "abs": "jnp.abs({0})", "min": "jnp.minimum({0}, {1})", "max": "jnp.maximum({0}, {1})",
-        "select": "jnp.where({0}, {1}, {2})", "lt": "{0} < {1}", "le": "{0} <= {1}", "eq": "{0} == {1}", "and": "{0} & {1}",
-        "or": "{0} | {1}", "not": "~{0}",
-    },
+    operations={name: operation.jax for name, operation in OPERATIONS.items()},
     to_value="jnp.where({0}, 1.0, 0.0)",
     to_truth="({0} != 0.0)",
-    number=_number,
-)  # fmt: skip
+    infinity="jnp.inf",
+    not_a_number="jnp.nan",
+)
 
 _HEAD = '''import jax
 import jax.numpy as jnp
@@ -100,9 +87,7 @@ def _tried(found, plan, arguments):
 '''
 
 
-def export_jax(
-    kernel: Any, folder: str | os.PathLike[str] | None = None, *, name: str | None = None, plans: int | None = None
-) -> Any:
+def export_jax(kernel: Any, folder: str | os.PathLike[str] | None = None, *, name: str | None = None, plans: int | None = None) -> Any:
     """Return a kernel as a JAX function of one state, and write it to a folder, if one is given, as the module `name.py`.
 
     It has the kernel's arguments and can be passed to `jax.jit`, `jax.vmap`, `jax.grad` and the like; the module needs JAX and NumPy only.
@@ -158,8 +143,7 @@ class _Writer:
     def _docstring(self) -> str:
         ports: list[tuple[Port, str]] = [(port, "takes") for port in self.out.inputs] + [(port, "returns") for port in self.out.outputs]
         names = [*self.inputs, *(port.name for port in self.out.outputs)]
-        lines = [f"{self.out.problem.replace('_', ' ').capitalize()}, of one state."]
-        lines.append("")
+        lines = [f"{self.out.problem.replace('_', ' ').capitalize()}, of one state.", ""]
         for (port, does), name in zip(ports, names, strict=True):
             entries = ", ".join(self.out.labels.get(port.name, ()))
             lines.append(f"{does} {name} {port.shape}{f': {entries}' if entries else ''}")
@@ -177,7 +161,7 @@ class _Writer:
         places = _array(f"_places{number}", [[*map(str, call.reads), str(call.writes[0])] for call in table.calls])
         numbers = f"_numbers{number} = np.zeros(({len(table.calls)}, 0))\n"
         if block.numbers:
-            numbers = _array(f"_numbers{number}", [[_number(x) for x in call.numbers] for call in table.calls])
+            numbers = _array(f"_numbers{number}", [[JAX.number(x) for x in call.numbers] for call in table.calls])
         inputs, constants = [f"a{i}" for i in range(block.inputs)], [f"c{i}" for i in range(block.numbers)]
         lines, values = statements(block, JAX, inputs, constants)
         unpacked = chain.from_iterable(_unpacked(names, whole) for names, whole in ((inputs, "a"), (constants, "c")) if names)
@@ -196,8 +180,8 @@ class _Writer:
             rows += [k] * (depth + 1)
             columns += reversed(path)
         (call,) = table.calls
-        kinds = {"reads": call.reads, "rows": rows, "columns": columns, "right": elimination.starts}
-        arrays = [_array(f"_{kind}{number}", [list(map(str, entries))], "[0]") for kind, entries in kinds.items()]
+        entries = {"reads": call.reads, "rows": rows, "columns": columns, "right": elimination.starts}
+        arrays = [_array(f"_{name}{number}", [list(map(str, places))], "[0]") for name, places in entries.items()]
         return f"\n\n{''.join(arrays)}"
 
     def _plan(self, k: int, name: str) -> str:

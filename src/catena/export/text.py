@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from catena.errors import ExportError
-from catena.graph import ELIMINATE, Block, Call, Elimination, Graph, Program, SaddlePoint
-from catena.native.kernel import divided
-from catena.native.passes import reused
+from catena.graph import ELIMINATE, OPERATIONS, Block, Call, Elimination, Graph, Program, SaddlePoint, divided
+from catena.graph.operations import CONDITION
+from catena.graph.passes import reuse_slots
 
 #: Expressions up to this length stand inside others where they are used once.
 WIDTH = 90
@@ -17,25 +18,30 @@ WIDTH = 90
 #: Calls of so many blocks in turn, at most, make the body of a loop.
 PERIOD = 6
 
-_CONDITIONS = frozenset(("lt", "le", "eq", "and", "or", "not"))
-_LOGIC = frozenset(("and", "or", "not"))
-
 
 class Syntax(NamedTuple):
-    """How a language writes values: statements, operations, and the way from a truth value to a number and back."""
+    """How a language writes values: statements, operations, the way from a truth value to a number and back, and numbers like no other."""
 
     value: str
     truth: str
     operations: Mapping[str, str]
     to_value: str
     to_truth: str
-    number: Callable[[float], str]
+    infinity: str
+    not_a_number: str
+
+    def number(self, x: float) -> str:
+        """Return a number."""
+        if math.isnan(x):
+            return self.not_a_number
+        size = repr(abs(x)) if math.isfinite(x) else self.infinity
+        return size if math.copysign(1.0, x) > 0.0 else f"(-{size})"
 
 
 def statements(block: Block, syntax: Syntax, inputs: Sequence[str], numbers: Sequence[str]) -> tuple[list[str], list[str]]:
     """Return the statements of a block and the expressions of its results; inputs and numbers are given as expressions.
 
-    >>> syntax = Syntax("{0} = {1}", "{0} = {1}", {"add": "{0} + {1}", "mul": "{0} * {1}"}, "{0}", "{0}", repr)
+    >>> syntax = Syntax("{0} = {1}", "{0} = {1}", {"add": "{0} + {1}", "mul": "{0} * {1}"}, "{0}", "{0}", "inf", "nan")
     >>> statements(Block(2, 0, (("mul", 0, 1), ("add", 2, 0), ("mul", 3, 3)), (4,)), syntax, ["a", "b"], [])
     (['x1 = (a * b) + a'], ['x1 * x1'])
     """
@@ -56,11 +62,11 @@ def statements(block: Block, syntax: Syntax, inputs: Sequence[str], numbers: Seq
             truths.append(False)
             whole.append(True)
             continue
-        wanted = [op in _LOGIC or (op == "select" and i == 0) for i in range(len(operands))]
-        form = syntax.operations[op]
+        operation, form = OPERATIONS[op], syntax.operations[op]
         call = form[0] not in "{-!~"
-        text = form.format(*(operand(*known, alone=call) for known in zip(operands, wanted, strict=True)))
-        truths.append(op in _CONDITIONS)
+        given = [operand(i, type_ is CONDITION, alone=call) for i, type_ in zip(operands, operation.operands, strict=True)]
+        text = form.format(*given)
+        truths.append(operation.result is CONDITION)
         whole.append(call)
         if uses[local] > 1 or len(text) > WIDTH:
             name = f"x{local - base}"
@@ -72,7 +78,7 @@ def statements(block: Block, syntax: Syntax, inputs: Sequence[str], numbers: Seq
 
 def program(graph: Graph) -> Program:
     """Return the program of a graph, as it is compiled here too; in little memory."""
-    return reused(divided(graph)[0], sum(port.size for port in graph.inputs))
+    return reuse_slots(divided(graph)[0], sum(port.size for port in graph.inputs))
 
 
 class Table(NamedTuple):
@@ -117,7 +123,7 @@ def tabulated(programs: Sequence[Program]) -> tuple[list[Table], list[list[Step]
 def _steps(sequence: list[tuple[int, int]]) -> list[Step]:
     """Return a sequence of calls, (table, number in it), with repeated patterns taken together."""
     blocks = [number for number, _ in sequence]
-    found, i = [], 0
+    steps, i = [], 0
     while i < len(blocks):
         best, times = 1, 1
         for period in range(1, PERIOD + 1):
@@ -129,6 +135,6 @@ def _steps(sequence: list[tuple[int, int]]) -> list[Step]:
             if count > 1 and count * period > best * times:
                 best, times = period, count
         ahead = sequence[i : i + best]
-        found.append(Step(tuple(number for number, _ in ahead), tuple(at for _, at in ahead), times))
+        steps.append(Step(tuple(number for number, _ in ahead), tuple(at for _, at in ahead), times))
         i += best * times
-    return found
+    return steps

@@ -1,9 +1,12 @@
 """The algorithms of the papers, on any scalar, one module each.
 
 `METHODS` says which problem each method solves: a problem is a name such as `forward_dynamics`, a solution a function of the tree and the
-state. Forward dynamics comes in the three classes of [J91]: `cubic` goes through the mass matrix, `quadratic` through its products or its
-triangular factors, `linear` is recursive throughout. `mass` and `inverse` have the mass matrix and inverse dynamics. What they share is
-beside them: the motion of the bodies (`kinematics`), inertias of bodies together (`inertias`), forces (`joint_forces`, `applied_forces`).
+state. Methods answer to the field's short names too, `aba`, `rnea` and `crba` (`ALIASES`).
+
+Forward dynamics comes in the three classes of [J91]: `cubic` goes through the mass matrix, `quadratic` through its products or its
+triangular factors, `linear` is recursive throughout. `mass` and `inverse` have the mass matrix and inverse dynamics, `loops` the
+constraints of loops and the coordinates that they determine. Beside them is what they share: the motion of the bodies (`kinematics`),
+inertias of bodies together (`inertias`), forces (`joint_forces`, `applied_forces`).
 """
 
 from __future__ import annotations
@@ -24,6 +27,7 @@ from catena.formulations.linear import (
     cut_joints,
     denoc,
     fully_recursive,
+    platform_structure,
 )
 from catena.formulations.mass import composite_body as composite_mass
 from catena.formulations.mass import direct, symmetric
@@ -41,15 +45,15 @@ class Closes(NamedTuple):
 class Method:
     """A method: what it solves, by which functions, after which reference, at which cost.
 
-    `lacks` returns what a tree lacks for the method, or nothing. A method that `iterates` branches on values and cannot be traced, but for
-    the parts that are named here: the product with a matrix, and its preconditioner, as functions of tree, q and a vector. A method that
-    `closes` loops says how.
+    `unsuitable` returns why a tree does not fit the method, or nothing. A method that `iterates` branches on values and cannot be traced,
+    but for the parts that are named here: the product with a matrix, and its preconditioner, as functions of tree, q and a vector. A method
+    that `closes` loops says how.
     """
 
     solves: dict[str, Callable[..., Any]]
     reference: str
     cost: str | dict[str, str]  # of all problems, or by problem
-    lacks: Callable[[Any], str] | None = None
+    unsuitable: Callable[[Any], str] | None = None
     iterates: tuple[Callable[..., Any], ...] = ()
     closes: Closes | None = None
 
@@ -60,11 +64,11 @@ class Method:
     @property
     def general(self) -> bool:
         """Whether the method fits every tree, and can be traced."""
-        return self.lacks is None and not self.iterates
+        return self.unsuitable is None and not self.iterates
 
-    def misses(self, tree: Any) -> str:
-        """Return what a tree lacks for the method, or nothing."""
-        return "" if self.lacks is None else self.lacks(tree)
+    def why_unsuitable(self, tree: Any) -> str:
+        """Return why a tree does not fit the method, or nothing."""
+        return "" if self.unsuitable is None else self.unsuitable(tree)
 
 
 def _fully_recursive(reference: str) -> Method:
@@ -73,6 +77,7 @@ def _fully_recursive(reference: str) -> Method:
     return Method({"forward_dynamics": solve}, "KY03", "O(n)", closes=Closes(close, project))
 
 
+#: All methods, by name; their short names are in `ALIASES`.
 METHODS: dict[str, Method] = {
     "newton-euler": Method(
         {"inverse_dynamics": newton_euler.inverse_dynamics, "bias_force": newton_euler.bias_force, "momenta": newton_euler.momenta},
@@ -107,7 +112,7 @@ METHODS: dict[str, Method] = {
         "NLT03",
         "O(n)",
     ),
-    "armstrong": Method({"forward_dynamics": armstrong.forward_dynamics}, "J91", "O(n)", lacks=armstrong.requirement),
+    "armstrong": Method({"forward_dynamics": armstrong.forward_dynamics}, "J91", "O(n)", unsuitable=armstrong.requirement),
     "coordinate-reduction": Method(
         {"forward_dynamics": coordinate_reduction.tree_dynamics},
         "CA03",
@@ -118,13 +123,16 @@ METHODS: dict[str, Method] = {
         {"forward_dynamics": denoc.forward_dynamics},
         "SS01",
         "O(n)",
-        lacks=denoc.lacking,
+        unsuitable=platform_structure.requirement,
         closes=Closes(denoc.forward_dynamics, denoc.project),
     ),
     "fully-recursive/centroid": _fully_recursive("centroid"),
     "fully-recursive/joint": _fully_recursive("joint"),
     "fully-recursive/origin": _fully_recursive("origin"),
 }
+
+#: Short names of methods, as the field has them; `kernels.methods.solution` resolves them.
+ALIASES: dict[str, str] = {"aba": "articulated-body", "rnea": "newton-euler", "crba": "composite-body"}
 
 #: What `method="auto"` takes.
 AUTO: dict[str, str] = {

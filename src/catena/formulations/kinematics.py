@@ -45,8 +45,8 @@ def velocities(tree, q, v):
     return X, S, V
 
 
-def turnings(tree, q, v):
-    """Return placements X, joint matrices S, turning velocities W and bias accelerations a of all bodies."""
+def angular_velocities(tree, q, v):
+    """Return placements X, joint matrices S, angular velocities W and bias accelerations a of all bodies."""
     X, S, W, a = tree.columns(4)
     W[-1] = np.zeros(6)
 

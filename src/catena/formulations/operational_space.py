@@ -26,7 +26,7 @@ from catena.spatial import Placement, Rigid, symmetric
 def operational_inverse(tree, q, name, point):
     """Return J M^-1 J^T (6 x 6) for the motion J v of a point of the named body, in the world's axes."""
     X, S = placements(tree, q)
-    _, D, G = articulated_inertias(tree, X, S, tree.felt)
+    _, D, G = articulated_inertias(tree, X, S, tree.regrouped)
     k, frame = tree.frames[name]
     Y = np.zeros((6, 6))
 

@@ -44,7 +44,7 @@ class Factors(NamedTuple):
 def factors(tree, q):
     """Return the factors of the mass matrix at q."""
     X, S = placements(tree, q)
-    _, D, G = articulated_inertias(tree, X, S, tree.felt)
+    _, D, G = articulated_inertias(tree, X, S, tree.regrouped)
     C, C_inverse = tree.columns(2)
     for k in tree.outward():
         C[k], C_inverse[k] = joint_root(D[k])

@@ -1,17 +1,22 @@
-"""Traced scalars and the graphs they build.
+"""Traced scalars, the graphs they build, and the programs that graphs become.
 
 `Trace` records what plain NumPy code does to its inputs, `Graph` is the result: an immutable list of operations with named inputs and
-outputs. `partition` cuts a graph into the blocks and calls that `catena.native` compiles.
+outputs. `OPERATIONS` is the table of all operations. `divided` makes the `Program` of blocks and calls that `catena.native` compiles and
+`catena.export` writes, after the passes of `catena.graph.passes`.
 """
 
+from catena.graph.division import divided, iterated_program, program_of
 from catena.graph.elimination import Elimination, Entry
 from catena.graph.functions import atan2, maximum, minimum, where
-from catena.graph.graph import SYSTEMS, Graph, Port, kinds
-from catena.graph.partition import ELIMINATE, SADDLE_POINT, Block, Call, Program, partition
-from catena.graph.saddle_point import SaddlePoint, Solution
-from catena.graph.scalar import Condition, Scalar, Trace
+from catena.graph.graph import SYSTEMS, Graph, Port, Subgraph
+from catena.graph.operations import OPERATIONS
+from catena.graph.program import ELIMINATE, SADDLE_POINT, Block, Call, Program
+from catena.graph.saddle_point import SaddlePoint, SaddlePointSolution
+from catena.graph.scalar import Condition, Scalar
+from catena.graph.trace import Trace
 
 __all__ = [
-    "ELIMINATE", "SADDLE_POINT", "SYSTEMS", "Block", "Call", "Condition", "Elimination", "Entry", "Graph", "Port", "Program", "SaddlePoint",
-    "Scalar", "Solution", "Trace", "atan2", "kinds", "maximum", "minimum", "partition", "where",
-]
+    "ELIMINATE", "OPERATIONS", "SADDLE_POINT", "SYSTEMS", "Block", "Call", "Condition", "Elimination", "Entry", "Graph", "Port",
+    "Program", "SaddlePoint", "SaddlePointSolution", "Scalar", "Subgraph", "Trace", "atan2", "divided", "iterated_program", "maximum",
+    "minimum", "program_of", "where",
+]  # fmt: skip

@@ -1,8 +1,7 @@
 """The elimination: a symmetric positive definite system with the zeros of a tree, solved in one operation.
 
 Entry A[k, j] of the matrix, j < k, may differ from zero only where unknown j is an ancestor of k. Eliminating the unknowns from the last to
-the first, A = L^T D L, then puts no entry where there was a zero (Featherstone's
-sparse factorisation).
+the first, A = L^T D L, then puts no entry where there was a zero (Featherstone's sparse factorisation).
 
 Unknowns are counted in preorder, a parent right before one of its children. The system is laid out in rows: row k holds the right-hand side
 x[k], the entries A[k, j] at the ancestors j of k from the root outward, and A[k, k]. So the row of an ancestor lines up with the beginning

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from catena.graph.scalar import Condition, Scalar, _number
+from catena.graph.scalar import Condition, Scalar, as_number
 
 
 def where(condition: Any, a: Any, b: Any) -> Any:
@@ -66,4 +66,4 @@ def atan2(y: Any, x: Any) -> Any:
         return y.arctan2(x)
     if type(x) is Scalar:
         return x.trace.node("atan2", x.trace.index(y), x.index)
-    return math.atan2(_number(y), _number(x))
+    return math.atan2(as_number(y), as_number(x))

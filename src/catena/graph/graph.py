@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
@@ -14,31 +15,8 @@ import numpy as np
 
 from catena.errors import TraceError
 from catena.graph.elimination import Elimination, Entry
+from catena.graph.operations import CONDITION, CONDITIONS, LEAVES, OPERATIONS
 from catena.graph.saddle_point import SaddlePoint
-
-#: The operations that solve a system of equations; their entries are picked by `Entry`.
-SYSTEMS = (Elimination, SaddlePoint)
-
-#: What each operation counts as. Negations are free where they meet a sum or a product, so they count apart.
-kinds: dict[str, str] = {
-    "add": "add", "sub": "add", "mul": "mul", "div": "div", "neg": "neg", "sqrt": "sqrt", "sin": "trig", "cos": "trig",
-    "exp": "function", "log": "function", "tanh": "function", "atan2": "function", "abs": "neg",
-    "min": "choice", "max": "choice", "select": "choice", "lt": "choice", "le": "choice", "eq": "choice",
-    "and": "choice", "or": "choice", "not": "choice",
-}  # fmt: skip
-
-_ARITY: dict[str, int] = dict.fromkeys(("add", "sub", "mul", "div", "atan2", "min", "max", "lt", "le", "eq", "and", "or"), 2)
-_ARITY.update(dict.fromkeys(("neg", "sqrt", "sin", "cos", "exp", "log", "tanh", "abs", "not"), 1))
-_ARITY["select"] = 3
-_COMPARISONS = ("lt", "le", "eq")
-_LOGIC = ("and", "or", "not")
-
-_NUMPY: dict[str, Callable[..., Any]] = {
-    "add": np.add, "sub": np.subtract, "mul": np.multiply, "div": np.divide, "neg": np.negative, "sqrt": np.sqrt,
-    "sin": np.sin, "cos": np.cos, "exp": np.exp, "log": np.log, "tanh": np.tanh, "atan2": np.arctan2, "abs": np.abs,
-    "min": np.minimum, "max": np.maximum, "select": np.where, "lt": np.less, "le": np.less_equal, "eq": np.equal,
-    "and": np.logical_and, "or": np.logical_or, "not": np.logical_not,
-}  # fmt: skip
 
 
 class Port(NamedTuple):
@@ -51,6 +29,16 @@ class Port(NamedTuple):
     def size(self) -> int:
         """Number of scalars."""
         return math.prod(self.shape)
+
+
+def operands_of(node: tuple) -> tuple[int, ...]:
+    """Return the nodes that a node is computed from."""
+    return () if node[0] in LEAVES else node[1:]
+
+
+def renumbered(node: tuple, at: Sequence[int] | Mapping[int, int]) -> tuple:
+    """Return a node whose operands have new numbers."""
+    return node if node[0] in LEAVES else (node[0], *[at[j] for j in node[1:]])
 
 
 @dataclass(frozen=True)
@@ -91,7 +79,7 @@ class Graph:
 
     @staticmethod
     def _count(nodes: Sequence[tuple]) -> dict[str, int]:
-        counts = Counter(kinds[node[0]] for node in nodes if node[0] in kinds)
+        counts = Counter(OPERATIONS[node[0]].kind for node in nodes if node[0] in OPERATIONS)
         for op, *_ in nodes:
             if isinstance(op, SYSTEMS):
                 counts.update(op.operations)
@@ -112,12 +100,12 @@ class Graph:
                 good = len(operands) == 1 and 0 <= operands[0] < i and truth[operands[0]] is None
                 good = good and 0 <= op.unknown < self.nodes[operands[0]][0].entries
             else:
-                good = len(operands) == _ARITY.get(op, -1) and all(0 <= j < i for j in operands)
-                wanted = (True, False, False) if op == "select" else (op in _LOGIC,) * len(operands)
-                good = good and all(truth[j] is want for j, want in zip(operands, wanted, strict=True))
+                types = OPERATIONS[op].operands if op in OPERATIONS else ()
+                good = 0 < len(types) == len(operands) and all(0 <= j < i for j in operands)
+                good = good and all(truth[j] is (type_ is CONDITION) for j, type_ in zip(operands, types, strict=True))
             if not good:
                 raise TraceError(f"graph '{self.name}': node {i} {(op, *operands)} is not well formed")
-            truth.append(None if isinstance(op, SYSTEMS) else op in _LOGIC or op in _COMPARISONS)
+            truth.append(None if isinstance(op, SYSTEMS) else op in CONDITIONS)
         if len(self.outputs) != len(self.results):
             raise TraceError(f"graph '{self.name}': {len(self.outputs)} outputs have {len(self.results)} results")
         for port, result in zip(self.outputs, self.results, strict=True):
@@ -134,20 +122,13 @@ class Graph:
             for i in result:
                 live[i] = 1
         for i in range(len(self.nodes) - 1, -1, -1):
-            node = self.nodes[i]
-            if live[i] and node[0] not in ("const", "input"):
-                for j in node[1:]:
+            if live[i]:
+                for j in operands_of(self.nodes[i]):
                     live[j] = 1
-        new = np.cumsum(np.frombuffer(live, dtype=np.uint8), dtype=np.int64) - 1
-        at = new.tolist()
-        nodes = tuple(
-            node if node[0] in ("const", "input") else (node[0], *[at[j] for j in node[1:]])
-            for i, node in enumerate(self.nodes)
-            if live[i]
-        )
+        at = [0, *np.cumsum(np.frombuffer(live, dtype=np.uint8), dtype=np.int64).tolist()]  # live nodes before each
+        nodes = tuple(renumbered(node, at) for i, node in enumerate(self.nodes) if live[i])
         results = tuple(tuple(at[i] for i in result) for result in self.results)
-        before = [0, *np.cumsum(np.frombuffer(live, dtype=np.uint8), dtype=np.int64).tolist()]
-        marks = tuple(dict.fromkeys(before[mark] for mark in self.marks))
+        marks = tuple(dict.fromkeys(at[mark] for mark in self.marks))
         return replace(self, nodes=nodes, results=results, marks=marks)
 
     def evaluate(self, *arguments: Any) -> tuple[np.ndarray, ...]:
@@ -173,7 +154,7 @@ class Graph:
                 elif isinstance(op, Entry):
                     values.append(values[operands[0]][..., op.unknown])
                 else:
-                    values.append(_NUMPY[op](*[values[j] for j in operands]))
+                    values.append(OPERATIONS[op].numpy(*[values[j] for j in operands]))
         outputs = []
         for port, result in zip(self.outputs, self.results, strict=True):
             stacked = np.empty((*batch, port.size))
@@ -181,3 +162,55 @@ class Graph:
                 stacked[..., k] = values[i]
             outputs.append(stacked.reshape(batch + port.shape))
         return tuple(outputs)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Subgraph:
+    """The operation that evaluates a graph; its operands are the inputs of the graph, its entries the outputs, one after the other.
+
+    Its code is made once for all programs that it is part of, several times as fast with `quick`, as that of a `Kernel`.
+    """
+
+    graph: Graph
+    quick: bool = False
+
+    def __repr__(self) -> str:
+        return f"Subgraph({self.graph.name!r}, {self._digest})"
+
+    @cached_property
+    def _digest(self) -> str:
+        parts = (self.graph.nodes, self.graph.inputs, self.graph.outputs, self.graph.results)
+        return hashlib.sha256(repr(parts).encode()).hexdigest()[:16]
+
+    @property
+    def well_formed(self) -> bool:
+        """Whether the graph is."""
+        return True  # it was checked as it was made
+
+    @cached_property
+    def size(self) -> int:
+        """Number of operands."""
+        return sum(port.size for port in self.graph.inputs)
+
+    @cached_property
+    def entries(self) -> int:
+        """Number of entries of the outputs."""
+        return sum(port.size for port in self.graph.outputs)
+
+    @property
+    def operations(self) -> dict[str, int]:
+        """Number of operations by kind."""
+        return self.graph.operations
+
+    def solution(self, operands: Sequence[Any]) -> np.ndarray:
+        """Return the entries by NumPy; operands broadcast, the last axis of the result is the entries."""
+        columns = np.stack(np.broadcast_arrays(*operands), axis=-1)
+        ends = np.cumsum([port.size for port in self.graph.inputs])[:-1]
+        parts = np.split(columns, ends, axis=-1)
+        batch = columns.shape[:-1]
+        arguments = [part.reshape(batch + port.shape) for part, port in zip(parts, self.graph.inputs, strict=True)]
+        return np.concatenate([x.reshape(*batch, -1) for x in self.graph.evaluate(*arguments)], axis=-1)
+
+
+#: The operations that have several results; these are picked by `Entry`.
+SYSTEMS = (Elimination, SaddlePoint, Subgraph)

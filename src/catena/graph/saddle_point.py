@@ -27,11 +27,11 @@ UNDETERMINED = 1e-13
 ROUNDING = 1e-16
 
 
-class Solution(NamedTuple):
+class SaddlePointSolution(NamedTuple):
     """The solution of a saddle point for each column of right-hand sides, and how sure its rank is.
 
-    `x` (n, k) and `y` (m, k); `residual` (m, k) is g - J x; `rank` of J; the `least` of the pivots that count, and the length that is
-    `left` of the other columns, both relative to the longest column, or 1; and how many unknowns neither J nor M determines.
+    `x` (n, k) and `y` (m, k); `residual` (m, k) is g - J x; `rank` of J; the `least` of the pivots that count, and the longest
+    `remainder` of the other columns, both relative to the longest column, or 1; and how many unknowns neither J nor M determines.
     """
 
     x: Any
@@ -39,7 +39,7 @@ class Solution(NamedTuple):
     residual: Any
     rank: Any
     least: Any
-    left: Any
+    remainder: Any
     undetermined: Any
 
 
@@ -48,7 +48,7 @@ class SaddlePoint:
     """The operation that solves a saddle point of n unknowns and m constraints for k columns of right-hand sides.
 
     Operands: the columns of J, those of g, the rows of the lower triangle of M, the columns of f, the least pivot that counts, relative to
-    the longest column of J, or 1, and the most pivots to take. Entries of the result: those of `Solution`, column by column.
+    the longest column of J, or 1, and the most pivots to take. Entries of the result: those of `SaddlePointSolution`, column by column.
 
     >>> system = SaddlePoint(2, 1, 1)
     >>> rows = system.operands(np.eye(2), np.zeros((2, 1)), np.array([[1.0, 1.0]]), np.array([[1.0]]), 1e-9, 1)
@@ -89,7 +89,7 @@ class SaddlePoint:
         n, k, (wide, tall, deep) = self.unknowns, self.columns, self.padded
         return {
             "J": n * tall, "g": k * tall, "R": n * deep, "y": k * deep, "M": n * wide, "f": k * wide, "H": n * wide, "z": k * wide,
-            "x": wide, "row": wide, "some": deep, "multipliers": tall, "squares": wide, "diagonal": deep, "order": wide,
+            "x": wide, "wide_work": wide, "deep_work": deep, "multipliers": tall, "squares": wide, "diagonal": deep, "order": wide,
         }  # fmt: skip
 
     @property
@@ -119,21 +119,21 @@ class SaddlePoint:
         lower = [M[i, j] for i in range(self.unknowns) for j in range(i + 1)]
         return [*J.T.ravel(), *g.T.ravel(), *lower, *f.T.ravel(), tolerance, most]
 
-    def unpacked(self, entries: Any) -> Solution:
+    def unpacked(self, entries: Any) -> SaddlePointSolution:
         """Return the result of its entries, in the last axis, which are of any scalar."""
         n, m, k = self.unknowns, self.constraints, self.columns
         ends = np.cumsum([0, n * k, m * k, m * k])
         shapes = (k, n), (k, m), (k, m)
         parts = [entries[..., a:b].reshape(*entries.shape[:-1], *s) for a, b, s in zip(ends, ends[1:], shapes, strict=False)]
-        return Solution(*(np.swapaxes(part, -1, -2) for part in parts), *(entries[..., ends[-1] + i][()] for i in range(4)))
+        return SaddlePointSolution(*(np.swapaxes(part, -1, -2) for part in parts), *(entries[..., ends[-1] + i][()] for i in range(4)))
 
     def solution(self, operands: Sequence[Any]) -> np.ndarray:
         """Return the entries of the result by NumPy, state by state; operands broadcast, the last axis of the result are the entries."""
         rows = np.stack(np.broadcast_arrays(*operands), axis=-1)
-        found = np.empty((*rows.shape[:-1], self.entries))
+        entries = np.empty((*rows.shape[:-1], self.entries))
         for at in np.ndindex(rows.shape[:-1]):
-            found[at] = self._solved(rows[at])
-        return found
+            entries[at] = self._solved(rows[at])
+        return entries
 
     def _solved(self, operands: np.ndarray) -> np.ndarray:
         n, m, k = self.unknowns, self.constraints, self.columns
@@ -180,8 +180,8 @@ class SaddlePoint:
         y = J[dependent].T @ t
         root = np.sqrt(longest)
         least = diagonal[rank - 1] / root if rank else 1.0
-        left = np.sqrt(squares[free].max(initial=0.0)) / root
-        return np.concatenate([x.T.ravel(), y.T.ravel(), g.ravel(), [rank, least, left, undetermined]])
+        remainder = np.sqrt(squares[free].max(initial=0.0)) / root
+        return np.concatenate([x.T.ravel(), y.T.ravel(), g.ravel(), [rank, least, remainder, undetermined]])
 
 
 def _cholesky_solve(H: np.ndarray, b: np.ndarray, rounding: float) -> tuple[np.ndarray, int]:

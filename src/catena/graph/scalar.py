@@ -1,172 +1,31 @@
 """The traced scalar: a number that remembers how it was made.
 
-A `Trace` keeps one list of nodes; a node is a tuple `(op, operand, ...)` whose operands are indices of earlier nodes. Equal nodes are made
-once (hash-consing), so a common subexpression is shared at the moment it is written, and one node is always one `Scalar` object. Results
-known while tracing are plain floats: zeros, ones and the numbers of the model fold away.
-
-Signs float outwards: `-x` is a node of its own, products and quotients hand it on, sums and differences absorb it. A product of numbers
-keeps the sign of the number, so that two bodies that differ only in their constants give nodes of the same form.
+Results known while tracing are plain floats: zeros, ones and the numbers of the model fold away. Signs float outwards: `-x` is a node of
+its own, products and quotients hand it on, sums and differences absorb it. A product of numbers keeps the sign of the number, so that two
+bodies that differ only in their constants give nodes of the same form.
 """
 
 from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Sequence
-from typing import Any, NoReturn
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
 from catena.errors import TraceError
-from catena.graph.elimination import Elimination, Entry, preorder
-from catena.graph.graph import Graph, Port
-from catena.graph.saddle_point import SaddlePoint, Solution
+
+if TYPE_CHECKING:
+    from catena.graph.trace import Trace
 
 _NUMBERS = (int, float, np.floating, np.integer)
 
-
-class Trace:
-    """Records the operations on its inputs.
-
-    >>> trace = Trace("hypotenuse")
-    >>> x, y = trace.input("x"), trace.input("y")
-    >>> graph = trace.graph(r=np.sqrt(x * x + y * y))
-    >>> graph.operations
-    {'add': 1, 'mul': 2, 'sqrt': 1}
-    """
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-        self.nodes: list[tuple] = []
-        self.marks: list[int] = []
-        self._inputs: list[Port] = []
-        self._known: dict[tuple, Scalar] = {}
-
-    def input(self, name: str, shape: tuple[int, ...] = ()) -> Any:
-        """Return a new input: a Scalar, or an object array of Scalars."""
-        start = sum(port.size for port in self._inputs)
-        self._inputs.append(Port(name, shape))
-        scalars = [self.node("input", start + i) for i in range(math.prod(shape))]
-        if shape == ():
-            return scalars[0]
-        array = np.empty(len(scalars), dtype=object)
-        array[:] = scalars
-        return array.reshape(shape)
-
-    def mark(self) -> None:
-        """Begin a new region: what follows may become a block of code of its own."""
-        if not self.marks or self.marks[-1] != len(self.nodes):
-            self.marks.append(len(self.nodes))
-
-    def solve(self, A: Any, x: Any, parent: Sequence[int]) -> Any:
-        """Return A^-1 x of a symmetric positive definite matrix with the zeros of a tree, as one operation in a region of its own.
-
-        `parent[k]` < k is the parent of unknown k, -1 at a root. Only the entries A[k, j] at k and its ancestors j are read.
-        """
-        order = preorder(parent)
-        at = {k: i for i, k in enumerate(order)} | {-1: -1}
-        paths: dict[int, list[int]] = {-1: []}
-        operands: list[int] = []
-        for k in order:
-            paths[k] = [*paths[parent[k]], k]
-            operands += [self.index(x[k]), *[self.index(A[k, j]) for j in paths[k]]]
-        solution = np.empty(len(order), dtype=object)
-        if order:
-            self.mark()
-            system = self.node(Elimination(tuple(at[parent[k]] for k in order)), *operands).index
-            solution[order] = [self.node(Entry(i), system) for i in range(len(order))]
-            self.mark()
-        return solution
-
-    def saddle_point(self, M: Any, f: Any, J: Any, g: Any, tolerance: Any, most: Any) -> Solution:
-        """Return the solution of a saddle point, (n, n), (n, k), (m, n), (m, k), as one operation in a region of its own."""
-        system = SaddlePoint(len(M), len(J), f.shape[1])
-        self.mark()
-        solved = self.node(system, *[self.index(x) for x in system.operands(M, f, J, g, tolerance, most)]).index
-        entries = np.empty(system.entries, dtype=object)
-        entries[:] = [self.node(Entry(i), solved) for i in range(system.entries)]
-        self.mark()
-        return system.unpacked(entries)
-
-    def include(self, graph: Graph, *arguments: Any) -> tuple[Any, ...]:
-        """Return the outputs of a graph for arguments of this trace: its operations are recorded again, with its regions, as they stand.
-
-        Nothing in it is shared with what is known already: so regions of a graph that is included several times are alike.
-
-        >>> inner = Trace("square")
-        >>> x = inner.input("x")
-        >>> square = inner.graph(y=x * x)
-        >>> trace = Trace("fourth power")
-        >>> (y,) = trace.include(square, *trace.include(square, trace.input("x")))
-        >>> trace.graph(y=y).evaluate(3.0)
-        (array(81.),)
-        """
-        given = [x for argument in arguments for x in np.asarray(argument, dtype=object).ravel()]
-        marks, at, values = set(graph.marks), [], []
-        self.mark()
-        for i, node in enumerate(graph.nodes):
-            if i in marks:
-                self.mark()
-            if node[0] in ("input", "const"):
-                value = given[node[1]] if node[0] == "input" else node[1]
-                at.append(self.index(value))
-            else:
-                key = (node[0], *[at[j] for j in node[1:]])
-                value = Scalar(self, len(self.nodes))
-                self.nodes.append(key)
-                self._known.setdefault(key, value)
-                at.append(value.index)
-            values.append(value)
-        self.mark()
-        found = []
-        for port, result in zip(graph.outputs, graph.results, strict=True):
-            array = np.empty(port.size, dtype=object)
-            array[:] = [values[i] for i in result]
-            found.append(array.reshape(port.shape)[()])
-        return tuple(found)
-
-    def graph(self, **outputs: Any) -> Graph:
-        """Return the graph of the named results, without what they do not need."""
-        ports, results = [], []
-        for name, value in outputs.items():
-            array = np.asarray(value, dtype=object)
-            ports.append(Port(name, array.shape))
-            results.append(tuple(self.index(x) for x in array.ravel()))
-        graph = Graph(self.name, tuple(self.nodes), tuple(self._inputs), tuple(ports), tuple(results), tuple(self.marks))
-        return graph.drop_dead()
-
-    def index(self, x: Any) -> int:
-        """Return the index of the node that stands for a Scalar or a number."""
-        if type(x) is Scalar:
-            if x.trace is not self:
-                raise TraceError(f"a value traced in '{x.trace.name}' is used in '{self.name}'; build both in one trace")
-            return x.index
-        return self.node("const", _number(x)).index
-
-    def node(self, op: Any, *operands: Any) -> Scalar:
-        """Return the Scalar of a node, the same one if the node exists."""
-        key = (op, *operands)
-        scalar = self._known.get(key)
-        if scalar is None:
-            scalar = Scalar(self, len(self.nodes))
-            self.nodes.append(key)
-            self._known[key] = scalar
-        return scalar
-
-    def negated(self, x: Scalar) -> Scalar | None:
-        """Return y where x is -y, else None."""
-        node = self.nodes[self.index(x)]
-        return self._known[self.nodes[node[1]]] if node[0] == "neg" else None
-
-    def factor(self, x: Scalar) -> tuple[Scalar, float] | None:
-        """Return (y, c) where x is y times the number c, else None."""
-        node = self.nodes[x.index]
-        if node[0] == "mul" and self.nodes[node[2]][0] == "const":
-            return self._known[self.nodes[node[1]]], self.nodes[node[2]][1]
-        return None
+#: Whole powers up to this are products; repeated squaring would lose digits of larger ones.
+_PRODUCTS = 64
 
 
-def _number(x: Any) -> float:
+def as_number(x: Any) -> float:
     """Return x as a float, or say why it cannot be traced."""
     if isinstance(x, _NUMBERS):
         return float(x)
@@ -176,6 +35,11 @@ def _number(x: Any) -> float:
 def _normal(x: float) -> bool:
     """Return whether a number has all its digits: it is neither infinite nor so small that it loses some."""
     return sys.float_info.min <= abs(x) < math.inf
+
+
+def _function(op: str) -> Callable[[Any], Any]:
+    """Return the method of an operation on one number that nothing is known of in advance."""
+    return lambda self: self.trace.node(op, self.index)
 
 
 class Scalar:
@@ -197,9 +61,7 @@ class Scalar:
     def __add__(self, other: Any) -> Any:
         trace = self.trace
         if type(other) is not Scalar:
-            if isinstance(other, _NUMBERS):
-                return self._add_number(float(other))
-            return NotImplemented
+            return self._add_number(float(other)) if isinstance(other, _NUMBERS) else NotImplemented
         if other is self:
             return self * 2.0
         a, b = trace.negated(self), trace.negated(other)
@@ -222,9 +84,7 @@ class Scalar:
     def __sub__(self, other: Any) -> Any:
         trace = self.trace
         if type(other) is not Scalar:
-            if isinstance(other, _NUMBERS):
-                return self._add_number(-float(other))
-            return NotImplemented
+            return self._add_number(-float(other)) if isinstance(other, _NUMBERS) else NotImplemented
         if other is self:
             return 0.0
         a, b = trace.negated(self), trace.negated(other)
@@ -252,9 +112,7 @@ class Scalar:
     def __mul__(self, other: Any) -> Any:
         trace = self.trace
         if type(other) is not Scalar:
-            if isinstance(other, _NUMBERS):
-                return self._multiply_number(float(other))
-            return NotImplemented
+            return self._multiply_number(float(other)) if isinstance(other, _NUMBERS) else NotImplemented
         a, b = trace.negated(self), trace.negated(other)
         if a is not None:
             return a * b if b is not None else -(a * other)
@@ -321,9 +179,9 @@ class Scalar:
             power = float(exponent)
             if power == 0.5:
                 return self.sqrt()
-            if power.is_integer():
+            if power.is_integer() and abs(power) <= _PRODUCTS:
                 return self._integer_power(int(power))
-        return (self.log() * exponent).exp()
+        return self.trace.node("pow", self.index, self.trace.index(exponent))
 
     def _integer_power(self, power: int) -> Any:
         if power < 0:
@@ -339,9 +197,9 @@ class Scalar:
         return result
 
     def __rpow__(self, base: Any) -> Any:
-        if _number(base) <= 0.0:
+        if as_number(base) <= 0.0:
             raise TraceError(f"{base!r} to a traced power is not a real number in general; give a positive base")
-        return (self * math.log(_number(base))).exp()
+        return (self * math.log(as_number(base))).exp()
 
     __radd__ = __add__
     __rmul__ = __mul__
@@ -358,17 +216,7 @@ class Scalar:
     def tan(self) -> Any:
         return self.sin() / self.cos()
 
-    def sqrt(self) -> Scalar:
-        return self.trace.node("sqrt", self.index)
-
-    def exp(self) -> Scalar:
-        return self.trace.node("exp", self.index)
-
-    def log(self) -> Scalar:
-        return self.trace.node("log", self.index)
-
-    def tanh(self) -> Scalar:
-        return self.trace.node("tanh", self.index)
+    sqrt, exp, log, tanh = map(_function, ("sqrt", "exp", "log", "tanh"))
 
     def square(self) -> Any:
         return self * self

@@ -10,12 +10,10 @@ from collections.abc import Collection
 from dataclasses import replace
 
 from catena.errors import TraceError
-from catena.graph.graph import _COMPARISONS, _LOGIC, Graph, Port
+from catena.graph.graph import Graph, Port, operands_of, renumbered
+from catena.graph.operations import CONDITIONS
 
 HELD = "held"
-
-_LEAVES = ("const", "input")
-_CONDITIONS = (*_COMPARISONS, *_LOGIC)
 
 
 def split(graph: Graph, held: Collection[str]) -> tuple[Graph, Graph]:
@@ -51,13 +49,12 @@ def split(graph: Graph, held: Collection[str]) -> tuple[Graph, Graph]:
             late[i] = any(late[j] for j in operands)
     second = late.copy()
     for i in reversed(range(count)):
-        op, *operands = nodes[i]
-        if second[i] and op not in _LEAVES:
-            for j in operands:
-                second[j] = second[j] or nodes[j][0] in _CONDITIONS
+        if second[i]:
+            for j in operands_of(nodes[i]):
+                second[j] = second[j] or nodes[j][0] in CONDITIONS
 
     # what crosses the cut: operands and results of the second stage that it does not compute, numbers aside
-    wanted = [j for i in range(count) if second[i] and nodes[i][0] not in _LEAVES for j in nodes[i][1:]]
+    wanted = [j for i in range(count) if second[i] for j in operands_of(nodes[i])]
     wanted += [i for result in graph.results for i in result]
     crossing = [i for i in dict.fromkeys(wanted) if not second[i] and nodes[i][0] != "const"]
 
@@ -67,22 +64,22 @@ def split(graph: Graph, held: Collection[str]) -> tuple[Graph, Graph]:
         inputs=tuple(port for port in graph.inputs if port.name in held),
         outputs=(Port(HELD, (len(crossing),)),),
         results=(tuple(crossing),),
-        nodes=_renumbered(nodes, early, 0),
+        nodes=_with_inputs(nodes, early, 0),
     )
 
     # the second stage: the held values as inputs, then its own nodes in the order they had
     at = {i: k for k, i in enumerate(crossing)}
-    own: list[tuple] = [("input", k) for k in range(len(crossing))]
+    later: list[tuple] = [("input", k) for k in range(len(crossing))]
     before = []
-    for i, (op, *operands) in enumerate(_renumbered(nodes, [not known for known in early], len(crossing))):
-        before.append(len(own))
-        if op == "const" or second[i]:
-            own.append((op, *operands) if op in _LEAVES else (op, *[at[j] for j in operands]))
-            at[i] = len(own) - 1
-    before.append(len(own))
+    for i, node in enumerate(_with_inputs(nodes, [not known for known in early], len(crossing))):
+        before.append(len(later))
+        if node[0] == "const" or second[i]:
+            later.append(renumbered(node, at))
+            at[i] = len(later) - 1
+    before.append(len(later))
     second_graph = Graph(
         name=f"{graph.name}, second stage",
-        nodes=tuple(own),
+        nodes=tuple(later),
         inputs=(Port(HELD, (len(crossing),)), *(port for port in graph.inputs if port.name not in held)),
         outputs=graph.outputs,
         results=tuple(tuple(at[i] for i in result) for result in graph.results),
@@ -91,11 +88,7 @@ def split(graph: Graph, held: Collection[str]) -> tuple[Graph, Graph]:
     return first_graph.drop_dead().check(), second_graph.drop_dead().check()
 
 
-def _renumbered(nodes: tuple[tuple, ...], kept: list[bool], start: int) -> tuple[tuple, ...]:
-    """Return the nodes with the entries of the kept inputs counted from `start`; the others are left, for nothing reads them."""
-    place, following = {}, start
-    for entry, keep in enumerate(kept):
-        if keep:
-            place[entry] = following
-            following += 1
+def _with_inputs(nodes: tuple[tuple, ...], chosen: list[bool], start: int) -> tuple[tuple, ...]:
+    """Return the nodes with the entries of the chosen inputs counted from `start`; the others stay, for nothing reads them."""
+    place = {entry: k for k, entry in enumerate((entry for entry, choose in enumerate(chosen) if choose), start)}
     return tuple(("input", place.get(node[1], node[1])) if node[0] == "input" else node for node in nodes)

@@ -1,4 +1,4 @@
-"""What is made of something that does not change once: found again by kind and key, and gone with its owner."""
+"""A cache of things that are made once: found again by kind and key, and gone with its owner."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable, Hashable
 from typing import Any
 
-#: Things of one kind that are held; the oldest goes first.
+#: Most things of one kind; the oldest goes first.
 _HELD = 16
 
 
@@ -18,7 +18,7 @@ class Cache:
         self._kinds: dict[Hashable, dict[Hashable, _Entry]] = {}
 
     def get(self, kind: Hashable, key: Hashable, make: Callable[[], Any]) -> Any:
-        """Return what `make` made when this was first asked for.
+        """Return what `make` returned when this kind and key were first asked for.
 
         >>> cache = Cache()
         >>> cache.get("squares", 3, lambda: 9), cache.get("squares", 3, lambda: 10)
@@ -38,7 +38,7 @@ class _Entry:
     """One thing, made by the first who asks; after a failure by the next."""
 
     def __init__(self) -> None:
-        self._lock = threading.RLock()  # may be asked for itself again while it is made, which is an endless recursion and no deadlock
+        self._lock = threading.RLock()  # a thing that asks for itself while it is made recurses, and does not deadlock
         self._made: tuple[Any, ...] = ()
 
     def get(self, make: Callable[[], Any]) -> Any:

@@ -7,6 +7,8 @@ operations of a dense rotation. Results are handed back in the user's frames.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from catena.model.motions import DenseMotion, ScrewMotion, Undriven, clean, clean_turn
@@ -79,7 +81,7 @@ def outer_frame(motion: Undriven, towards: Rigid | None, com: np.ndarray) -> tup
 def connect(pose: Rigid, motion: Undriven, scale: float) -> tuple[Placement, Undriven]:
     """Return the constant factors between a parent's canonical frame and a joint, and the motion that follows them."""
     if isinstance(motion, DenseMotion):
-        return Placement(()), type(motion)(**{**motion.__dict__, "before": pose})
+        return Placement(()), replace(motion, before=pose)
     (angle1, shift1), middle, angle2, shift2 = screws(pose, scale)
     factors = [_screw_z(angle1, shift1, scale), *middle]
     moved = motion.slide_inner(angle2, shift2)
@@ -88,8 +90,8 @@ def connect(pose: Rigid, motion: Undriven, scale: float) -> tuple[Placement, Und
         moved = motion
     assert isinstance(moved, ScrewMotion)
     tidy = tuple(f._replace(turn0=clean(_wrapped(f.turn0)), slide0=clean(float(f.slide0), scale)) for f in moved.factors)
-    kept = [f for f in factors if not (f.s == 0.0 and f.c == 1.0 and f.d == 0.0)]
-    return Placement(kept), ScrewMotion(tidy, moved.inner, moved.outer)
+    constant = Placement(f for f in factors if not (f.s == 0.0 and f.c == 1.0 and f.d == 0.0))
+    return constant, ScrewMotion(tidy, moved.inner, moved.outer)
 
 
 def _wrapped(angle: float) -> float:

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from catena.dual import Dual, part
 from catena.errors import ModelError
 from catena.graph import Trace
 from catena.model import values
@@ -16,6 +15,7 @@ from catena.model.forces import reason
 from catena.model.joints import Joint
 from catena.model.manifolds import unit
 from catena.model.motions import DrivenMotion, Given, Motion
+from catena.scalars.dual import Dual, part
 
 _REMEDY = "write it with arithmetic and NumPy's functions, and choices with catena.where(condition, a, b), not with math, float() or `if`"
 _SMOOTH = "give a function that is finite there, with two derivatives"
@@ -27,7 +27,7 @@ class Driven(Joint):
 
     `joint` is any joint with coordinates. The function returns one number, or as many as the joint has positions; it is traced, and
     differentiated twice. A quaternion is brought to length 1. Options belong to `joint`: they do not change the motion, but the force that
-    it takes, which `ct.driving_forces` tells.
+    it takes, which `ct.driving_forces` computes.
 
     >>> m = ct.Model("crane")
     >>> m.add("trolley", ct.point_mass(50.0), ct.Driven(ct.Prismatic("x"), lambda t: 0.5 * np.sin(2.0 * t)))
@@ -97,7 +97,7 @@ class Driven(Joint):
 
     def given(self, t: Any) -> Given:
         """Return the joint's coordinates, velocities and accelerations at a time, of any scalar."""
-        now = t[()] if isinstance(t, np.ndarray) else t  # arrays take Duals apart
+        now = t[()] if isinstance(t, np.ndarray) else t  # NumPy would make an array of a Dual
         x = self._coordinates(Dual(Dual(now, 1.0), Dual(1.0, 0.0)))
         q, rate = part(x, "value"), part(x, "derivative")  # each with its derivative
         v = self.joint.velocity(q, rate)
@@ -156,6 +156,6 @@ def _harmonic(t: Any, offset: float, rate: float, amplitude: float, frequency: f
     return float(offset) + float(rate) * t + float(amplitude) * np.sin(float(frequency) * t + float(phase))
 
 
-def released(joint: Joint) -> Joint:
-    """Return the joint that is driven, free to move; other joints as they are."""
+def undriven(joint: Joint) -> Joint:
+    """Return the joint that a driven one drives, free to move; other joints as they are."""
     return joint.joint if isinstance(joint, Driven) else joint

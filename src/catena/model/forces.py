@@ -122,7 +122,7 @@ class Applied:
             ) from error
 
     def uses_time(self, nq: int, nv: int) -> bool:
-        """Return whether the force depends on time, as its trace tells; refuse a function that cannot be traced."""
+        """Return whether the force depends on time, by its trace; refuse a function that cannot be traced."""
         trace = Trace(f"force '{self.name}'")
         t, q, v = trace.input("t"), trace.input("q", (nq,)), trace.input("v", (nv,))
         try:

@@ -1,6 +1,6 @@
-"""Moving on rotations and poses: exponential and logarithm, over leading axes and for any scalar.
+"""Exponential and logarithm of rotations and poses, over leading axes and for any scalar.
 
-Nothing branches, so these can be traced: lengths that divide are kept from being zero by terms far below rounding.
+Nothing branches, so these can be traced: terms far below rounding keep divisors from being zero.
 """
 
 from __future__ import annotations

@@ -1,12 +1,16 @@
-"""What a joint does to frames: its placement, its joint matrix S and its bias, as functions of the joint's own coordinates.
+"""What a joint does to frames, as functions of the joint's own coordinates q and rates v.
 
-A motion starts at the joint's inner frame and ends at its outer frame. `inner` turns the joint frame (fixed in the parent) into the inner
-frame, `outer` turns the user's child frame into the outer frame: here the axes of a screw joint become z. S maps rates to the motion of
-the child relative to the parent, in the outer frame; `bias` is the part of its rate that is there at constant rates, dS/dt v. `turn` is
-dS/dt as the parent sees it: the child sees S x (S v) less. What a motion does by itself, without rates, is its `drift`: Omega_t of [NLT03]
-(13), zero but for joints that are driven; its rate is part of their bias. `unfelt` is the part of an inertia M of the child that no rate of
-the joint feels, S^T M = 0, and that is the same in the inner frame at all positions: there it may as well belong to the parent. It is
-returned in the outer and in the inner frame.
+A motion leads from the joint's inner frame to its outer frame. `inner` turns the joint frame, fixed in the parent, into the inner frame;
+`outer` turns the user's child frame into the outer frame. Here the axes of screw joints become z.
+
+    placement    the outer frame in the inner frame
+    matrix       S, which maps v to the motion of the child relative to the parent, in the outer frame
+    bias         dS/dt v, the acceleration at constant rates; where the joint is driven, with the rate of the drift
+    turn         dS/dt as the parent sees it; the child sees S x (S v) less
+    drift        the motion without rates, Omega_t of [NLT03] (13); zero unless the joint is driven
+    deflection   how far q is from a rest position, along v
+    regroupable  the part of an inertia M of the child that no rate feels, S^T M = 0, and that is the same in the inner frame at all
+                 positions, so that it may belong to the parent; in the outer and in the inner frame
 """
 
 from __future__ import annotations
@@ -17,8 +21,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from catena.dual import Dual, moving, part
 from catena.model.inertias import moved
+from catena.scalars.dual import Dual, moving, part
 from catena.spatial import (
     Array,
     Placement,
@@ -131,7 +135,7 @@ class ScrewMotion:
     def deflection(self, q: Array, rest: Array) -> Array:
         return q - rest
 
-    def unfelt(self, M: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def regroupable(self, M: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         turning = [factor for factor in self.factors if any(factor.turn)]
         slides = any(any(factor.slide) for factor in self.factors)
         J, h, mass = np.zeros((3, 3)), np.zeros(3), 0.0
@@ -186,7 +190,7 @@ class DenseMotion:
         S = self.matrix(q)
         return stack_columns([cross_motion(S @ v, column) for column in S.T])
 
-    def unfelt(self, M: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def regroupable(self, M: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         return np.zeros((6, 6)), np.zeros((6, 6))
 
     def deflection(self, q: Array, rest: Array) -> Array:
@@ -202,7 +206,7 @@ class FixedMotion(DenseMotion):
     def matrix(self, q: Array) -> Array:
         return np.zeros((6, 0))
 
-    def unfelt(self, M: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def regroupable(self, M: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         return M, moved(M, self.before)
 
 
@@ -215,7 +219,7 @@ class SphericalMotion(DenseMotion):
     def matrix(self, q: Array) -> Array:
         return np.eye(6)[:, :3]
 
-    def unfelt(self, M: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def regroupable(self, M: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         outer = inertia_matrix(np.zeros((3, 3)), np.zeros(3), M[3, 3])  # mass at the centre
         return outer, moved(outer, self.before)
 
@@ -322,7 +326,7 @@ class DrivenMotion:
     def turn(self, q: Array, v: Array) -> Array:
         return np.zeros((6, 0))
 
-    def unfelt(self, M: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def regroupable(self, M: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         return np.zeros((6, 6)), np.zeros((6, 6))
 
     def deflection(self, q: Array, rest: Array) -> Array:

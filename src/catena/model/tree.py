@@ -1,18 +1,19 @@
-"""The tree: what the formulations read of a model. Moving bodies in order, canonical frames, fixed bodies merged."""
+"""The tree, which formulations read: moving bodies in order, in canonical frames, with fixed bodies merged."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, is_dataclass, replace
 from functools import cached_property
-from typing import Any, NamedTuple
+from types import MappingProxyType
+from typing import Any
 
 import numpy as np
 
-from catena.errors import ModelError
-from catena.graph import Elimination, SaddlePoint, Solution, Trace
+from catena.graph import Elimination, SaddlePoint, SaddlePointSolution, Trace
 from catena.model.inertias import moved
 from catena.model.motions import DrivenMotion, Motion
+from catena.model.placed import PlacedClosure, PlacedCoupling, PlacedForce, PlacedSpring
 from catena.spatial import Array, Factor, Placement, Rigid
 
 #: Systems whose solution takes up to this many operations are traced entry by entry. Measured on forward dynamics in batches of 2048, the
@@ -23,9 +24,10 @@ ENTRY_BY_ENTRY = 1000
 #: the mass matrix, 1.3 to 2 times for its triangular factors.
 STRIDE = 6
 
-#: How many times as heavy as a body what a child passes on to it may be. Mass that was passed on over many joints takes no part in what
-#: they do, but all that does is rounded to it. Measured on chains of 12 bodies, the last 1e6 times as heavy as the first: accelerations by
-#: articulated bodies are right to 6e-10 without this limit, to 5e-13 with it, to 3e-14 where nothing is passed on; forces always to 2e-16.
+#: How many times as heavy as a body the mass may be that a child regroups to it. Mass that was regrouped over many joints does not enter
+#: their dynamics, but the terms that do are rounded to its size. Measured on chains of 12 bodies, the last 1e6 times as heavy as the first:
+#: accelerations by articulated bodies are right to 6e-10 without this limit, to 5e-13 with it, to 3e-14 without regrouping; forces always
+#: to 2e-16.
 HEAVIER = 1e3
 
 
@@ -33,83 +35,10 @@ def _no_mark() -> None:
     """Do nothing: outside a trace there is nothing to mark."""
 
 
-class PlacedSpring(NamedTuple):
-    """A spring between a point of body a and one of body b, each in the frame of its body [m]."""
-
-    a: int
-    b: int
-    at_a: np.ndarray
-    at_b: np.ndarray
-    stiffness: float
-    damping: float
-    length: float
-
-
-class PlacedForce(NamedTuple):
-    """A force from a function of (t, q, v): nv joint forces without a body, else (moment, force) on a point of it in the world's axes."""
-
-    name: str
-    function: Callable[[Any, Any, Any], Any]
-    body: int | None
-    point: np.ndarray
-
-
-class Basic(NamedTuple):
-    """One basic constraint of [KY03] Table 3, between joint frames on two bodies a and b.
-
-    `u` is fixed in the joint frame on a, `w` in that on b, each in the axes of its frame; p_a and p_b are the origins of the frames.
-
-        kind    rows  the constraint
-        s       3     p_b - p_a = 0: the points coincide
-        d1      1     u . w = value: two directions keep their angle
-        d2      1     u . (p_b - p_a) = 0
-        ss      1     |p_b - p_a|^2 = value^2: the points keep their distance [m]
-        screw   1     w . (cos(s) e2 - sin(s) e1) = 0, with s = z . (p_b - p_a) / value
-
-    In a screw, z is `axis`, fixed in the joint frame on a; e1 = u and e2 = z x u are perpendicular to it, as is w, which agrees with u
-    at zero angle; `value` is the pitch [m/rad]. The row is the sine of the angle of b about z less the angle s that belongs to its
-    displacement. What a kind does not use is zero.
-    """
-
-    kind: str
-    u: np.ndarray
-    w: np.ndarray
-    value: float
-    axis: np.ndarray
-
-    @property
-    def rows(self) -> int:
-        """Number of scalar equations."""
-        return 3 if self.kind == "s" else 1
-
-
-class PlacedClosure(NamedTuple):
-    """A joint that closes a loop: body b's joint frame moves against body a's as a child moves against its parent.
-
-    `at_a` and `at_b` are the joint frames in the canonical frames of the bodies; -1 is the ground.
-    """
-
-    name: str
-    a: int
-    b: int
-    at_a: Rigid
-    at_b: Rigid
-    constraints: tuple[Basic, ...]
-
-
-class PlacedCoupling(NamedTuple):
-    """A linear relation of coordinates: the sum of coefficient times position is the offset, that of coefficient times velocity zero."""
-
-    name: str
-    coefficients: tuple[tuple[int, float], ...]  # velocity coordinate, coefficient
-    positions: tuple[tuple[int, float], ...]  # position coordinate, coefficient
-    offset: float
-
-
 @dataclass(frozen=True)
 class Tree:
     """Moving bodies k = 0 … n - 1, parents before children; the ground is -1. With loops it is a spanning tree, and `closures` and
-    `couplings` say what holds besides.
+    `couplings` are its constraints.
 
     Lists made by `columns` have n + 1 entries, the last for the ground, so that `x[parent]` needs no case of its own.
     """
@@ -143,7 +72,14 @@ class Tree:
     couplings: tuple[PlacedCoupling, ...] = ()
     mark: Callable[[], None] = _no_mark
     solver: Callable[[Array, Array, Sequence[int]], Array] | None = None  # how a trace solves a system with the zeros of a tree
-    saddle_solver: Callable[..., Solution] | None = None  # how a trace solves a saddle point
+    saddle_solver: Callable[..., SaddlePointSolution] | None = None  # how a trace solves a saddle point
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "frames": dict(self.frames)}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state, frames=MappingProxyType(state["frames"]))
+        read_only(self)
 
     @property
     def n(self) -> int:
@@ -182,14 +118,15 @@ class Tree:
         return tuple(depth)
 
     @cached_property
-    def felt(self) -> tuple[np.ndarray, ...]:
-        """Inertias that move the joints as `M` do, with fewer entries: from the tips inward, what a joint does not feel is its parent's.
+    def regrouped(self) -> tuple[np.ndarray, ...]:
+        """Inertias that move the joints as `M` do, with fewer entries: from the tips inward, the part that no rate of a joint feels is
+        moved to its parent.
 
-        Along the joints all forces, momenta and energies are the same; what a single body has, or a joint carries across, is not.
+        Along the joints all forces, momenta and energies are the same; those of a single body, and across a joint, are not.
         """
         M = list(self.M)
         for k in reversed(range(self.n)):
-            parent, (outer, inner) = self.parent[k], self.motion[k].unfelt(M[k])
+            parent, (outer, inner) = self.parent[k], self.motion[k].regroupable(M[k])
             if parent >= 0:
                 if outer[3, 3] > HEAVIER * self.M[parent][3, 3] > 0.0:
                     continue
@@ -201,7 +138,7 @@ class Tree:
         self,
         mark: Callable[[], None],
         solver: Callable[[Array, Array, Sequence[int]], Array] | None = None,
-        saddle_solver: Callable[..., Solution] | None = None,
+        saddle_solver: Callable[..., SaddlePointSolution] | None = None,
     ) -> Tree:
         """Return the tree with loops that call `mark` at each turn, and systems that are solved by `solver(A, x, parents)`, saddle points
         by `saddle_solver(M, f, J, g, tolerance, most)`.
@@ -218,25 +155,25 @@ class Tree:
 
     @property
     def driven(self) -> bool:
-        """Whether joints are driven, so that the tree moves with time: then it is to be taken `at` a time."""
+        """Whether joints are driven, so that the tree moves with time: then take it `at` a time."""
         return any(isinstance(motion, DrivenMotion) for motion in self.motion)
 
     def at(self, t: Any) -> Tree:
-        """Return the tree at a time, of any scalar: what is driven stands and moves as it does then."""
+        """Return the tree at a time, of any scalar, with the positions and velocities of its driven joints at this time."""
         return self._drives(lambda motion: motion.at(t))
 
     def resting(self) -> Tree:
-        """Return the tree in which what is driven stands still where it is."""
+        """Return the tree in which driven joints are at rest where they are."""
         return self._drives(DrivenMotion.resting)
 
     def starting(self) -> Tree:
-        """Return the tree in which what is driven stands still, and accelerates as it moves in this one: so velocities follow from momenta
-        like accelerations from forces.
+        """Return the tree in which driven joints are at rest, and accelerate as fast as they move in this one: so velocities follow from
+        momenta like accelerations from forces.
         """
         return self._drives(DrivenMotion.starting)
 
     def moving(self) -> Tree:
-        """Return the tree in which what is driven is in Duals, which carry its rates."""
+        """Return the tree in which the motion of driven joints is in Duals, which carry its rates."""
         return self._drives(DrivenMotion.moving)
 
     def _drives(self, change: Callable[[DrivenMotion], DrivenMotion]) -> Tree:
@@ -246,7 +183,7 @@ class Tree:
 
     @property
     def resists(self) -> bool:
-        """Whether what acts by itself may depend on velocities: dampers, friction, stops, functions."""
+        """Whether passive and applied forces may depend on velocities: dampers, friction, stops, functions."""
         joints = (self.damping, self.friction, np.isfinite(self.lower), np.isfinite(self.upper))
         return bool(self.forces) or any(spring.damping for spring in self.springs) or any(np.any(x) for x in joints)
 
@@ -269,7 +206,7 @@ class Tree:
             return Factor(A).solve(x)
         return self.solver(A, x, parents)
 
-    def saddle_point(self, M: Array, f: Array, J: Array, g: Array, tolerance: Any, most: int | None = None) -> Solution:
+    def saddle_point(self, M: Array, f: Array, J: Array, g: Array, tolerance: Any, most: int | None = None) -> SaddlePointSolution:
         """Return the solution of a saddle point, (n, n), (n, k), (m, n), (m, k), with pivots from a tolerance on, and so many at most."""
         most = min(J.shape) if most is None else most
         if self.saddle_solver is not None:
@@ -286,7 +223,7 @@ class Tree:
         return np.zeros(self.nv).astype(object)
 
     def placement(self, k: int, q: Array) -> Placement:
-        """Return where body k stands in its parent."""
+        """Return the placement of body k in its parent."""
         return Placement((*self.before[k].factors, *self.motion[k].placement(q[self.q_slices[k]]).factors))
 
     def joint_matrix(self, k: int, q: Array) -> Array:
@@ -294,7 +231,7 @@ class Tree:
         return self.motion[k].matrix(q[self.q_slices[k]])
 
     def joint_drift(self, k: int) -> Array:
-        """Return what body k's joint does by itself, Omega_t of [NLT03] (13), in the frame of body k; zero unless it is driven."""
+        """Return the motion of body k's joint without rates, Omega_t of [NLT03] (13), in the frame of body k; zero unless it is driven."""
         return self.motion[k].drift()
 
     def joint_bias(self, k: int, q: Array, v: Array) -> Array:
@@ -325,58 +262,3 @@ def read_only(x: Any) -> Any:
     elif isinstance(x, Mapping) or (is_dataclass(x) and not isinstance(x, type)):
         read_only(tuple((x if isinstance(x, Mapping) else vars(x)).values()))
     return x
-
-
-def check_following(tree: Tree) -> None:
-    """Refuse a loop around which all joints are driven: nothing is left that could follow."""
-    for closure in tree.closures:
-        a, b = (set(tree.path(k)) for k in (closure.a, closure.b))
-        if all(tree.v_slices[k].start == tree.v_slices[k].stop for k in a ^ b):
-            raise ModelError(
-                f"loop '{closure.name}': all joints around it are driven, and none is left that could follow; leave the loop out, or drive "
-                "fewer joints"
-            )
-
-
-def check_determined(tree: Tree, rng: np.random.Generator, random: Callable[[np.random.Generator], np.ndarray]) -> None:
-    """Refuse a tree in which a joint moves nothing that has inertia, whatever the configuration.
-
-    With loops the tree alone must move, too: the recursions go over it, and divide by the inertia that each joint feels.
-
-    The inertia each joint feels, with all joints outboard of it free, is computed at two random configurations, and measured by the
-    inertia it would feel with them locked: so the size of the mechanism and of its units do not matter.
-    """
-    stuck = {k for k, at in enumerate(tree.v_slices) if at.start < at.stop}
-    tree = tree.at(0.0)
-    for _ in range(2):
-        if not stuck:
-            return
-        q = random(rng)
-        P, R = [np.array(M) for M in tree.M], [np.array(M) for M in tree.M]
-        here = set()
-        for k in reversed(range(tree.n)):
-            S = np.asarray(tree.joint_matrix(k, q), dtype=float)
-            U, armature = P[k] @ S, tree.armature[tree.v_slices[k]]
-            turning, moving = np.linalg.norm(R[k][:3, :3]), np.linalg.norm(R[k][3:, 3:])
-            size = np.sqrt(turning * (S[:3] ** 2).sum(axis=0) + moving * (S[3:] ** 2).sum(axis=0) + armature)
-            unit = 1.0 / np.where(size > 0.0, size, 1.0)
-            D = np.outer(unit, unit) * (S.T @ U + np.diag(armature))
-            if k in stuck and np.linalg.eigvalsh(D)[0] <= 1e-12:
-                here.add(k)
-            if tree.parent[k] >= 0:
-                placement, p = tree.placement(k, q).rigid(), tree.parent[k]
-                left = P[k] - U @ (np.outer(unit, unit) * np.linalg.pinv(D, rcond=1e-12, hermitian=True)) @ U.T
-                P[p] = P[p] + placement.inertia(left).astype(float)
-                R[p] = R[p] + placement.inertia(R[k]).astype(float)
-        stuck &= here
-    if stuck:
-        name = tree.names[max(stuck)]
-        if tree.closures or tree.couplings:
-            raise ModelError(
-                f"joint of body '{name}': it moves no mass, and the loops that may determine its motion do not count here; give '{name}' a "
-                "small mass or inertia, or the joint an armature, or close the loop by ct.Distance(length) in place of a rod without mass"
-            )
-        raise ModelError(
-            f"joint of body '{name}': it moves no mass, so its motion is undetermined; "
-            f"give '{name}' or a body that moves with it mass or inertia, or give the joint an armature"
-        )

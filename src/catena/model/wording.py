@@ -1,4 +1,4 @@
-"""How errors and warnings of files are worded."""
+"""Words that errors and warnings share."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 
 @contextmanager
 def placed_warnings(where: Callable[[], str]) -> Iterator[None]:
-    """Say the warnings of a block again, once it is done, with the place in a file that they are about."""
+    """Repeat the warnings of a block, once it is done, each with its place in a file."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         yield
@@ -24,6 +24,11 @@ def choice(given: Any, known: Collection[str]) -> str:
     near = difflib.get_close_matches(given, list(known), n=1) if isinstance(given, str) and len(given) < 100 else []
     names = ", ".join(f"'{name}'" if len(name) < 60 else short(name) for name in list(known)[:30]) + (", …" if len(known) > 30 else "")
     return f"did you mean '{near[0]}'? Choose from {names}" if near else f"choose from {names}"
+
+
+def no_such(kind: str, name: str, known: Collection[str]) -> str:
+    """Return the message of a name that nothing of a kind has."""
+    return f"there is no {kind} {short(name)}; {choice(name, known)}"
 
 
 def short(value: Any) -> str:

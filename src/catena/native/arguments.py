@@ -17,11 +17,7 @@ def described(ports: Sequence[Port]) -> str:
     >>> described([Port("t", ()), Port("poses", (8, 4, 4))])
     '(t: scalar), (poses: 8x4x4)'
     """
-    return ", ".join(f"({port.name}: {_shape(port.shape)})" for port in ports)
-
-
-def _shape(shape: tuple[int, ...]) -> str:
-    return "x".join(map(str, shape)) or "scalar"
+    return ", ".join(f"({port.name}: {'x'.join(map(str, port.shape)) or 'scalar'})" for port in ports)
 
 
 def ordered(name: str, ports: Sequence[Port], arrays: tuple, named: dict[str, Any]) -> tuple:
@@ -48,7 +44,7 @@ def explained(name: str, inputs: Sequence[Port], outputs: Sequence[Port], arrays
         try:
             array = np.asarray(given)
         except Exception as problem:
-            return ArgumentError(f"kernel '{name}': argument '{port.name}' is no array: {problem}")
+            return ArgumentError(f"kernel '{name}': argument '{port.name}' is not an array: {problem}")
         fault = _fault(port, array)
         if fault:
             return ArgumentError(f"kernel '{name}': argument '{port.name}' {fault}")
@@ -80,7 +76,7 @@ def explained(name: str, inputs: Sequence[Port], outputs: Sequence[Port], arrays
 def _fault(port: Port, array: np.ndarray) -> str:
     """Return what keeps an array from being this argument, or nothing."""
     if array.dtype.kind not in "biuf":
-        reason = "complex numbers have no place here" if array.dtype.kind == "c" else "give real numbers"
+        reason = "complex numbers are not supported" if array.dtype.kind == "c" else "give real numbers"
         return f"has type {array.dtype}, and takes float64; {reason}"
     if not np.can_cast(array.dtype, np.float64, "safe"):
         return f"has type {array.dtype}, and takes float64; convert it with .astype(float)"

@@ -5,28 +5,15 @@ from __future__ import annotations
 import pickle
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from functools import cached_property
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NoReturn
 
 from catena.errors import ArgumentError
-from catena.graph import SADDLE_POINT, Graph, Port, Program, partition
-from catena.native import arguments, lower, machine, passes, tables, ufunc
-from catena.native.loop import loop
-from catena.native.saddle_point import saddle_point
-
-#: Graphs up to this many nodes become one block. Beyond it regions run faster (their code stays in the processor's cache of decoded
-#: instructions), compile in less time than linear in the size of the mechanism, and serve mechanisms of any size.
-MERGE = 1500
-
-#: Where regions have fewer nodes than this on average, calling them one by one costs more than it saves, and graphs up to MERGE_SMALL nodes
-#: become one block. Measured on the mass matrix and its factors, 40 to 60 nodes a region: one block is 1.2 to 2.2 times as fast. Regions of
-#: the articulated-body method have 90 to 140 nodes.
-SMALL = 80
-MERGE_SMALL = 7000
-
-#: Regions of more nodes than this are cut: a block takes longer than linear to compile.
-LARGEST = 3000
+from catena.graph import Graph, Port, divided, passes
+from catena.native import arguments, ufunc
+from catena.native.compiled_program import compiled_program
+from catena.native.llvm import machine
+from catena.native.llvm.batch_loop import loop
 
 
 class Kernel:
@@ -61,33 +48,27 @@ class Kernel:
     ) -> None:
         started = time.perf_counter()
         host = machine.host()
-        self.graph = graph
-        self.name = graph.name
-        self.method = method
-        self.references = references
-        self.function = function
-        self.model = model
+        self.graph, self.name, self.method, self.references = graph, graph.name, method, references
+        self.function, self.model = function, model
         self.labels: dict[str, tuple[str, ...]] = dict(labels or {})
         self.inputs: tuple[Port, ...] = graph.inputs
         self.outputs: tuple[Port, ...] = graph.outputs
         self.lanes = host.lanes
         program, small = divided(graph)
         if small:
-            program = passes.lift(program)
-        self.merged = small and not any(call.system for call in program.calls)
-        inputs = sum(port.size for port in graph.inputs)
-        program, angles = passes.hoist(program, inputs)
-        self.program = program = passes.reused(program, inputs + 2 * len(angles))
+            program = passes.lift_numbers(program)
+        self.merged = small and not program.libraries and not any(call.system for call in program.calls)
+        program, angles = passes.arranged(program, sum(port.size for port in graph.inputs))
+        self.program = program
         self.blocks, self.calls = len(program.blocks), len(program.calls)
         direct = self.merged and bool(program.blocks)
         driver = loop(graph.inputs, graph.outputs, host.lanes, host.streams, direct=direct, x86=host.x86)
-        self._quick = quick = quick and not small
-        self.llvm = lower.write(program, driver, lanes=host.lanes, merged=self.merged, quick=quick)
-        lowered = time.perf_counter()
-        code, seconds, self.cached = machine_code(self.llvm, program, "loop", quick)
-        data, kept = tables.tables(program, angles, graph, code.blocks, host)
-        self.ufunc = ufunc.gufunc(graph.name, code.entry, data, graph.inputs, graph.outputs, (code, kept))
-        self.seconds: dict[str, float] = {"trace": trace_seconds, "lower": lowered - started, **seconds}
+        self._quick = quick and not small
+        before = time.perf_counter() - started
+        code = compiled_program(program, angles, graph, driver, "loop", merged=self.merged, quick=self._quick)
+        self.llvm, self.cached = code.llvm, code.cached
+        self.ufunc = ufunc.gufunc(graph.name, code.entry, code.data, graph.inputs, graph.outputs, code.keep_alive)
+        self.seconds: dict[str, float] = {"trace": trace_seconds, **code.seconds, "lower": before + code.seconds["lower"]}
         self._count = len(graph.inputs)
         self._run: Callable[..., Any] = self.ufunc
         if not all(port.size for port in (*graph.inputs, *graph.outputs)):
@@ -153,42 +134,6 @@ class Kernel:
         except Exception:  # a function defined inside another, which pickle cannot name
             function = None
         return Kernel, (self.graph, self.method, self.references, self.seconds["trace"], function, self.model, self.labels, self._quick)
-
-
-class MachineCode(NamedTuple):
-    """The addresses of a program's entry and of its blocks, and the code that lives as long as this."""
-
-    entry: int
-    blocks: list[int]
-    codes: tuple[machine.Code, ...]
-
-
-def machine_code(text: str, program: Program, entry: str, quick: bool = False) -> tuple[MachineCode, dict[str, float], bool]:
-    """Return the machine code of a program's IR, the seconds it took to make, and whether it was made before.
-
-    The block of saddle points is the same in all programs, and compiled by itself, once.
-    """
-    names = [f"block{i}" for i, block in enumerate(program.blocks) if block != SADDLE_POINT]
-    code, seconds, cached = machine.compiled(text, (*names, entry), quick)
-    codes, addresses = (code,), dict(code.addresses)
-    if SADDLE_POINT in program.blocks:
-        own, more, _ = machine.compiled(saddle_point("saddle_point", machine.host().lanes), ("saddle_point",))
-        codes, seconds = (code, own), {part: seconds[part] + more[part] for part in seconds}
-        addresses[f"block{program.blocks.index(SADDLE_POINT)}"] = own.addresses["saddle_point"]
-    blocks = [addresses[f"block{i}"] for i in range(len(program.blocks))]
-    return MachineCode(addresses[entry], blocks, codes), seconds, cached
-
-
-def divided(graph: Graph) -> tuple[Program, bool]:
-    """Return the program of a graph, and whether the graph is small: then its regions are merged, and its numbers are in place."""
-    small = len(graph.nodes) <= (MERGE_SMALL if len(graph.nodes) < SMALL * len(graph.regions) else MERGE)
-    return partition(graph if small else cut(graph), merge=small), small
-
-
-def cut(graph: Graph) -> Graph:
-    """Return the graph with marks inside the regions that are too large for one block."""
-    marks = [mark for region in graph.regions for mark in range(region.start, region.stop, LARGEST)]
-    return replace(graph, marks=tuple(marks))
 
 
 def compile_graph(

@@ -41,11 +41,11 @@ def signature(inputs: Sequence[Port], outputs: Sequence[Port]) -> str:
     >>> signature([Port("q", (7,)), Port("t", ())], [Port("poses", (8, 4, 4))])
     '(7),()->(8,4,4)'
     """
-    left, right = (",".join(f"({','.join(map(str, padded(port.shape)))})" for port in ports) for ports in (inputs, outputs))
-    return f"{left}->{right}"
+    takes, gives = (",".join(f"({','.join(map(str, padded(port.shape)))})" for port in ports) for ports in (inputs, outputs))
+    return f"{takes}->{gives}"
 
 
-def gufunc(name: str, address: int, data: np.ndarray, inputs: Sequence[Port], outputs: Sequence[Port], keep: Any) -> np.ufunc:
+def gufunc(name: str, address: int, data: np.ndarray, inputs: Sequence[Port], outputs: Sequence[Port], keep_alive: Any) -> np.ufunc:
     """Return a gufunc on doubles that runs the loop at an address with a table of data, and keeps an object alive."""
     operands = len(inputs) + len(outputs)
     functions = (ctypes.c_void_p * 1)(address)
@@ -56,7 +56,7 @@ def gufunc(name: str, address: int, data: np.ndarray, inputs: Sequence[Port], ou
     arrays = [ctypes.addressof(array) for array in (functions, tables, types)]
     names = [ctypes.cast(string, ctypes.c_char_p) for string in (title, text)]
     made = _constructor()(*arrays, 1, len(inputs), len(outputs), _NO_IDENTITY, *names, 0, shapes)
-    _attach(made, len(inputs), len(outputs), arrays[0], (functions, tables, types, title, text, data, keep))
+    _attach(made, len(inputs), len(outputs), arrays[0], (functions, tables, types, title, text, data, keep_alive))
     return made
 
 
@@ -71,14 +71,14 @@ class _Head(ctypes.Structure):
     ]  # fmt: skip
 
 
-def _attach(made: np.ufunc, nin: int, nout: int, functions: int, keep: Any) -> None:
+def _attach(made: np.ufunc, nin: int, nout: int, functions: int, keep_alive: Any) -> None:
     """Let a ufunc own what its machine code needs: NumPy drops the field `obj` together with the ufunc."""
     if not isinstance(made, np.ufunc):
         raise CompileError(f"NumPy {np.__version__} did not make a ufunc of the kernel")
     head = _Head.from_address(id(made) + object.__basicsize__)
     if (head.nin, head.nout, head.nargs, head.functions, head.obj) == (nin, nout, nin + nout, functions, None):
-        ctypes.pythonapi.Py_IncRef(ctypes.py_object(keep))
-        head.obj = id(keep)
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(keep_alive))
+        head.obj = id(keep_alive)
     else:
         # an unknown layout: better to keep it for good than to free code that may still be called
-        _immortal.append(keep)
+        _immortal.append(keep_alive)

@@ -10,24 +10,28 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from catena.closed import coordinates, following_flags, measures, places, planned_kernel, solved_flags
-from catena.constrained import ConstrainedKernel
 from catena.errors import ArgumentError, ModelError
-from catena.formulations.cubic.all_constraints import Following
 from catena.formulations.frames import jacobian as _jacobian
 from catena.formulations.inverse import newton_euler
 from catena.formulations.linear import denoc
-from catena.formulations.linear.denoc import Plan, Platform
+from catena.formulations.linear.platform_kinematics import Platform
+from catena.formulations.linear.platform_structure import PlatformPlan, requirement
+from catena.formulations.loops.closure_kinematics import velocity_coordinates
+from catena.formulations.loops.pivoted_constraints import PivotedMap
 from catena.formulations.mass import composite_body
-from catena.model import Model, Pose, Tree
+from catena.kernels.named_coordinates import coordinates, places
+from catena.kernels.planned import ConstrainedKernel, planned_kernel
+from catena.kernels.reduced import Reduced
+from catena.kernels.state_flags import following_flags, solved_flags
+from catena.kernels.tracing import dynamics_kernel, frozen, traced_kernel
+from catena.loops.conditioning import measures
+from catena.loops.platform_plans import explanation, platform_plan
+from catena.loops.scaling import coordinate_units, loop_units, mechanism_size
+from catena.model import Mechanism, Pose, Tree
 from catena.native import Kernel
 from catena.parallel.positions import MET, Positions
-from catena.platforms import explanation, platform_plan
-from catena.reduced import Reduced
 from catena.references import REFERENCES
-from catena.scaling import coordinate_units, loop_units, mechanism_size
 from catena.spatial import Factor, cross
-from catena.tracing import dynamics_kernel, frozen, traced_kernel
 
 _METHOD, _SOURCE = "denoc", (REFERENCES["SS01"],)
 
@@ -94,13 +98,13 @@ class ParallelManipulator:
     ((6, 3), (3,))
     """
 
-    def __init__(self, m: Model, actuated: Collection[str], tool: Any = (0.0, 0.0, 0.0), at: Any = None) -> None:
+    def __init__(self, m: Mechanism, actuated: Collection[str], tool: Any = (0.0, 0.0, 0.0), at: Any = None) -> None:
         m = frozen(m, "ParallelManipulator")
         if m.driven_names:
             raise ModelError(f"ParallelManipulator: '{m.driven_names[0]}' of model '{m.name}' is driven; leave it free, and actuate it")
-        lacking = denoc.lacking(m.tree())
+        lacking = requirement(m.tree())
         if lacking:
-            raise ModelError(f"ParallelManipulator: model '{m.name}' is no platform on legs: {lacking}")
+            raise ModelError(f"ParallelManipulator: model '{m.name}' is not a platform on legs: {lacking}")
         self.model = m
         self._reduced = Reduced(m, actuated, at)
         self.actuated = self._reduced.names
@@ -219,12 +223,12 @@ class ParallelManipulator:
         wanted = np.broadcast_to(wanted, (*batch, *core)).reshape(-1, *core)
         q, left = self._positions.settle(np.broadcast_to(given, (*batch, m.nq)).reshape(-1, m.nq), wanted)
         for i in np.flatnonzero(left > MET):
-            tried, apart = self._positions.settle(m.random(0, 64), wanted[i]) if guess is None else (q[[i]], left[[i]])
-            q[i] = tried[np.argmin(apart)]
-            if apart.min() > MET:
+            tried, open_by = self._positions.settle(m.random(0, 64), wanted[i]) if guess is None else (q[[i]], left[[i]])
+            q[i] = tried[np.argmin(open_by)]
+            if open_by.min() > MET:
                 raise ModelError(
-                    f"inverse_kinematics: '{self.platform}' does not get to {wanted[i].tolist()}, {apart.min():.2g} of the robot's size or "
-                    "rad are left; give a pose within reach, or a guess that is nearer"
+                    f"inverse_kinematics: '{self.platform}' does not get to {wanted[i].tolist()}, {open_by.min():.2g} of the robot's size "
+                    "or rad are left; give a pose within reach, or a guess that is nearer"
                 )
         return q.reshape(*batch, m.nq)
 
@@ -259,7 +263,7 @@ class ParallelManipulator:
     def _sorted(self, q: np.ndarray) -> np.ndarray:
         """Return positions with angles within half a turn of zero, in the order of their coordinates."""
         q = q.copy()
-        for link, at_q, at_v in self.model._slices():
+        for link, at_q, at_v in self.model.slices():
             if link.joint.nq == link.joint.nv:
                 for i, j in zip(range(at_q.start, at_q.stop), range(at_v.start, at_v.stop), strict=True):
                     if self.model.v_units[j] != "m/s":
@@ -286,7 +290,7 @@ class ParallelManipulator:
             J, _ = platform.jacobian()
             return self._at_tool(platform) @ J[:, self._of_user], self._probed(platform, J)
 
-        def pivoted(following: Following) -> Any:
+        def pivoted(following: PivotedMap) -> Any:
             return _jacobian(following.tree, following.q, self.platform, self.tool) @ following.basis()[:, self._at]
 
         return self._kinematics("jacobian", "jacobian", planned, pivoted)
@@ -299,7 +303,7 @@ class ParallelManipulator:
             mass = denoc.generalised_inertia(platform, q)[np.ix_(self._of_user, self._of_user)]
             return mass, self._probed(platform, platform.jacobian()[0])
 
-        def pivoted(following: Following) -> Any:
+        def pivoted(following: PivotedMap) -> Any:
             N = following.basis()[:, self._at]
             return N.T @ composite_body.mass_matrix(following.tree, following.q) @ N
 
@@ -309,12 +313,12 @@ class ParallelManipulator:
     def accelerations(self) -> ConstrainedKernel:
         """The function (q, v, acceleration) -> vdot."""
 
-        def planned(tree: Tree, plan: Plan, q: Any, v: Any, acceleration: Any) -> Any:
+        def planned(tree: Tree, plan: PlatformPlan, q: Any, v: Any, acceleration: Any) -> Any:
             platform = Platform(tree, q, plan, v)
             vdot = platform.rates(acceleration[self._of_plan])
-            return vdot, platform.solved(vdot)
+            return vdot, platform.solution(vdot)
 
-        def pivoted(following: Following, v: Any, acceleration: Any) -> Any:
+        def pivoted(following: PivotedMap, v: Any, acceleration: Any) -> Any:
             return following.accelerations(v, self._spread(acceleration))
 
         return self._kernel("accelerations", ("q", "v", "acceleration"), "vdot", planned, pivoted)
@@ -323,11 +327,11 @@ class ParallelManipulator:
     def inverse_dynamics(self) -> ConstrainedKernel:
         """The function (q, v, acceleration) -> tau of the motors. (19)-(24)."""
 
-        def planned(tree: Tree, plan: Plan, q: Any, v: Any, acceleration: Any, force: Any, wrenches: Any) -> Any:
+        def planned(tree: Tree, plan: PlatformPlan, q: Any, v: Any, acceleration: Any, force: Any, wrenches: Any) -> Any:
             tau, solved = denoc.inverse_dynamics(tree, q, v, acceleration[self._of_plan], force, wrenches, plan=plan)
             return tau[self._of_user], solved
 
-        def pivoted(following: Following, v: Any, acceleration: Any, force: Any, wrenches: Any) -> Any:
+        def pivoted(following: PivotedMap, v: Any, acceleration: Any, force: Any, wrenches: Any) -> Any:
             vdot = following.accelerations(v, self._spread(acceleration))
             return following.on_independent(newton_euler.inverse_dynamics(following.tree, following.q, v, vdot, wrenches) - force)[self._at]
 
@@ -337,11 +341,11 @@ class ParallelManipulator:
     def forward_dynamics(self) -> ConstrainedKernel:
         """The function (q, v, tau) -> acceleration of the motors, under their joint forces tau."""
 
-        def planned(tree: Tree, plan: Plan, q: Any, v: Any, tau: Any, force: Any, wrenches: Any) -> Any:
+        def planned(tree: Tree, plan: PlatformPlan, q: Any, v: Any, tau: Any, force: Any, wrenches: Any) -> Any:
             solved = denoc.forward_dynamics(tree, q, v, self._spread(tau) + force, wrenches, plan=plan)
             return solved.vdot[self._at], solved
 
-        def pivoted(following: Following, v: Any, tau: Any, force: Any, wrenches: Any) -> Any:
+        def pivoted(following: PivotedMap, v: Any, tau: Any, force: Any, wrenches: Any) -> Any:
             tree, q = following.tree, following.q
             N, vdot = following.basis()[:, self._at], following.accelerations(v, np.zeros(tree.nv))
             left = self._spread(tau) + force - newton_euler.inverse_dynamics(tree, q, v, vdot, wrenches)
@@ -371,7 +375,7 @@ class ParallelManipulator:
             if own:
                 type_1[..., own] = np.linalg.eigvalsh(gram[..., own, :][..., own])[..., :1]
             if own and leg.closure is None and self._plan_usual.space is not None and self.freedom < self._plan_usual.motions:
-                given = [n for n, j in enumerate(denoc.coordinates(self.model.tree(), leg.bodies)) if j in leg.actuated]
+                given = [n for n, j in enumerate(velocity_coordinates(self.model.tree(), leg.bodies)) if j in leg.actuated]
                 passive = np.delete(at_tool, given, axis=-1)
                 moved = at_tool[..., given] / np.maximum(np.linalg.norm(at_tool[..., given], axis=-2, keepdims=True), 1e-300)
                 left = moved - passive @ (np.linalg.pinv(passive, rcond=1e-9) @ moved)
@@ -437,7 +441,7 @@ class ParallelManipulator:
 
     # how
 
-    def _plan(self, m: Model, q: Any) -> Plan:
+    def _plan(self, m: Mechanism, q: Any) -> PlatformPlan:
         return platform_plan(m, q, self._at)
 
     def _at_tool(self, platform: Platform) -> Any:
@@ -457,10 +461,10 @@ class ParallelManipulator:
     ) -> ConstrainedKernel:  # fmt: skip
         """Return the kernel of a function of the platform at q, which also gives rates that are to keep the loops closed."""
 
-        def solved(tree: Tree, plan: Plan, q: Any, *rest: Any) -> Any:
+        def solved(tree: Tree, plan: PlatformPlan, q: Any, *rest: Any) -> Any:
             platform = Platform(tree, q, plan)
             result, rates = planned(platform, q, *rest)
-            return result, platform.solved(rates)
+            return result, platform.solution(rates)
 
         return self._kernel(name, inputs, output, solved, pivoted)
 
@@ -478,7 +482,7 @@ class ParallelManipulator:
         """
         m = self.model
 
-        def of_plan(plan: Plan) -> Any:
+        def of_plan(plan: PlatformPlan) -> Any:
             def function(tree: Tree, q: Any, *rest: Any) -> Any:
                 result, solved = planned(tree, plan, q, *rest)
                 return result, solved_flags(m, solved, tree, rest[0] if "v" in inputs else None)
@@ -486,7 +490,7 @@ class ParallelManipulator:
             return function
 
         def of_pivots(tree: Tree, q: Any, *rest: Any) -> Any:
-            following = Following(tree, q, self._at, measures(m))
+            following = PivotedMap(tree, q, self._at, measures(m))
             result = pivoted(following, *rest)
             return result, following_flags(m, following, rest[0] if "v" in inputs else None)
 
@@ -497,7 +501,7 @@ class ParallelManipulator:
     def _probed(self, platform: Platform, J: Any) -> Any:
         """Return the rates of all joints for generic ones of the motors, where J leads from these to the platform."""
         rates = np.cos(2.0 + 3.0 * np.arange(self.freedom)) * coordinate_units(self.model)[self._at][self._of_plan]
-        return platform.follow(J @ rates, rates)
+        return platform.joint_rates(J @ rates, rates)
 
     def _spread(self, x: Any) -> Any:
         """Return a vector of all velocity coordinates, with x in the place of the motors' ones."""

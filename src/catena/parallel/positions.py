@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 
-from catena.formulations.constraints import apart, constraint_jacobian
 from catena.formulations.frames import jacobian, poses
-from catena.model import Model
+from catena.formulations.loops.basic_constraints import closure_residual
+from catena.formulations.loops.constraints import constraint_jacobian
+from catena.kernels.tracing import traced_kernel
+from catena.loops.scaling import coordinate_units, loop_owners, mechanism_size
+from catena.model import Mechanism
 from catena.native import Kernel
-from catena.scaling import coordinate_units, loop_owners, mechanism_size
-from catena.tracing import traced_kernel
 
 #: Where all conditions are met to this, relative to the mechanism's size or in radians, they are met.
 MET = 1e-12
@@ -38,7 +39,7 @@ class Positions:
     A target is poses (..., 4, 4) of the body, or places (..., 3) of the point; coordinates may be held, by their numbers.
     """
 
-    def __init__(self, m: Model, body: str, point: np.ndarray) -> None:
+    def __init__(self, m: Mechanism, body: str, point: np.ndarray) -> None:
         self.model, self._body, self._point, self._size = m, body, point, mechanism_size(m)
         self._units = np.array([unit for _, unit in loop_owners(m, None)])
         self._columns = coordinate_units(m)
@@ -57,8 +58,9 @@ class Positions:
 
     @cached_property
     def _loops(self) -> Kernel:
-        """The function q -> what is between the ends of all loops, and its Jacobian."""
-        return traced_kernel(self.model, "loops", ("q",), ("values", "jacobian"), lambda tree, q: constraint_jacobian(tree, q, apart))
+        """The function q -> the closure residual of all loops, and its Jacobian."""
+        function = partial(constraint_jacobian, rows=closure_residual)
+        return traced_kernel(self.model, "loops", ("q",), ("values", "jacobian"), function)
 
     def _away(self, q: np.ndarray, wanted: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return how far the body is from where it is wanted, and the Jacobian of that."""
@@ -70,7 +72,7 @@ class Positions:
         place = wanted[..., :3, 3] + wanted[..., :3, :3] @ self._point
         return np.concatenate([left, (at - place) / self._size], axis=-1), J / np.repeat([1.0, self._size], 3)[:, None]
 
-    def _apart(self, q: np.ndarray, wanted: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
+    def _residual(self, q: np.ndarray, wanted: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
         """Return what is left of all conditions at positions (n, nq), and its Jacobian, all without units."""
         values, J = self._loops(q)
         values, J = values / self._units, J / self._units[:, None]
@@ -87,7 +89,7 @@ class Positions:
         q, free = q.copy(), [j for j in range(self.model.nv) if j not in held]
         if wanted is not None:
             wanted = np.broadcast_to(wanted, (len(q), *wanted.shape[-1 if wanted.shape[-1] == 3 else -2 :]))
-        values, J = self._apart(q, wanted)
+        values, J = self._residual(q, wanted)
         size = np.linalg.norm(values, axis=1)
         damping = np.ones(len(q))
         for _ in range(_STEPS):
@@ -102,7 +104,7 @@ class Positions:
             longest = np.abs(step).max(axis=1, initial=0.0)
             step *= (np.minimum(1.0, 1.0 / np.maximum(longest, 1e-300)))[:, None] * self._columns
             there = self.model.integrate(q[going], step)
-            new, J_new = self._apart(there, None if wanted is None else wanted[going])
+            new, J_new = self._residual(there, None if wanted is None else wanted[going])
             now = np.linalg.norm(new, axis=1)
             better = now < size[going]
             kept = going[better]

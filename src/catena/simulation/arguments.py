@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from catena.errors import ArgumentError
-from catena.model import Model
+from catena.model import Mechanism
 
 #: Steps are at least this part of the largest time, so that their sizes have four digits or more; and a run has at most so many, days of
 #: computing.
@@ -25,7 +25,7 @@ def floats(name: str, value: Any, remedy: str) -> np.ndarray:
         raise ArgumentError(f"{name} {value!r} is not made of real numbers; {remedy}") from None
 
 
-def check_moving(m: Model, name: str) -> None:
+def check_moving(m: Mechanism, name: str) -> None:
     """Refuse a model whose joints are all driven: there is nothing to integrate."""
     if not m.nv:
         raise ArgumentError(
@@ -34,7 +34,7 @@ def check_moving(m: Model, name: str) -> None:
         )
 
 
-def check_state(m: Model, q: Any, v: Any, names: tuple[str, str] = ("q0", "v0")) -> tuple[np.ndarray, np.ndarray]:
+def check_state(m: Mechanism, q: Any, v: Any, names: tuple[str, str] = ("q0", "v0")) -> tuple[np.ndarray, np.ndarray]:
     """Return a state as arrays of floats, or say what is wrong with it; no v is rest."""
     arrays = []
     given = ((names[0], q, m.q_names), (names[1], np.zeros(m.nv) if v is None else v, m.v_names))
@@ -48,7 +48,7 @@ def check_state(m: Model, q: Any, v: Any, names: tuple[str, str] = ("q0", "v0"))
             at = int(np.argmin(np.isfinite(array)))
             raise ArgumentError(f"{name}: '{coordinates[at]}' is {array[at]}; give finite numbers")
         arrays.append(array)
-    for link, at_q, _ in m._slices():
+    for link, at_q, _ in m.slices():
         labels = link.joint.q_labels
         if "qw" in labels:
             first = at_q.start + labels.index("qw")
@@ -92,6 +92,16 @@ def check_step(name: str, step: float, start: float, until: float) -> None:
         raise ArgumentError(
             f"{name} = {step:g} s makes {(until - start) / step:.1e} steps of {span}, more than {MOST_STEPS:.0e}; give a larger step, or a "
             "shorter time"
+        )
+
+
+def check_span(start: float, until: float) -> None:
+    """Refuse a run that is shorter than its times resolve."""
+    least = RESOLUTION * max(abs(start), abs(until))
+    if until - start < least:
+        raise ArgumentError(
+            f"a run from {start:.17g} s to {until:.17g} s is below the resolution of time there; give times nearer to 0, or {least:.1g} s "
+            "or more in between"
         )
 
 

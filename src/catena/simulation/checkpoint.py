@@ -9,30 +9,28 @@ import time
 import types
 import zipfile
 from dataclasses import fields
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from catena.atomic import as_path, replacing
+from catena.atomic_files import as_path, replacing
 from catena.errors import ArgumentError, SimulationError
+from catena.loops.plan_library import Since
 from catena.model.forces import python
 from catena.simulation.arguments import number
-from catena.simulation.closing import Held
+from catena.simulation.run import Run
 from catena.simulation.trajectory import Occurrence
 
-if TYPE_CHECKING:
-    from catena.simulation.simulate import Run
-
-_FORMAT = "catena checkpoint 4"
+_FORMAT = "catena checkpoint 5"
 
 
 class Checkpoint:
     """A file that holds the state of a run; written at most `every` so many seconds, in one step."""
 
     def __init__(self, path: str | os.PathLike[str], every: float) -> None:
-        self.every = number("every", every)
+        self.every = number("checkpoint_every", every)
         if self.every < 0.0:
-            raise ArgumentError(f"every = {self.every:g} s is negative; give the seconds between two checkpoints, 0 or more")
+            raise ArgumentError(f"checkpoint_every = {self.every:g} s is negative; give the seconds between two checkpoints, 0 or more")
         self.path = as_path(path, SimulationError)
         self._last = time.monotonic()
         self._key = ""
@@ -57,15 +55,13 @@ class Checkpoint:
 
     def save(self, run: Run) -> None:
         """Write the file."""
-        samples = np.concatenate(run.samples) if run.samples else np.empty((0, run.system.problem.record.size))
+        samples = np.concatenate(run.samples) if run.samples else np.empty((0, run.system.stepping.record.size))
         occurrences = np.array([[o.t, *o.q, *o.v] for o in run.occurrences]).reshape(len(run.occurrences), 1 + run.model.nq + run.model.nv)
         names = np.array([o.name for o in run.occurrences], dtype=np.str_)
-        held = np.array(
-            [[held.t, c.hold.plan is not None, c.hold.rank, c.limit, c.t, *c.q] for held in run.holds for c in (held.chosen,)], dtype=float
-        ).reshape(len(run.holds), 5 + run.model.nq)
+        plans = [[t, s.loop_plan.plan is not None, s.loop_plan.rank, s.limit, s.t, *s.q] for t, s in run.plans]
         parts = {
             "format": _FORMAT, "key": self._key, "state": run.state, "samples": samples, "occurrences": occurrences, "names": names,
-            "held": held,
+            "plans": np.array(plans, dtype=float).reshape(len(plans), 5 + run.model.nq),
         }  # fmt: skip
         with replacing(self.path, SimulationError) as stream:
             np.savez(stream, **parts)
@@ -81,7 +77,7 @@ class Checkpoint:
             kind, made = str(data["format"]), str(data["key"])
             if kind != _FORMAT:
                 raise SimulationError(f"resume: '{self.path}' has the format '{kind}', this catena reads '{_FORMAT}'; start the run anew")
-            state, samples, occurrences, names, held = (data[name] for name in ("state", "samples", "occurrences", "names", "held"))
+            state, samples, occurrences, names, plans = (data[name] for name in ("state", "samples", "occurrences", "names", "plans"))
         except FileNotFoundError:
             raise SimulationError(f"resume: there is no file '{self.path}'; give the file named as checkpoint= before") from None
         except (OSError, ValueError, KeyError, zipfile.BadZipFile, EOFError) as error:
@@ -93,8 +89,8 @@ class Checkpoint:
             )
         run.state[:] = state
         run.samples = [samples] if len(samples) else []
-        again = run.system.loops.again
-        run.hold_again([Held(row[0], again(bool(row[1]), int(row[2]), row[3], row[4], row[5:])) for row in held])
+        restored = run.system.plans.restored
+        run.replay([Since(row[0], restored(bool(row[1]), int(row[2]), row[3], row[4], row[5:])) for row in plans])
         nq = run.model.nq
         run.occurrences = [Occurrence(str(n), float(o[0]), o[1 : 1 + nq], o[1 + nq :]) for n, o in zip(names, occurrences, strict=True)]
 
@@ -103,24 +99,24 @@ def key(run: Run) -> str:
     """Return what tells a run from others: the model, the numbers that go in, and the graph, which holds all functions that are traced; of
     functions that are called from Python what can be told, their code and the plain values they hold.
     """
-    digest = hashlib.sha256()
+    digest, given = hashlib.sha256(), run.settings
 
     def add(*values: Any) -> None:
         for value in values:
             digest.update(value.tobytes() if isinstance(value, np.ndarray) else repr(value).encode())
             digest.update(b"|")
 
-    add(run.model.name, run.model.gravity, run.integrator.name, run.system.method, run.adaptive)
+    add(run.model.name, run.model.gravity, given.integrator.name, run.system.method, given.adaptive)
     for link in run.model.links:
         options = [told(getattr(link.joint, field.name)) for field in fields(link.joint)]
         add(link.name, link.parent, link.at.p, link.at.R, link.body.matrix(), link.joint.kind, options)
-    add(run.q0, run.v0, run.start, run.table, run.constants)
-    graph = run.system.dynamics.graph if run.in_python else run.system.iteration().graph
+    add(given.q0, given.v0, given.start, run.table, run.constants)
+    graph = run.system.kernel("accelerations").graph if given.in_python else run.system.iteration().graph
     add(graph.nodes, graph.inputs, graph.results)
-    for event in run.events:
-        add(event.name, event.direction, told(event.action), told(event.function) if run.in_python else "")
-    if run.in_python:
-        add(told(run.input.controller), *((f.name, f.body, f.point, told(f.function)) for f in run.model.python_forces))
+    for event in given.events:
+        add(event.name, event.direction, told(event.action), told(event.function) if given.in_python else "")
+    if given.in_python:
+        add(told(given.input.controller), *((f.name, f.body, f.point, told(f.function)) for f in run.model.python_forces))
     return digest.hexdigest()
 
 

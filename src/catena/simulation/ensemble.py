@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 
 from catena.errors import ArgumentError, SimulationError
-from catena.model import Model
+from catena.model import Mechanism
 from catena.simulation.progress import progress
-from catena.simulation.rollout import Plan, Rollout, _count, rollout, thread_count
+from catena.simulation.rollout import Rollout, RolloutSettings, _count, rollout, thread_count
 
 #: How often a chunk is tried whose worker dies.
 _TRIES = 3
@@ -30,7 +30,7 @@ _DIED_ON_DASK = frozenset(("KilledWorker", "CommClosedError", "FutureCancelledEr
 
 
 def ensemble(
-    m: Model,
+    m: Mechanism,
     q0: Any,
     v0: Any = None,
     controls: Any = None,
@@ -61,7 +61,7 @@ def ensemble(
     >>> runs.q.shape
     (100, 201, 1)
     """
-    plan = Plan.of(m, q0, v0, controls, step, steps, every, start, integrator, method)
+    plan = RolloutSettings.of(m, q0, v0, controls, step, steps, every, start, integrator, method)
     count = len(plan.q)
     with _Workers(executor) as workers:
         size = workers.chunk(plan) if chunk is None else _count("chunk", chunk)
@@ -80,7 +80,7 @@ def ensemble(
 class _Sender:
     """Submits chunks of a plan; what all chunks share is pickled once."""
 
-    def __init__(self, plan: Plan, workers: _Workers) -> None:
+    def __init__(self, plan: RolloutSettings, workers: _Workers) -> None:
         self.plan = plan
         settings = {name: getattr(plan, name) for name in ("step", "steps", "every", "start", "integrator", "method")}
         self._shared = (plan.model, plan.controller, settings)
@@ -93,7 +93,7 @@ class _Sender:
         return executor.submit(_run_pickled, self._payload, q, v, table)
 
 
-def _run(shared: tuple[Model, Any, dict[str, Any]], q: np.ndarray, v: np.ndarray | None, table: np.ndarray | None) -> Rollout:
+def _run(shared: tuple[Mechanism, Any, dict[str, Any]], q: np.ndarray, v: np.ndarray | None, table: np.ndarray | None) -> Rollout:
     """Return a chunk of trajectories; the task that executors run."""
     model, controller, settings = shared
     return rollout(model, q, v, controller if table is None else table, threads=1, **settings)
@@ -109,7 +109,7 @@ def _unpickled(payload: bytes) -> Any:
     return pickle.loads(payload)
 
 
-def _pickled(shared: tuple[Model, Any, dict[str, Any]], dumps: Callable[[Any], bytes]) -> bytes:
+def _pickled(shared: tuple[Mechanism, Any, dict[str, Any]], dumps: Callable[[Any], bytes]) -> bytes:
     """Return the model and the controller as bytes, or say what cannot be pickled."""
     try:
         return dumps(shared)
@@ -154,7 +154,7 @@ class _Workers:
         if self._owned:
             self.executor.shutdown(cancel_futures=True)
 
-    def chunk(self, plan: Plan) -> int:
+    def chunk(self, plan: RolloutSettings) -> int:
         """Return how many trajectories are computed at a time: several chunks for each worker, none too large."""
         each = 8 * (plan.steps // plan.every + 1) * (plan.model.nq + plan.model.nv)
         size = min(-(-len(plan.q) // (4 * max(self.count, 1))), _LARGEST // each)

@@ -2,26 +2,76 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 
 from catena.errors import ArgumentError, SimulationError
+from catena.model import Mechanism
 from catena.simulation.arguments import check_state
-from catena.simulation.iteration import FINISHED, RUNNING, STOPPED
 from catena.simulation.trajectory import Occurrence
 
 if TYPE_CHECKING:
-    from catena.simulation.simulate import Run
-    from catena.simulation.system import Function
+    from catena.simulation.inputs import Function
 
 #: Events closer than this happen at one time [s, or relative for times above 1 s].
 _SIMULTANEOUS = 1e-12
 
 #: After a reset the function is zero, but for rounding: its sign is that of a moment later, this part of the step.
 _MOMENT = 1e-7
+
+
+class State(NamedTuple):
+    """A time and the state there."""
+
+    t: float
+    q: np.ndarray
+    v: np.ndarray
+
+
+class Motion(Protocol):
+    """What events ask of a motion."""
+
+    model: Mechanism
+
+    def evaluate(self, t: Any, q: np.ndarray, v: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return acceleration, input and event functions at a state."""
+        ...
+
+    def reached(self, t: float, q: np.ndarray, v: np.ndarray, a: np.ndarray, h: float) -> tuple[np.ndarray, np.ndarray]:
+        """Return the state at a time h after the start of the last step."""
+        ...
+
+    def stepped(self, t: Any, q: np.ndarray, v: np.ndarray, a: np.ndarray, h: Any) -> tuple[Any, ...]:
+        """Return the end of a step of any size, q, v and more."""
+        ...
+
+    def closed(self, t: float, q: np.ndarray, v: np.ndarray, name: str) -> tuple[np.ndarray, np.ndarray]:
+        """Return a state put on the constraints of the loops."""
+        ...
+
+
+class Crossing(NamedTuple):
+    """A step in which event functions changed their signs: where it began, with acceleration and functions there, and its end."""
+
+    start: State
+    a: np.ndarray
+    g: np.ndarray
+    t1: float
+    g1: np.ndarray
+
+
+class Reaction(NamedTuple):
+    """What becomes of a crossing: what occurred; and where the motion breaks, whether it stops, the state to go on with, and the signs of
+    event functions a moment later.
+    """
+
+    occurrences: list[Occurrence]
+    stops: bool = False
+    state: State | None = None
+    signs: dict[int, float] = {}  # noqa: RUF012
 
 
 @dataclass(frozen=True)
@@ -64,131 +114,117 @@ class Event:
         rises, falls = before < 0.0 <= after, before > 0.0 >= after
         return (rises and self.direction >= 0) or (falls and self.direction <= 0)
 
-    def reset(self, run: Run, t: float, q: np.ndarray, v: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def reset(self, motion: Motion, t: float, q: np.ndarray, v: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return the state that the action gives."""
         assert callable(self.action)
         state = self.action(t, q.copy(), v.copy())
         if not isinstance(state, (tuple, list)) or len(state) != 2:
             raise ArgumentError(f"event '{self.name}': its action returned {state!r}; return the state to go on with, a pair (q, v)")
         what = f"event '{self.name}': its action returned q, which"
-        q_new, v_new = check_state(run.model, *state, names=(what, f"event '{self.name}': v"))
-        return run.closed(t, q_new, v_new, what) if run.model.has_loops else (q_new, v_new)
+        q_new, v_new = check_state(motion.model, *state, names=(what, f"event '{self.name}': v"))
+        return motion.closed(t, q_new, v_new, what) if motion.model.has_loops else (q_new, v_new)
 
 
-def handle(run: Run) -> int:
-    """Return how a run goes on after a step in which event functions changed their signs."""
-    t0, q0, v0, a0, g0 = run.before()
-    t1, g1 = run.time, run.get("g").copy()
-    found = [
-        (_root(run, i, t0, t1, q0, v0, a0, g0[i]), i, event) for i, event in enumerate(run.events) if event.happened(g0[i], g1[i])
-    ]
-    found.sort(key=lambda entry: entry[0][0])
+def reaction(events: Sequence[Event], motion: Motion, step: Crossing, earlier: Sequence[Occurrence]) -> Reaction:
+    """Return what becomes of a step in which event functions changed their signs, after what occurred earlier."""
+    found = [(_root(event, motion, step, i), i, event) for i, event in enumerate(events) if event.happened(step.g[i], step.g1[i])]
+    found.sort(key=lambda entry: entry[0].t)
     breaks = [entry for entry in found if entry[2].action != "record"]
     if not breaks:
-        run.occurrences += [Occurrence(event.name, *root) for root, _, event in found]
-        return FINISHED if t1 >= run.until else RUNNING
+        return Reaction([Occurrence(event.name, *root) for root, _, event in found])
 
     # up to the first that breaks the motion, and what happens together with it
     t, q, v = breaks[0][0]
     end = t + _SIMULTANEOUS * max(1.0, abs(t))
     occurrences, together = [], []
     for root, i, event in found:
-        if root[0] <= end:
-            at_once = event.action != "record" or root[0] >= t - (end - t)
+        if root.t <= end:
+            at_once = event.action != "record" or root.t >= t - (end - t)
             occurrences.append(Occurrence(event.name, *((t, q, v) if at_once else root)))
             together += [i] if at_once else []
-    stops = [run.events[i] for i in together if run.events[i].action == "stop"]
+    stops = [events[i] for i in together if events[i].action == "stop"]
     q_new, v_new = q, v
     if not stops:
         for i in together:
-            if run.events[i].action != "record":
-                q_new, v_new = run.events[i].reset(run, t, q_new, v_new)
+            if events[i].action != "record":
+                q_new, v_new = events[i].reset(motion, t, q_new, v_new)
         # the jump may change other signs; these events happen now, each once
-        for i, event in enumerate(run.events):
-            if i not in together and event.happened(_value(run, event, t, q, v), _value(run, event, t, q_new, v_new)):
+        for i, event in enumerate(events):
+            if i not in together and event.happened(_value(event, motion, t, q, v), _value(event, motion, t, q_new, v_new)):
                 occurrences.append(Occurrence(event.name, t, q, v))
                 together.append(i)
                 if event.action == "stop":
                     stops.append(event)
                 elif event.action != "record":
-                    q_new, v_new = event.reset(run, t, q_new, v_new)
+                    q_new, v_new = event.reset(motion, t, q_new, v_new)
     if stops:
         occurrences.sort(key=lambda occurrence: occurrence.t == t and occurrence.name == stops[0].name)  # the one that stops comes last
-        run.occurrences += occurrences
-        run.set(t=t, q=q_new, v=v_new)
-        return STOPPED
-    moment = _MOMENT * (t1 - t0)
-    later = run.stepped(t, q_new, v_new, run.evaluate_at(t, q_new, v_new)[0], moment)[:2]
-    signs = {i: _value(run, run.events[i], t + moment, *later) for i in together}
+        return Reaction(occurrences, True, State(t, q_new, v_new))
+    span = step.t1 - step.start.t
+    moment = _MOMENT * span
+    later = motion.stepped(t, q_new, v_new, motion.evaluate(t, q_new, v_new)[0], moment)[:2]
+    signs = {i: _value(events[i], motion, t + moment, *later) for i in together}
     for i, sign in signs.items():
-        _refuse_gathering(run, run.events[i], t, t1 - t0, sign * float(g0[i]) < 0.0)
-    run.restart(t, q_new, v_new)
-    for i, sign in signs.items():
-        run.state[0, run.at["g"].start + i] = sign
-    run.occurrences += occurrences
-    return RUNNING if t < run.until else FINISHED
+        if sign * float(step.g[i]) < 0.0:
+            _refuse_gathering(events[i], motion, t, span, earlier)
+    return Reaction(occurrences, False, State(t, q_new, v_new), signs)
 
 
-def _value(run: Run, event: Event, t: float, q: np.ndarray, v: np.ndarray) -> float:
+def _value(event: Event, motion: Motion, t: float, q: np.ndarray, v: np.ndarray) -> float:
     """Return an event function at a state; refuse to go on without its sign."""
     value = float(event.value(t, q, v))
     if np.isnan(value):
-        raise _undefined(run, event, t)
+        raise _undefined(event, motion, t)
     return value
 
 
-def undefined(run: Run) -> SimulationError:
-    """Return the error of a run whose next step leads to where an event function is not a number; put the run at the end of the motion
-    before that.
-    """
-    t, q, v, h = run.time, run.get("q").copy(), run.get("v").copy(), float(run.get("h")[0])
-    a = run.evaluate_at(t, q, v)[0]
+def undefined(events: Sequence[Event], motion: Motion, here: State, h: float) -> tuple[State, SimulationError]:
+    """Return where a motion ends whose next step, of size h, leads to where an event function is not a number; and the error."""
+    a = motion.evaluate(*here)[0]
 
     def lost(h: float) -> Event | None:
-        state = run.reached(t, q, v, a, h)
-        return next((event for event in run.events if np.isnan(float(event.value(t + h, *state)))), None)
+        state = motion.reached(*here, a, h)
+        return next((event for event in events if np.isnan(float(event.value(here.t + h, *state)))), None)
 
     good, bad, event = 0.0, h, lost(h)
     while bad - good > _MOMENT * h:
         middle = 0.5 * (good + bad)
         found = lost(middle)
         good, bad, event = (middle, bad, event) if found is None else (good, middle, found)
-    q, v = run.reached(t, q, v, a, good)
-    run.set(t=t + good, q=q, v=v)
-    return _undefined(run, event or run.events[0], t + bad)
+    return State(here.t + good, *motion.reached(*here, a, good)), _undefined(event or events[0], motion, here.t + bad)
 
 
-def _undefined(run: Run, event: Event, t: float) -> SimulationError:
+def _undefined(event: Event, motion: Motion, t: float) -> SimulationError:
     return SimulationError(
-        f"simulate '{run.model.name}': the function of event '{event.name}' is not a number at t = {t:.9g} s, so that a change of its sign "
-        "could be missed; give a function that is defined wherever the motion goes, on both sides of its zero, such as x in place of "
+        f"simulate '{motion.model.name}': the function of event '{event.name}' is not a number at t = {t:.9g} s, so that a change of its "
+        "sign could be missed; give a function that is defined wherever the motion goes, on both sides of its zero, such as x in place of "
         "sqrt(x); the motion up to there is in error.trajectory"
     )
 
 
-def _refuse_gathering(run: Run, event: Event, t: float, span: float, passes: bool) -> None:
+def _refuse_gathering(event: Event, motion: Motion, t: float, span: float, earlier: Sequence[Occurrence]) -> None:
     """Refuse to pass through an event that threw the motion back a moment ago: it comes to rest there, after ever more resets."""
-    last = next((occurrence.t for occurrence in reversed(run.occurrences) if occurrence.name == event.name), -np.inf)
-    if passes and callable(event.action) and t - last < 1e-3 * span:
+    last = next((occurrence.t for occurrence in reversed(earlier) if occurrence.name == event.name), -np.inf)
+    if callable(event.action) and t - last < 1e-3 * span:
         raise SimulationError(
-            f"simulate '{run.model.name}': event '{event.name}' happens ever faster, last at t = {t:.9g} s, and its resets no longer keep "
-            "the motion from passing; add an event that stops the run before, such as one on the energy; the motion up to there is in "
+            f"simulate '{motion.model.name}': event '{event.name}' happens ever faster, last at t = {t:.9g} s, and its resets no longer "
+            "keep the motion from passing; add an event that stops the run before, such as one on the energy; the motion up to there is in "
             "error.trajectory"
         )
 
 
-def _root(
-    run: Run, i: int, t0: float, t1: float, q0: np.ndarray, v0: np.ndarray, a0: np.ndarray, g0: float
-) -> tuple[float, np.ndarray, np.ndarray]:
+def _root(event: Event, motion: Motion, step: Crossing, i: int) -> State:
     """Return the time and state at which event function i is zero, by steps of other sizes from the same start."""
     from scipy.optimize import brentq  # here, because it takes longer to import than the rest of catena
 
-    def value(h: float) -> float:
-        return _value(run, run.events[i], t0 + h, *run.reached(t0, q0, v0, a0, h))
+    t0, g0 = step.start.t, step.g[i]
 
-    span = h = t1 - t0
+    def value(h: float) -> float:
+        return _value(event, motion, t0 + h, *motion.reached(*step.start, step.a, h))
+
+    span = h = step.t1 - t0
     # right after a reset the function is zero, but for rounding, at the start of the step
     lower = next((part * span for part in (0.0, 1e-9, 1e-8, *np.geomspace(1e-7, 0.9, 30)) if value(part * span) * g0 > 0.0), None)
     if lower is not None and value(span) * g0 <= 0.0:
         h = float(brentq(value, lower, span, xtol=1e-14 * max(1.0, span), rtol=np.float64(1e-14)))  # type: ignore[arg-type]
-    return t0 + h, *run.reached(t0, q0, v0, a0, h)
+    return State(t0 + h, *motion.reached(*step.start, step.a, h))

@@ -25,7 +25,7 @@ import numpy as np
 from numpy.polynomial import Polynomial
 
 from catena.errors import ArgumentError
-from catena.model import Free, Model, Spherical
+from catena.model import Free, Mechanism, Spherical
 from catena.model.manifolds import difference_rotation, integrate_rotation
 from catena.spatial import quaternion_inverse
 
@@ -45,7 +45,7 @@ Curve = tuple[Any, Any, Any]  # positions, velocities and accelerations over tim
 
 
 def interpolate(
-    model: Model,
+    model: Mechanism,
     t: np.ndarray,
     q: np.ndarray,
     v: np.ndarray,
@@ -70,7 +70,7 @@ def interpolate(
     result_q, result_v = np.empty((len(times), q.shape[1])), np.empty((len(times), v.shape[1]))
     result_vdot = None if vdot is None else np.empty_like(result_v)
 
-    for link, at_q, at_v in model._slices():
+    for link, at_q, at_v in model.slices():
         start: Curve = (q[k, at_q], v[k, at_v], None if vdot is None else vdot[k, at_v])
         end: Curve = (q1[:, at_q], v1[:, at_v], None if vdot1 is None else vdot1[:, at_v])
         if isinstance(link.joint, (Spherical, Free)):

@@ -1,46 +1,60 @@
-"""What a run leaves: its trajectory, or what went wrong."""
+"""What becomes of a run: how it goes on after an event, its trajectory, or what went wrong."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from catena.errors import SimulationError
-from catena.simulation.closing import SINGULAR
-from catena.simulation.iteration import EVENT, NOT_FINITE, NOT_SOLVED, OPENED, TOO_SMALL
+from catena.simulation.events import Crossing, reaction, undefined
+from catena.simulation.run import Run
+from catena.simulation.stepping import EVENT, FINISHED, NOT_FINITE, NOT_SOLVED, OPENED, RUNNING, STOPPED, TOO_SMALL, UNDEFINED
 from catena.simulation.trajectory import Trajectory
+from catena.tolerances import SINGULAR
 
-if TYPE_CHECKING:
-    from catena.simulation.simulate import Run
+
+def react(run: Run) -> int:
+    """Return how a run goes on after a step in which event functions changed their signs."""
+    start, a, g = run.before()
+    found = reaction(run.settings.events, run, Crossing(start, a, g, run.time, run.get("g")), run.occurrences)
+    run.occurrences += found.occurrences
+    if found.state is None:
+        return FINISHED if run.time >= run.settings.until else RUNNING
+    if found.stops:
+        run.set(**found.state._asdict())
+        return STOPPED
+    run.restart(*found.state)
+    for i, sign in found.signs.items():
+        run.state[0, run.at["g"].start + i] = sign
+    return RUNNING if found.state.t < run.settings.until else FINISHED
 
 
 def trajectory(run: Run, stopped: str, seconds: float) -> Trajectory:
     """Return what has been recorded, and the state now."""
-    t, q, v = run.time, run.get("q").copy(), run.get("v").copy()
+    t, q, v = run.here
     if int(run.state[0, 0]) == EVENT:  # interrupted before it was clear what happens in the last step
-        t, q, v, _, _ = run.before()
-    a, tau, _ = run.evaluate_at(t, q, v)
-    if run.holds and not run.strength(t, q) > SINGULAR:
+        (t, q, v), _, _ = run.before()
+    a, tau, _ = run.evaluate(t, q, v)
+    if run.plans and not run.conditioning(t, q) > SINGULAR:
         a = np.full_like(a, np.nan)  # it could go on in several ways
     rows = np.concatenate([*run.samples, np.concatenate([[t], q, v, a, tau])[None]])
     rows = rows[rows[:, 0] > np.concatenate([[-np.inf], np.maximum.accumulate(rows[:-1, 0])])]
     info = {
-        "integrator": run.integrator.name, "method": run.system.method, "steps": int(run.get("steps")[0]),
-        "rejected": int(run.get("rejected")[0]), "seconds": seconds, "stopped": stopped,
+        "integrator": run.settings.integrator.name, "method": run.system.method, "steps": int(run.number("steps")),
+        "rejected": int(run.number("rejected")), "seconds": seconds, "stopped": stopped,
     }  # fmt: skip
-    if run.why:
-        info["why"] = run.why
+    if run.settings.why:
+        info["why"] = run.settings.why
     if run.model.has_loops:
-        info["switches"] = len(run.holds) - 1
-    layout = run.system.problem.record.at
+        info["switches"] = len(run.plans) - 1
+    layout = run.system.stepping.record.at
     parts = [rows[:, layout[name]] for name in ("t", "q", "v", "a", "tau")]
-    if run.times is not None:
-        times = run.times[run.times <= rows[-1, 0]]
+    if run.settings.times is not None:
+        times = run.settings.times[run.settings.times <= rows[-1, 0]]
         if not len(times):
             times = rows[-1:, 0]  # it stopped before the first: the state that it came to
-        if not run.in_python:
+        if not run.settings.in_python:
             parts = _at(run, times, *parts)
         else:
             whole = Trajectory(run.model, parts[0][:, 0], *parts[1:], info=info, events=tuple(run.occurrences))
@@ -60,9 +74,9 @@ def _at(run: Run, times: np.ndarray, t: np.ndarray, q: np.ndarray, v: np.ndarray
             at, i = times[here], k[here]
             q_at, v_at, *held = run.stepped(t[i, 0], q[i], v[i], a[i], at - t[i, 0])
             singular[here] = ~(held[0] > SINGULAR) if held else False
-            for part, values in zip(parts[1:], (q_at, v_at, *run.evaluate_at(at, q_at, v_at)[:2]), strict=True):
+            for part, values in zip(parts[1:], (q_at, v_at, *run.evaluate(at, q_at, v_at)[:2]), strict=True):
                 part[here] = values
-    if singular.any():  # no plan holds these
+    if singular.any():  # no plan serves these
         across = Trajectory(run.model, t[:, 0], q, v, a, tau, events=tuple(run.occurrences)).at(times[singular])
         for part, values in zip(parts[1:], (across.q, across.v, across.vdot, across.tau), strict=True):
             part[singular] = values
@@ -70,33 +84,36 @@ def _at(run: Run, times: np.ndarray, t: np.ndarray, q: np.ndarray, v: np.ndarray
 
 
 def _stretches(run: Run) -> Iterator[tuple[float, float]]:
-    """Yield the spans of time over which a plan holds the loops, with it at hand."""
-    if not run.holds:
+    """Yield the spans of time over which a plan of the loops was in use, with it in use."""
+    if not run.plans:
         yield -np.inf, np.inf
         return
-    for hold, until in zip(run.holds, [*(later.t for later in run.holds[1:]), np.inf], strict=True):
-        run.system.hold(hold.chosen.hold)
-        yield hold.t, until
+    for used, until in zip(run.plans, [*(later.t for later in run.plans[1:]), np.inf], strict=True):
+        run.system.use(used.selected.loop_plan)
+        yield used.t, until
 
 
 def trouble(run: Run, code: int) -> SimulationError:
     """Return the error of a run that cannot go on; it carries the trajectory up to the last good state."""
-    t, h, q, v = run.time, float(run.get("h")[0]), run.get("q").copy(), run.get("v").copy()
-    names = run.model.v_names
-    if code == TOO_SMALL and run.holds and run.get("limit")[0] <= SINGULAR:
-        return singular(run)
+    (t, q, v), h, names = run.here, run.number("h"), run.model.v_names
+    if code == UNDEFINED:
+        end, error = undefined(run.settings.events, run, run.here, h)
+        run.set(**end._asdict())
+        return error
+    if code == TOO_SMALL and run.plans and run.number("limit") <= SINGULAR:
+        return run.singular()
     if code == TOO_SMALL:
         h = 10.0 * h  # the step that was refused
     with np.errstate(all="ignore"):
-        a = run.evaluate_at(t, q, v)[0]
+        a = run.evaluate(t, q, v)[0]
         q_next, v_next, *_ = run.stepped(t, q, v, a, h)
-        ahead = run.evaluate_at(t + h, run.model.chart(q, h * run.model.chart_rate(q, 0.0 * v, v)), v)[0]
+        ahead = run.evaluate(t + h, run.model.chart(q, h * run.model.chart_rate(q, 0.0 * v, v)), v)[0]
     worst = names[int(np.argmax(np.abs(a)))]
     if code == NOT_FINITE or not np.isfinite([*a, *ahead, *q_next, *v_next]).all():
         # where it comes from: an acceleration here or a step ahead, else what the step leads to
         cause = next((x for x in (a, ahead, v_next) if not np.isfinite(x).all()), v_next)
         bad = names[int(np.argmax(np.where(np.isfinite(cause), np.abs(cause), np.inf)))]
-        remedy = "look at the forces there" if run.adaptive else "use a smaller step, or no step= for adaptive ones"
+        remedy = "look at the forces there" if run.settings.adaptive else "use a smaller step, or no step= for adaptive ones"
         text = f"the state is not finite after t = {t:.9g} s, first the velocity of '{bad}'; {remedy}"
     elif code == TOO_SMALL:
         text = (
@@ -116,10 +133,3 @@ def trouble(run: Run, code: int) -> SimulationError:
         )
     return SimulationError(f"simulate '{run.model.name}': {text}; the motion up to there is in error.trajectory")
 
-
-def singular(run: Run) -> SimulationError:
-    """Return the error of a run whose loops leave open how it goes on."""
-    return SimulationError(
-        f"simulate '{run.model.name}': the motion comes to a singular configuration after t = {run.time:.9g} s, where the constraints of "
-        "its loops depend on each other and it could go on in several ways; the motion up to there is in error.trajectory"
-    )

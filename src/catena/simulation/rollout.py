@@ -6,24 +6,24 @@ import os
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from catena.errors import ArgumentError
-from catena.kept import kept
-from catena.mobility import generic
-from catena.model import Model
+from catena.loops.mobility import generic
+from catena.loops.plan_library import Selected
+from catena.loops.projection import LoopPlan
+from catena.model import Mechanism
 from catena.native import Iteration
-from catena.registry import solution
 from catena.simulation.arguments import check_moving, check_step, floats, number, positive
-from catena.simulation.closing import LOOK, Chosen, Hold, Loops, check_closed, check_velocities
-from catena.simulation.fixed_steps import fixed_steps, layout
-from catena.simulation.iteration import FINISHED, LOOKED, NO_WAY_ON, NOT_FINITE, NOT_SOLVED, OPENED, RUNNING, WEAKENED
-from catena.simulation.steps import integrator as integrator_of
+from catena.simulation.inputs import Controls, Function, Input, check_traceable
+from catena.simulation.integrators.steps import integrator as integrator_of
+from catena.simulation.loop_states import check_closed, check_velocities, settled
+from catena.simulation.run import LOOK
+from catena.simulation.stepping import FINISHED, LOOKED, NO_WAY_ON, NOT_FINITE, NOT_SOLVED, OPENED, RUNNING, WEAKENED, Counted
 from catena.simulation.stiffness import STABLE, Fastest, fastest, warn_of
-from catena.simulation.system import Function, Input, check_traceable
+from catena.simulation.system import System
 
 #: Steps that machine code takes, over all trajectories of a call, before Python looks whether to go on: about 0.1 s of an arm.
 _STEPS = 200_000
@@ -62,7 +62,7 @@ class Rollout:
 
 
 def rollout(
-    m: Model,
+    m: Mechanism,
     q0: Any,
     v0: Any = None,
     controls: Any = None,
@@ -97,15 +97,15 @@ def rollout(
     >>> runs.q.shape, runs.failed.any()
     ((100, 201, 1), np.False_)
     """
-    plan = Plan.of(m, q0, v0, controls, step, steps, every, start, integrator, method)
-    return plan.shaped(plan.run(thread_count(threads)))
+    given = RolloutSettings.of(m, q0, v0, controls, step, steps, every, start, integrator, method)
+    return given.shaped(given.run(thread_count(threads)))
 
 
 @dataclass(frozen=True)
-class Plan:
+class RolloutSettings:
     """The arguments of a rollout, checked, with the trajectories in one row: q (N, nq), v (N, nv), controls (N or 1, K, nv)."""
 
-    model: Model
+    model: Mechanism
     batch: tuple[int, ...]
     q: np.ndarray
     v: np.ndarray
@@ -121,10 +121,10 @@ class Plan:
 
     @staticmethod
     def of(
-        m: Model, q0: Any, v0: Any, controls: Any, step: Any, steps: Any, every: Any, start: Any, integrator: str, method: str
-    ) -> Plan:  # fmt: skip
-        """Return the plan, or say what is wrong with an argument."""
-        if not isinstance(m, Model):
+        m: Mechanism, q0: Any, v0: Any, controls: Any, step: Any, steps: Any, every: Any, start: Any, integrator: str, method: str
+    ) -> RolloutSettings:  # fmt: skip
+        """Return the settings, or say what is wrong with an argument."""
+        if not isinstance(m, Mechanism):
             raise ArgumentError(f"rollout: {m!r} is not a model; give a ct.Model")
         m = m.frozen()
         check_moving(m, "rollout")
@@ -161,7 +161,7 @@ class Plan:
             rows = table.shape[-2:]
             shared = table.size == rows[0] * rows[1]
             table = np.ascontiguousarray(table if shared else np.broadcast_to(table, (*batch, *rows))).reshape(-1, *rows)
-        return Plan(m, batch, q, v, v0 is None, table, controller, size, steps, every, start, integrator, method)
+        return RolloutSettings(m, batch, q, v, v0 is None, table, controller, size, steps, every, start, integrator, method)
 
     @property
     def times(self) -> np.ndarray:
@@ -183,105 +183,109 @@ class Plan:
         work = _Work(self, threads)
         groups = work.begin()
         while groups:
-            hold = next(iter(groups))
-            which = groups.pop(hold)
+            plan = next(iter(groups))
+            which = groups.pop(plan)
             if len(which):
-                work.advance(hold, which)
-                for other, at in work.otherwise(hold, which).items():
+                work.advance(plan, which)
+                for other, at in work.regrouped(plan, which).items():
                     groups[other] = np.union1d(groups.get(other, at), at)
         return work.rollout()
+
+
+_Groups = dict[LoopPlan | None, np.ndarray]  # numbers of trajectories by the plan of their loops
 
 
 class _Work:
     """The states of a rollout, advanced by machine code, and its samples.
 
-    Trajectories go in groups, by how their loops are held; those of trees are one. Loops are held by the usual plan where it is good, and
-    by pivots elsewhere: so the choice does not depend on other trajectories.
+    Trajectories go in groups, by the plan of their loops; those of trees are one. The generic plan is used where it serves, and pivots
+    elsewhere: so the choice does not depend on other trajectories.
     """
 
-    def __init__(self, plan: Plan, threads: int) -> None:
-        m, count = plan.model, len(plan.q)
-        self.plan, self.threads = plan, threads
-        self.layout = layout(m)
+    def __init__(self, given: RolloutSettings, threads: int) -> None:
+        m, count = given.model, len(given.q)
+        self.given, self.threads = given, threads
+        controls = Controls(m, given.table is not None, given.controller)
+        self.system = System(m, integrator_of(given.integrator, m), given.method, controls, clock=Counted)
+        self.layout = self.system.stepping.state
         self.state = np.zeros((count, self.layout.size))
-        self.samples = np.empty((count, plan.steps // plan.every + 1, m.nq + m.nv))
-
-    @cached_property
-    def loops(self) -> Loops:
-        """The loops of the model, if it has any."""
-        return Loops(self.plan.model, solution("forward_dynamics", self.plan.method, self.plan.model, traced=True).name)
+        self.samples = np.empty((count, given.steps // given.every + 1, m.nq + m.nv))
 
     def part(self, name: str) -> np.ndarray:
         """Return a part of all states."""
         return self.state[:, self.layout.at[name]]
 
-    def begin(self) -> dict[Hold | None, np.ndarray]:
+    def begin(self) -> _Groups:
         """Put all trajectories at their start, and return the groups to advance."""
-        q, v = self.plan.q, self.plan.v
-        groups: dict[Hold | None, np.ndarray] = {None: np.arange(len(self.state))}
-        if self.plan.model.has_loops and len(q):
-            t = self._times(slice(None))
-            q, v, ranks, regular = self.loops.settled(t, q, v)
+        q, v = self.given.q, self.given.v
+        groups: _Groups = {None: np.arange(len(self.state))}
+        if self.given.model.has_loops and len(q):
+            t = self._times()
+            q, v, ranks, regular = settled(self.given.model, t, q, v)
             self.part("done")[~regular, 0] = NO_WAY_ON
             groups = {}
             for rank in np.unique(ranks[regular]).tolist():
-                which = np.flatnonzero(regular & (ranks == rank))
-                groups |= self._held(self.loops.pivoted(self.plan.start, q[which[0]], rank), which, q, t)
+                groups |= self._assigned(np.flatnonzero(regular & (ranks == rank)), rank, q, t)
         self.part("q")[:], self.part("v")[:] = q, v
         self.samples[:, 0] = np.concatenate([q, v], axis=1)
         return groups
 
-    def otherwise(self, hold: Hold | None, which: np.ndarray) -> dict[Hold | None, np.ndarray]:
-        """Return the groups in which those trajectories of a group go on whose plan loses its hold, or that look for it again."""
-        if hold is None:  # there are no loops
+    def regrouped(self, plan: LoopPlan | None, which: np.ndarray) -> _Groups:
+        """Return the groups in which those trajectories of a group go on whose plan fails, or that look for one again."""
+        if plan is None:  # there are no loops
             return {}
         code = self.part("done")[which, 0]
         weak, looking = which[code >= WEAKENED], which[code == LOOKED]
-        pivots = self.loops.pivoted(self.plan.start, self.plan.q[which[0]], hold.rank)
-        groups: dict[Hold | None, np.ndarray] = {}
-        if hold.plan is not None and len(weak):
-            self._hold(weak, pivots)
-            groups[pivots.hold] = weak
+        groups: _Groups = {}
+        if plan.plan is not None and len(weak):
+            pivots = self._pivots(weak, plan.rank)
+            self._use(weak, pivots)
+            groups[pivots.loop_plan] = weak
         elif len(weak):
             codes = self.part("done")[weak, 0]
             self.part("done")[weak, 0] = np.where(codes == OPENED, OPENED, NO_WAY_ON)
         if len(looking):
-            for other, at in self._held(pivots, looking, self.part("q"), self._times(slice(None))).items():
+            for other, at in self._assigned(looking, plan.rank, self.part("q"), self._times()).items():
                 groups[other] = np.union1d(groups.get(other, at), at)
         return groups
 
-    def _held(self, pivots: Chosen, which: np.ndarray, q: np.ndarray, t: np.ndarray) -> dict[Hold | None, np.ndarray]:
-        """Hold trajectories by the usual plan where that is good, and by pivots elsewhere; and return the two groups."""
-        usual = self.loops.usual
+    def _pivots(self, which: np.ndarray, rank: int) -> Selected:
+        return self.system.plans.pivoted(self.given.start, self.given.q[which[0]], rank)
+
+    def _assigned(self, which: np.ndarray, rank: int, q: np.ndarray, t: np.ndarray) -> _Groups:
+        """Let trajectories use the generic plan where it serves, and pivots elsewhere; and return the two groups."""
+        generic, pivots = self.system.plans.generic, self._pivots(which, rank)
         good = np.zeros(len(which), dtype=bool)
-        if usual.hold.plan is not None and usual.hold.rank == pivots.hold.rank:
-            good = self.loops.holding(usual.hold)(t[which], q[which]) >= usual.limit
-        groups: dict[Hold | None, np.ndarray] = {}
-        for chosen, at in ((usual, which[good]), (pivots, which[~good])):
+        if generic.loop_plan.plan is not None and generic.loop_plan.rank == rank:
+            good = self.system.plans.conditioning_of(generic.loop_plan, t[which], q[which]) >= generic.limit
+        groups: _Groups = {}
+        for selected, at in ((generic, which[good]), (pivots, which[~good])):
             if len(at):
-                self._hold(at, chosen)
-                groups[chosen.hold] = at
+                self._use(at, selected)
+                groups[selected.loop_plan] = at
         return groups
 
-    def _times(self, at: Any) -> np.ndarray:
+    def _times(self) -> np.ndarray:
         """Return the times that trajectories have come to."""
-        return self.plan.start + self.part("count")[at, 0] * self.plan.step
+        return self.given.start + self.part("count")[:, 0] * self.given.step
 
-    def _hold(self, at: np.ndarray, chosen: Chosen) -> None:
-        """Let trajectories go on, held so."""
-        self.part("limit")[at, 0] = chosen.limit
-        self.part("look")[at, 0] = LOOK if chosen.hold.plan is None else np.inf
+    def _use(self, at: np.ndarray, selected: Selected) -> None:
+        """Let trajectories go on with a plan."""
+        self.part("limit")[at, 0] = selected.limit
+        self.part("look")[at, 0] = LOOK if selected.loop_plan.plan is None else np.inf
         self.part("done")[at, 0] = RUNNING
 
-    def advance(self, hold: Hold | None, which: np.ndarray) -> None:
-        """Advance a group of trajectories, whose loops are held alike, as far as that goes."""
-        plan = self.plan
-        loop = fixed_steps(plan.model, plan.integrator, plan.method, plan.table is not None, plan.controller, hold)
-        table = np.zeros((1, 1, 0)) if plan.table is None else plan.table
+    def advance(self, plan: LoopPlan | None, which: np.ndarray) -> None:
+        """Advance a group of trajectories with the same plan as far as that goes."""
+        given = self.given
+        if plan is not None:
+            self.system.use(plan)
+        iteration = self.system.iteration()
+        table = np.zeros((1, 1, 0)) if given.table is None else given.table
         constants = {
-            "anchor": plan.start, "step": plan.step, "every": plan.every, "steps": plan.steps, "since": plan.steps // table.shape[1],
+            "anchor": given.start, "step": given.step, "every": given.every, "steps": given.steps, "since": given.steps // table.shape[1],
         }  # fmt: skip
-        constant = loop.constants.join(constants).astype(float)[None]
+        constant = self.system.stepping.constants.join(constants).astype(float)[None]
         stop = threading.Event()
 
         def advance(part: slice) -> None:
@@ -292,11 +296,11 @@ class _Work:
             state, samples = self.state[at], self.samples[at, 1:]
             iterations = max(1, _STEPS // len(state))
             while not stop.is_set() and (state[:, 0] == RUNNING).any():
-                loop.iteration.run(state, own, constant, samples, iterations)
+                iteration.run(state, own, constant, samples, iterations)
             if not isinstance(at, slice):
                 self.state[at], self.samples[at, 1:] = state, samples
 
-        parts = _parts(len(which), plan.steps, self.threads, loop.iteration)
+        parts = _parts(len(which), given.steps, self.threads, iteration)
         if len(parts) <= 1 or self.threads == 1:
             for part in parts:
                 advance(part)
@@ -310,13 +314,13 @@ class _Work:
 
     def rollout(self) -> Rollout:
         """Return the trajectories, with NaN from where they failed."""
-        plan, nq = self.plan, self.plan.model.nq
+        given, nq = self.given, self.given.model.nq
         codes = self.part("done")[:, 0].astype(int)
         step = np.where(codes == FINISHED, -1, self.part("count")[:, 0].astype(int))
         for i in np.flatnonzero(step >= 0):
-            self.samples[i, step[i] // plan.every + 1 :] = np.nan
+            self.samples[i, step[i] // given.every + 1 :] = np.nan
         reason = np.array([_REASONS[code] for code in codes], dtype=f"<U{max(map(len, _REASONS.values()))}")
-        return Rollout(plan.times, self.samples[..., :nq], self.samples[..., nq:], step, reason)
+        return Rollout(given.times, self.samples[..., :nq], self.samples[..., nq:], step, reason)
 
 
 def _parts(count: int, steps: int, threads: int, iteration: Iteration) -> list[slice]:
@@ -341,14 +345,14 @@ def thread_count(threads: int | None) -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def _chosen(m: Model, name: str, step: float) -> str:
+def _chosen(m: Mechanism, name: str, step: float) -> str:
     """Return the integrator by its name; "auto" goes by the model and the step, and so does not depend on other trajectories."""
 
     def make() -> Fastest | None:
-        still, q = generic(m)
-        return fastest(m, still._instant, q)
+        now, q = generic(m)
+        return fastest(m, now.instant, q)
 
-    found: Fastest | None = kept(m, "fastest passive force", (), make)
+    found: Fastest | None = m.once("fastest passive force", (), make)
     if found is None or found.rate * step <= STABLE:
         return "rk4" if name == "auto" else name
     if name == "auto":
@@ -358,11 +362,11 @@ def _chosen(m: Model, name: str, step: float) -> str:
     return name
 
 
-def _states(m: Model, q0: Any, v0: Any, start: float) -> tuple[np.ndarray, np.ndarray]:
+def _states(m: Mechanism, q0: Any, v0: Any, start: float) -> tuple[np.ndarray, np.ndarray]:
     """Return positions and velocities as arrays of floats, or say what is wrong with them."""
     q = _array("q0", q0, m.nq, m)
     v = np.zeros(m.nv) if v0 is None else _array("v0", v0, m.nv, m)
-    for link, at_q, _ in m._slices():
+    for link, at_q, _ in m.slices():
         labels = link.joint.q_labels
         if "qw" in labels:
             first = at_q.start + labels.index("qw")
@@ -380,7 +384,7 @@ def _states(m: Model, q0: Any, v0: Any, start: float) -> tuple[np.ndarray, np.nd
     return q, v
 
 
-def _controls(m: Model, controls: Any, steps: int, axes: int) -> tuple[np.ndarray | None, Function | None]:
+def _controls(m: Mechanism, controls: Any, steps: int, axes: int) -> tuple[np.ndarray | None, Function | None]:
     """Return the table of controls (..., K, nv), or the controller."""
     if controls is None:
         return None, None
@@ -400,7 +404,7 @@ def _controls(m: Model, controls: Any, steps: int, axes: int) -> tuple[np.ndarra
     return table, None
 
 
-def _array(name: str, value: Any, size: int, m: Model) -> np.ndarray:
+def _array(name: str, value: Any, size: int, m: Mechanism) -> np.ndarray:
     array = floats(name, value, f"give an array (..., {size})")
     if array.ndim == 0 or array.shape[-1] != size:
         raise ArgumentError(f"{name} has shape {array.shape}; model '{m.name}' takes (..., {size})")

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from catena.errors import ArgumentError
-from catena.model import Model
+from catena.model import Mechanism
 from catena.spatial import quaternion_exp, quaternion_product
 
 #: The units that can be typed for each unit of a coordinate, and their sizes.
@@ -47,7 +47,7 @@ class _Target(NamedTuple):
     convert: Callable[[list[float]], Any] | None = None
 
 
-def position(m: Model, settings: Iterable[str], start: Any = None) -> np.ndarray:
+def position(m: Mechanism, settings: Iterable[str], start: Any = None) -> np.ndarray:
     """Return a position with coordinates set by text; the others are those of `start`, or of the neutral position.
 
     >>> m = ct.Model("crane")
@@ -58,7 +58,7 @@ def position(m: Model, settings: Iterable[str], start: Any = None) -> np.ndarray
     """
     q = np.array(m.neutral() if start is None else start, dtype=float)
     targets: dict[str, _Target] = {}
-    for link, at, _ in m._slices():
+    for link, at, _ in m.slices():
         labels, units = link.joint.q_labels, link.joint.q_units
         targets |= _targets(link.name, at.start, labels, units)
         if "qw" in labels:
@@ -68,7 +68,7 @@ def position(m: Model, settings: Iterable[str], start: Any = None) -> np.ndarray
     return _set(m, "position", q, targets, settings)
 
 
-def velocity(m: Model, settings: Iterable[str]) -> np.ndarray:
+def velocity(m: Mechanism, settings: Iterable[str]) -> np.ndarray:
     """Return a velocity with coordinates set by text; the others are 0.
 
     >>> m = ct.Model("crane")
@@ -78,17 +78,17 @@ def velocity(m: Model, settings: Iterable[str]) -> np.ndarray:
     array([10.   ,  0.   ,  0.   ,  3.142])
     """
     targets: dict[str, _Target] = {}
-    for link, _, at in m._slices():
+    for link, _, at in m.slices():
         targets |= _targets(link.name, at.start, link.joint.v_labels, link.joint.v_units)
     return _set(m, "velocity", np.zeros(m.nv), targets, settings)
 
 
-def by_body(m: Model, settings: Iterable[str]) -> list[str]:
+def by_body(m: Mechanism, settings: Iterable[str]) -> list[str]:
     """Return settings by the names of bodies, of which some may be by the names that a file gives to their joints.
 
     >>> m = ct.Model("door")
     >>> m.add("leaf", ct.box(0.8, 0.04, 2.0, mass=20.0), ct.Revolute("z"))
-    >>> m._joint_names["leaf"] = "hinge"
+    >>> m.parts.joint_names["leaf"] = "hinge"
     >>> by_body(m, ["hinge=30deg", "leaf=10deg"])
     ['leaf=30deg', 'leaf=10deg']
     """
@@ -131,7 +131,7 @@ def _targets(name: str, start: int, labels: tuple[str, ...], units: tuple[str, .
     return {f"{name}.{label}" if label else name: target for label, target in (parts | whole).items()}
 
 
-def _set(m: Model, kind: str, values: np.ndarray, targets: dict[str, _Target], settings: Iterable[str]) -> np.ndarray:
+def _set(m: Mechanism, kind: str, values: np.ndarray, targets: dict[str, _Target], settings: Iterable[str]) -> np.ndarray:
     for setting in settings:
         name, equals, text = setting.rpartition("=")  # a name may hold a '=', a value cannot
         name = name.strip()

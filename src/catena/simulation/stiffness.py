@@ -8,16 +8,19 @@ sqrt(max eig(M^-1 K)). An explicit integrator is stable for steps of about two t
 from __future__ import annotations
 
 import warnings
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from catena.errors import StiffnessWarning
-from catena.formulations.constraints import constraint_jacobian
+from catena.formulations.loops.constraints import constraint_jacobian
 from catena.formulations.mass.composite_body import mass_matrix
-from catena.mobility import rank
-from catena.model import Model
-from catena.scaling import coordinate_units, loop_units
+from catena.loops.mobility import rank
+from catena.loops.scaling import coordinate_units, loop_units
+from catena.model import Mechanism
+
+if TYPE_CHECKING:
+    from catena.simulation.run import Run
 
 #: Explicit steps of more than so many time constants are not stable.
 STABLE = 2.0
@@ -25,6 +28,11 @@ STABLE = 2.0
 #: An adaptive run is stiff where more than so many time constants fit into it, or into a second of it: about where "dormand-prince" begins
 #: to take more steps than "rang-angermann". Measured on arms of one to six links, at rest, sliding and stopping, with rates of 3e3 to 9e5.
 _MANY = 1e4
+
+
+#: Steps after which a run is looked at for the first time; and the part of the time constant of the fastest decay that the mean step of
+#: "dormand-prince" has where stability holds it down: its limit is 3.3, and steps are on average a third of it or more.
+_WATCHED, _HELD_DOWN = 10_000.0, 1.0
 
 
 class Fastest(NamedTuple):
@@ -38,13 +46,13 @@ class Fastest(NamedTuple):
         return f"{self.cause} of joint '{self.joint}' has a time constant of {1.0 / self.rate:.2g} s"
 
 
-def fastest_decay(m: Model, t: float, q: np.ndarray) -> Fastest | None:
+def fastest_decay(m: Mechanism, t: float, q: np.ndarray) -> Fastest | None:
     """Return the fastest decay by friction and dampers at a configuration, or none."""
     tree = m.tree()
     return _fastest(m, t, q, {"friction": tree.friction / tree.friction_speed, "damping": tree.damping}, 1.0)
 
 
-def fastest(m: Model, t: float, q: np.ndarray) -> Fastest | None:
+def fastest(m: Mechanism, t: float, q: np.ndarray) -> Fastest | None:
     """Return the fastest decay by friction and dampers, or oscillation by springs and stops, at a configuration; or none."""
     tree = m.tree()
     stops = np.where(np.isfinite(tree.lower) | np.isfinite(tree.upper), tree.stop_stiffness, 0.0)
@@ -52,32 +60,36 @@ def fastest(m: Model, t: float, q: np.ndarray) -> Fastest | None:
     return max((one for one in found if one is not None), key=lambda one: one.rate, default=None)
 
 
-def _fastest(m: Model, t: float, q: np.ndarray, slopes: dict[str, np.ndarray], power: float) -> Fastest | None:
+def _fastest(m: Mechanism, t: float, q: np.ndarray, slopes: dict[str, np.ndarray], power: float) -> Fastest | None:
     """Return the fastest of forces with slopes along their own coordinates; its rate is a power of the largest eigenvalue."""
-    from scipy.linalg import eigh  # here, because it takes longer to import than the rest of catena
-
     slope = np.sum(list(slopes.values()), axis=0)
     if not slope.any():
         return None
-    still = m.at(t)
-    tree, units = still.tree(), coordinate_units(m)
-    along = np.diag(units)
-    if m.has_loops:
-        J = np.asarray(constraint_jacobian(tree, q)[1], dtype=float) * units / np.array(loop_units(m))[:, None]
-        along = units[:, None] * np.linalg.svd(J)[2][rank(still, q) :].T
+    along = _along(m, t, q)
     if not along.size:
         return None
-    mass = along.T @ np.asarray(mass_matrix(tree, q), dtype=float) @ along
+    mass = along.T @ np.asarray(mass_matrix(m.at(t).tree(), q), dtype=float) @ along
     size = 1.0 / np.sqrt(mass.diagonal())
-    values, vectors = eigh((along.T * slope) @ along * np.outer(size, size), mass * np.outer(size, size))
-    moving = slope * (along @ (size * vectors[:, -1])) ** 2
+    inverse = np.linalg.inv(np.linalg.cholesky(mass * np.outer(size, size)))
+    values, vectors = np.linalg.eigh(inverse @ ((along.T * slope) @ along * np.outer(size, size)) @ inverse.T)
+    moving = slope * (along @ (size * (inverse.T @ vectors[:, -1]))) ** 2
     at = int(np.argmax(moving))
-    joint = next(link.name for link, _, at_v in m._slices() if at_v.start <= at < at_v.stop)
+    joint = next(link.name for link, _, at_v in m.slices() if at_v.start <= at < at_v.stop)
     cause = max(slopes, key=lambda name: slopes[name][at])
     return Fastest(float(values[-1]) ** power, m.joint_names.get(joint, joint), cause)
 
 
-def stiff(m: Model, start: float, until: float, step: float | None, q: np.ndarray) -> Fastest | None:
+def _along(m: Mechanism, t: float, q: np.ndarray) -> np.ndarray:
+    """Return a basis of the velocities that keep the loops closed at a configuration, a column each."""
+    units = coordinate_units(m)
+    if not m.has_loops:
+        return np.diag(units)
+    now = m.at(t)
+    J = np.asarray(constraint_jacobian(now.tree(), q)[1], dtype=float) * units / np.array(loop_units(m))[:, None]
+    return units[:, None] * np.linalg.svd(J)[2][rank(now, q) :].T
+
+
+def stiff(m: Mechanism, start: float, until: float, step: float | None, q: np.ndarray) -> Fastest | None:
     """Return the passive force that makes a run stiff: with a fixed step beyond its stability, else by many time constants that settle."""
     found = fastest_decay(m, start, q) if step is None else fastest(m, start, q)
     if found is None or found.rate <= (_MANY / min(until - start, 1.0) if step is None else STABLE / step):
@@ -96,3 +108,45 @@ def warn_of(found: Fastest, what: str, integrator: str, step: float | None) -> N
         StiffnessWarning,
         stacklevel=4,
     )
+
+
+class StiffnessWatch:
+    """Watches the steps of an adaptive run by an explicit integrator, and warns once where stability holds them down, not accuracy.
+
+    That is where forces from functions, springs between bodies or controllers fall steeply with a velocity. A step of size h is at the
+    limit where the slope of the accelerations by velocities has an eigenvalue of about -2 / h or below.
+    """
+
+    def __init__(self) -> None:
+        self._next = _WATCHED
+
+    def look(self, run: Run) -> None:
+        """Look at a run once it has taken many steps, and again when it has taken ten times as many."""
+        given = run.settings
+        if not given.adaptive or given.integrator.stable or given.in_python or given.stiffest is not None:
+            return  # which is known already
+        if run.number("steps") < self._next:
+            return
+        self._next *= 10.0
+        t, q, v = run.here
+        along = _along(run.model, t, q)
+        size = 1e-6 * max(np.abs(v).max(), 1e-3)
+        around = v + size * np.concatenate([np.zeros((1, len(v))), along.T])
+        a = run.evaluate(np.full(len(around), t), np.tile(q, (len(around), 1)), around)[0]
+        slope = np.linalg.lstsq(along, (a[1:] - a[0]).T / size, rcond=None)[0]
+        if not np.isfinite(slope).all():
+            return
+        values, vectors = np.linalg.eig(slope)
+        decay = np.real(values)
+        at, h = int(np.argmin(decay)), (t - given.start) / run.number("steps")
+        if -decay[at] * h > _HELD_DOWN:
+            name = run.model.v_names[int(np.argmax(np.abs(along @ vectors[:, at])))]
+            warnings.warn(
+                f"simulate '{run.model.name}': forces on '{name}' that fall with its velocity decay in {-1.0 / decay[at]:.2g} s, so "
+                f"that '{given.integrator.name}' is stable only with steps of about {h:.2g} s, {run.number('steps'):,.0f} so far up to "
+                f"t = {t:.4g} s; give the force as damping or friction of a joint, which integrator='auto' treats implicitly, make it less "
+                "steep, or use 'implicit-midpoint' with a fixed step, without loops also 'scipy:Radau'",
+                StiffnessWarning,
+                stacklevel=5,
+            )
+            self._next = np.inf

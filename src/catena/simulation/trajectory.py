@@ -13,12 +13,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from catena.errors import ArgumentError
-from catena.kernels import driving_forces, energy, joint_wrenches, loop_error
-from catena.mobility import rank
-from catena.model import Model
-from catena.scaling import loop_measures
-from catena.simulation.closing import closed, opening
+from catena.kernels.dynamics import driving_forces, energy, joint_wrenches, loop_error
+from catena.loops.mobility import rank
+from catena.loops.projection import on_constraints
+from catena.loops.scaling import loop_measures
+from catena.model import Mechanism
 from catena.simulation.interpolation import interpolate
+from catena.simulation.loop_states import opening
 from catena.tolerances import LOOSE
 
 if TYPE_CHECKING:
@@ -59,7 +60,7 @@ class Trajectory:
     np.float64(4.0)
     """
 
-    model: Model
+    model: Mechanism
     t: np.ndarray
     q: np.ndarray
     v: np.ndarray
@@ -75,7 +76,7 @@ class Trajectory:
     v_units: tuple[str, ...] = field(init=False)
 
     def __post_init__(self) -> None:
-        if not isinstance(self.model, Model):
+        if not isinstance(self.model, Mechanism):
             raise ArgumentError(f"trajectory: {self.model!r} is not a model; give a ct.Model")
         object.__setattr__(self, "model", self.model.frozen())
         for name in ("q_names", "v_names", "q_units", "v_units"):
@@ -218,7 +219,7 @@ class Trajectory:
     @cached_property
     def driving_power(self) -> np.ndarray:
         """Power [W] of what drives the joints over time, (T,)."""
-        rates = [np.concatenate([given.v for given in self.model._given(t)]) for t in self.t]
+        rates = [np.concatenate([given.v for given in self.model.driven_motion(t)]) for t in self.t]
         return _frozen(np.sum(self.driving_force * np.array(rates, dtype=float), axis=1))
 
     @property
@@ -294,7 +295,7 @@ class Trajectory:
         if self.model.has_loops:
             whole, k = opening(self.model, self.t, self.q) <= LOOSE, np.searchsorted(self.t, wanted)
             between = np.flatnonzero((self.t[k] > wanted) & whole[k] & whole[k - 1])
-            q[between], v[between] = closed(self.model, wanted[between], q[between], v[between], self._rank)
+            q[between], v[between] = on_constraints(self.model, wanted[between], q[between], v[between], self._rank)
         tau = None if self.tau is None else np.stack([np.interp(wanted, self.t, column) for column in self.tau.T], axis=1)
         events = tuple(event for event in self.events if wanted[0] <= event.t <= wanted[-1])
         return Trajectory(self.model, wanted, q, v, vdot, tau, info=self.info, events=events)
@@ -393,7 +394,7 @@ class Trajectory:
         save(self, path)
 
     @staticmethod
-    def load(path: str | os.PathLike[str], model: Model | None = None) -> Trajectory:
+    def load(path: str | os.PathLike[str], model: Mechanism | None = None) -> Trajectory:
         """Return the run that `save` wrote; `model` is needed where the file could not hold it.
 
         >>> import pathlib, tempfile
@@ -407,9 +408,10 @@ class Trajectory:
         ...     Trajectory.load(file)
         <Trajectory 'slider': t = 0 to 1 s, 2 samples>
         """
+        from catena.facade import Model  # here, because it is made of all that there is
         from catena.simulation.trajectory_files import load  # here, because files are made of trajectories
 
-        return load(path, model)
+        return load(path, model, Model)
 
     def to_csv(self, path: str | os.PathLike[str]) -> None:
         """Write a table with one row per sample, all digits, and names and units in its head: time, q, v, vdot, tau, energies.

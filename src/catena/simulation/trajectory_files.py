@@ -18,9 +18,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from catena.atomic import as_path, reason, replacing
+from catena.atomic_files import as_path, reason, replacing
 from catena.errors import ArgumentError, CatenaError, MissingPackageError, ModelError, TrajectoryFileError
-from catena.model import Model, files
+from catena.files.formats import decoded, encoded
+from catena.model import Builder, Mechanism
 from catena.simulation.trajectory import Occurrence, Trajectory
 
 if TYPE_CHECKING:
@@ -47,7 +48,7 @@ def _head(run: Trajectory) -> dict[str, str]:
     """Return the entries of a file that are text."""
     head = {"format": f"{FORMAT} {VERSION}", "model_name": run.model.name, "info": json.dumps(run.info, default=str)}
     try:
-        head["model"] = files.encoded(run.model, f"model '{run.model.name}'").decode()
+        head["model"] = encoded(run.model, f"model '{run.model.name}'").decode()
     except ModelError as error:
         head["no_model"] = str(error)
     return head
@@ -109,8 +110,8 @@ def _netcdf(run: Trajectory, file: Path) -> bytes:
         raise TrajectoryFileError(f"{file}: character {error.object[error.start]!r} in a name cannot be written; rename it") from None
 
 
-def load(path: str | os.PathLike[str], model: Model | None = None) -> Trajectory:
-    """Return the run that a file holds, with its own model or the one given."""
+def load(path: str | os.PathLike[str], model: Mechanism | None = None, kind: type[Builder] = Builder) -> Trajectory:
+    """Return the run that a file holds, with its own model, of a kind, or the one given."""
     file = as_path(path, TrajectoryFileError)
     try:
         if file.is_dir():
@@ -130,7 +131,7 @@ def load(path: str | os.PathLike[str], model: Model | None = None) -> Trajectory
             entries = _netcdf_entries(file, start)
         else:
             raise TrajectoryFileError(f"{file}: neither a .npz nor a NetCDF file; give one that Trajectory.save wrote")
-        return _trajectory(file, entries, model)
+        return _trajectory(file, entries, model, kind)
     except CatenaError:
         raise
     except Exception as error:  # readers of damaged files raise nearly anything
@@ -169,7 +170,7 @@ def _netcdf4(xarray: Any, file: Path) -> Dataset:
     raise MissingPackageError(f"{file}: NetCDF 4 needs netCDF4 or h5netcdf, which are not installed; pip install netCDF4")
 
 
-def _trajectory(file: Path, entries: Mapping[str, Any], model: Model | None) -> Trajectory:
+def _trajectory(file: Path, entries: Mapping[str, Any], model: Mechanism | None, kind: type[Builder]) -> Trajectory:
     """Return the trajectory of a file's entries."""
     written = str(entries.get("format", ""))
     if not written.startswith(FORMAT):
@@ -179,17 +180,17 @@ def _trajectory(file: Path, entries: Mapping[str, Any], model: Model | None) -> 
     missing = [key for key in ("t", "q", "v", "q_names", "v_names", "info") if key not in entries]
     if missing:
         raise TrajectoryFileError(f"{file}: damaged: the entries {', '.join(missing)} are missing; restore the file")
-    model = _model(file, entries) if model is None else model
-    if not isinstance(model, Model):
+    model = _model(file, entries, kind) if model is None else model
+    if not isinstance(model, Mechanism):
         raise ArgumentError(f"load: {model!r} is not a model; give a ct.Model")
-    for kind, known in (("q", model.q_names), ("v", model.v_names)):
-        names = tuple(map(str, entries[f"{kind}_names"]))
+    for of, known in (("q", model.q_names), ("v", model.v_names)):
+        names = tuple(map(str, entries[f"{of}_names"]))
         if names != known:
             differing = next((pair for pair in zip(names, known, strict=False) if pair[0] != pair[1]), None)
             counts = f"the file has {len(names)}, the model {len(known)}"
             what = f"'{differing[0]}' in the file is '{differing[1]}' in the model" if differing else counts
             raise TrajectoryFileError(
-                f"{file}: the {kind} coordinates are not those of model '{model.name}': {what}; give the model that was simulated"
+                f"{file}: the {of} coordinates are not those of model '{model.name}': {what}; give the model that was simulated"
             )
     info = json.loads(str(entries["info"]))
     if not isinstance(info, dict):
@@ -203,13 +204,13 @@ def _trajectory(file: Path, entries: Mapping[str, Any], model: Model | None) -> 
         raise TrajectoryFileError(f"{file}: damaged: {error}") from error
 
 
-def _model(file: Path, entries: Mapping[str, Any]) -> Model:
+def _model(file: Path, entries: Mapping[str, Any], kind: type[Builder]) -> Mechanism:
     if "model" not in entries:
         why = str(entries.get("no_model", "it was saved without"))
         name = str(entries.get("model_name", ""))
         raise TrajectoryFileError(f"{file}: holds no model ({why}); give model '{name}' with Trajectory.load(path, model=...)")
     try:
-        return files.decoded(str(entries["model"]).encode(), f"{file}: model")
+        return kind.of(decoded(str(entries["model"]).encode(), f"{file}: model").parts)
     except ModelError as error:
         raise TrajectoryFileError(f"{error}; or give the model with Trajectory.load(path, model=...)") from error
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import warnings
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from scipy import integrate as scipy_integrate
@@ -12,10 +12,8 @@ from scipy import integrate as scipy_integrate
 from catena.errors import ArgumentError, MethodError, SimulationError
 from catena.simulation.interrupts import noted_interrupts
 from catena.simulation.progress import progress
+from catena.simulation.run import Run
 from catena.simulation.trajectory import Trajectory
-
-if TYPE_CHECKING:
-    from catena.simulation.simulate import Run
 
 _METHODS = ("RK23", "RK45", "DOP853", "Radau", "BDF", "LSODA")
 
@@ -29,9 +27,10 @@ def integrate(run: Run, show: bool | None = None) -> Trajectory:
 
     SciPy knows no manifolds: quaternions are integrated as four numbers, and brought to unit length where they are used.
     """
-    if run.scipy_method not in _METHODS:
-        raise MethodError(f"integrator 'scipy:{run.scipy_method}' is unknown; choose scipy: with {', '.join(_METHODS)}")
-    if run.events or run.step is not None:
+    given = run.settings
+    if given.scipy_method not in _METHODS:
+        raise MethodError(f"integrator 'scipy:{given.scipy_method}' is unknown; choose scipy: with {', '.join(_METHODS)}")
+    if given.events or given.step is not None:
         raise ArgumentError("SciPy's integrators take neither step= nor events here; use one of catena's integrators for these")
     began = time.perf_counter()
     run.begin()
@@ -39,32 +38,32 @@ def integrate(run: Run, show: bool | None = None) -> Trajectory:
 
     def slope(t: float, y: np.ndarray) -> np.ndarray:
         q = m.normalised(y[:nq])
-        result = np.concatenate([m.rate(q, y[nq:]), run.evaluate_at(t, q, y[nq:])[0]])
+        result = np.concatenate([m.rate(q, y[nq:]), run.evaluate(t, q, y[nq:])[0]])
         if not np.isfinite(result).all():  # SciPy would search for a step without end
             names = (*m.q_names, *m.v_names)
             raise _NotFinite(f"the rate of '{names[int(np.argmin(np.isfinite(result)))]}' is not finite at t = {t:.9g} s")
         return result
 
-    options: dict[str, Any] = {"rtol": max(run.rtol, 1e-13), "atol": run.atol, "max_step": run.largest}
-    solver = getattr(scipy_integrate, run.scipy_method)(slope, run.start, np.concatenate([run.q0, run.v0]), run.until, **options)
-    wanted = [run.start] if run.times is None else list(run.times[run.times <= run.start])
+    options: dict[str, Any] = {"rtol": max(given.rtol, 1e-13), "atol": given.atol, "max_step": given.largest}
+    solver = getattr(scipy_integrate, given.scipy_method)(slope, given.start, np.concatenate([given.q0, given.v0]), given.until, **options)
+    wanted = [given.start] if given.times is None else list(given.times[given.times <= given.start])
     t, y = [wanted], [np.tile(solver.y, (len(wanted), 1))]
     stopped, trouble, steps = "end", "", 0
-    with noted_interrupts() as interrupted, progress(m.name, run.start, run.until, show) as report, warnings.catch_warnings():
+    with noted_interrupts() as interrupted, progress(m.name, given.start, given.until, show) as report, warnings.catch_warnings():
         warnings.simplefilter("ignore")  # what they say is in the message of the solver
         try:
             while solver.status == "running":
                 with np.errstate(all="ignore"):
                     message = solver.step()
                 if solver.status == "failed":
-                    trouble = f"SciPy's {run.scipy_method} stopped at t = {solver.t:.9g} s: {message}"
+                    trouble = f"SciPy's {given.scipy_method} stopped at t = {solver.t:.9g} s: {message}"
                     break
                 steps += 1
-                if run.times is None:
+                if given.times is None:
                     t.append([solver.t])
                     y.append(solver.y[None])
                 else:
-                    between = run.times[(run.times > solver.t_old) & (run.times <= solver.t)]
+                    between = given.times[(given.times > solver.t_old) & (given.times <= solver.t)]
                     if len(between):
                         t.append(list(between))
                         y.append(solver.dense_output()(between).T)
@@ -80,9 +79,9 @@ def integrate(run: Run, show: bool | None = None) -> Trajectory:
     if not len(times):  # it stopped before the first time that was wanted
         times, states = np.array([solver.t]), solver.y[None]
     q, v = m.normalised(states[:, :nq]), states[:, nq:]
-    a, tau = (np.array(part) for part in zip(*(run.evaluate_at(*state)[:2] for state in zip(times, q, v, strict=True)), strict=True))
+    a, tau = (np.array(part) for part in zip(*(run.evaluate(*state)[:2] for state in zip(times, q, v, strict=True)), strict=True))
     info = {
-        "integrator": f"scipy:{run.scipy_method}", "method": run.system.method, "steps": steps, "evaluations": int(solver.nfev),
+        "integrator": f"scipy:{given.scipy_method}", "method": run.system.method, "steps": steps, "evaluations": int(solver.nfev),
         "seconds": time.perf_counter() - began, "stopped": "error" if trouble else stopped,
     }  # fmt: skip
     trajectory = Trajectory(m, times, q, v, a, tau, info=info)

@@ -15,8 +15,7 @@ from catena.formulations import operators as formulas
 from catena.formulations.quadratic.conjugate_gradient import product
 from catena.graph import Graph, Trace
 from catena.graph.stages import split
-from catena.kept import kept
-from catena.model import Model, Tree
+from catena.model import Mechanism, Tree
 from catena.native import Kernel, compile_graph
 from catena.references import REFERENCES
 
@@ -50,32 +49,32 @@ def family(product: str) -> str:
     return "mass" if product == "mass" else "factored"
 
 
-def stages(m: Model, family: str) -> tuple[Graph, Graph]:
+def stages(m: Mechanism, family: str) -> tuple[Graph, Graph]:
     """Return the graphs of both stages of a family, the second with an output for each product."""
     inputs = {"q": m.nq, "x": m.nv}
-    return kept(m, "stages of operators", family, lambda: split(_traced(m, family, inputs, _FAMILIES[family]), ["q"]))
+    return m.once("stages of operators", family, lambda: split(_traced(m, family, inputs, _FAMILIES[family]), ["q"]))
 
 
-def first_stage(m: Model, family: str) -> Kernel:
+def first_stage(m: Mechanism, family: str) -> Kernel:
     """Return the kernel q -> held of a family."""
-    return kept(m, "first stage of operators", family, lambda: _compiled(stages(m, family)[0]))
+    return m.once("first stage of operators", family, lambda: _compiled(stages(m, family)[0]))
 
 
-def second_stage(m: Model, product: str) -> Kernel:
+def second_stage(m: Mechanism, product: str) -> Kernel:
     """Return the kernel (held, x) -> product."""
-    return kept(m, "second stage of operators", product, lambda: _compiled(_only(stages(m, family(product))[1], product)))
+    return m.once("second stage of operators", product, lambda: _compiled(_only(stages(m, family(product))[1], product)))
 
 
-def log_det_mass(m: Model) -> Kernel:
+def log_det_mass(m: Mechanism) -> Kernel:
     """Return the kernel q -> logarithm of the determinant of the mass matrix."""
 
     def function(tree: Tree, q: Any) -> dict[str, Any]:
         return {"log_det": formulas.log_det_mass(tree, formulas.factors(tree, q))}
 
-    return kept(m, "log_det_mass", (), lambda: _compiled(_traced(m, "log_det_mass", {"q": m.nq}, function)))
+    return m.once("log_det_mass", (), lambda: _compiled(_traced(m, "log_det_mass", {"q": m.nq}, function)))
 
 
-def operational_inverse(m: Model, body: str) -> Kernel:
+def operational_inverse(m: Mechanism, body: str) -> Kernel:
     """Return the kernel (q, point) -> inverse operational inertia of a point of a body."""
 
     def function(tree: Tree, q: Any, point: Any) -> dict[str, Any]:
@@ -83,10 +82,10 @@ def operational_inverse(m: Model, body: str) -> Kernel:
 
     inputs = {"q": m.nq, "point": 3}
     # a kind of its own for each body, so that none takes the place of another
-    return kept(m, ("operational_inverse", body), (), lambda: _compiled(_traced(m, "operational_inverse", inputs, function)))
+    return m.once(("operational_inverse", body), (), lambda: _compiled(_traced(m, "operational_inverse", inputs, function)))
 
 
-def _traced(m: Model, name: str, inputs: dict[str, int], function: Callable[..., dict[str, Any]]) -> Graph:
+def _traced(m: Mechanism, name: str, inputs: dict[str, int], function: Callable[..., dict[str, Any]]) -> Graph:
     """Return the graph of a function of a model's tree and of vectors with these names and sizes."""
     trace = Trace(name)
     arguments = [trace.input(key, (size,)) for key, size in inputs.items()]

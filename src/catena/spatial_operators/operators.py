@@ -14,7 +14,7 @@ import numpy as np
 
 from catena.errors import ArgumentError, ModelError
 from catena.formulations.operators import quantities
-from catena.model import Model
+from catena.model import Mechanism
 from catena.model.values import array, number
 from catena.spatial_operators import kernels
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 _RANK = 1e-12
 
 
-def operators(m: Model, q: Any, t: float = 0.0) -> Operators:
+def operators(m: Mechanism, q: Any, t: float = 0.0) -> Operators:
     """Return the spatial operators of a model at the configuration q (nq,); quaternions are taken as they are.
 
     Where joints are driven, they stand as they do at the time t [s], and kernels are compiled for that time.
@@ -38,7 +38,7 @@ def operators(m: Model, q: Any, t: float = 0.0) -> Operators:
     >>> bool(np.allclose(ops.mass_inverse @ (ops.mass @ v), v, atol=1e-12))
     True
     """
-    if not isinstance(m, Model):
+    if not isinstance(m, Mechanism):
         raise ModelError(f"operators: {m!r} is not a model; give a ct.Model")
     return Operators(m.at(number("operators: t", t)), q)
 
@@ -60,7 +60,7 @@ class Operators:
     True
     """
 
-    def __init__(self, m: Model, q: Any) -> None:
+    def __init__(self, m: Mechanism, q: Any) -> None:
         self._model = m = m.frozen()
         self._tree = m.tree()
         self._q = _configuration(m, q)
@@ -390,7 +390,7 @@ class Operators:
         return kernels.operational_inverse(self._model, body)(self._q, at)
 
 
-def _configuration(m: Model, q: Any) -> np.ndarray:
+def _configuration(m: Mechanism, q: Any) -> np.ndarray:
     """Return the configuration as a read-only array of floats, or say what is wrong with it."""
     listed = ", ".join(m.q_names[:4]) + (", …" if m.nq > 4 else "")
     try:

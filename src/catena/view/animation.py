@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from catena.atomic import as_path, replacing
+from catena.atomic_files import as_path, replacing
 from catena.errors import ArgumentError, TrajectoryFileError
-from catena.model import Model
+from catena.loops.assembly import assemble
+from catena.model import Mechanism
 from catena.simulation.trajectory import Trajectory
-from catena.view import film
-from catena.view.film import Arrow
+from catena.view import film, painter
+from catena.view.painter import Arrow
 from catena.view.posing import warn_open
 from catena.view.scene import FORCE, MASS, Scene
 from catena.view.stage import SHOWN, Stage, new_server, stop
@@ -64,20 +65,20 @@ def animate(
         film.save_film(file, ending, _pictures(chosen, size, show), size, fps)
 
 
-def draw(model: Model, path: str | os.PathLike[str], q: Any = None, t: float = 0.0, size: tuple[int, int] = (640, 480)) -> None:
+def draw(model: Mechanism, path: str | os.PathLike[str], q: Any = None, t: float = 0.0, size: tuple[int, int] = (640, 480)) -> None:
     """Write a picture of a model at q: .png."""
     file = as_path(path, TrajectoryFileError)
     if file.suffix.lower() != ".png":
         raise TrajectoryFileError(f"{file}: a picture of a model is written as .png, not as '{file.suffix}'; change the ending")
     _check(1.0, 1.0, size, ())
     scene = Scene(model)
-    at = model.assemble(t=t if model.driven_names else None) if q is None else model._array("q", q, model.nq)
+    at = assemble(model, t=t) if q is None else model.checked("q", q, model.nq)
     if q is not None:
         warn_open(model, at, t)
     places = scene.places(t, at)
     box = scene.box(places)
     with replacing(file, TrajectoryFileError) as stream:
-        film.picture(scene, places, film.camera(box), film.floor(box), size).save(stream, "PNG")
+        painter.picture(scene, places, painter.camera(box), painter.floor(box), size).save(stream, "PNG")
 
 
 def _check(fps: float, speed: float, size: tuple[int, int], show: Collection[str]) -> None:
@@ -95,7 +96,7 @@ def _pictures(run: Trajectory, size: tuple[int, int], show: Collection[str]) -> 
     scene = Scene(run.model)
     places = scene.places(run.t, run.q)
     box = scene.box(places)
-    view, floor = film.camera(box), film.floor(box)
+    view, floor = painter.camera(box), painter.floor(box)
     forces, scale = _forces(scene, run) if "forces" in show else ([()] * len(run), 0.0)
     for k in range(len(run)):
         overlay = [Arrow(point, point + scale * force, FORCE) for point, force in forces[k]]
@@ -104,11 +105,11 @@ def _pictures(run: Trajectory, size: tuple[int, int], show: Collection[str]) -> 
         if "frames" in show:
             ends = 0.2 * scene.size
             overlay += [Arrow(p[:3, 3], p[:3, 3] + ends * p[:3, i], _AXES[i], pointed=False) for p in places[k, :-1] for i in range(3)]
-        yield film.picture(scene, places[k], view, floor, size, f"{run.model.name}   {run.t[k]:.2f} s", overlay)
+        yield painter.picture(scene, places[k], view, floor, size, f"{run.model.name}   {run.t[k]:.2f} s", overlay)
 
 
 def _forces(scene: Scene, run: Trajectory) -> tuple[Any, float]:
-    """Return the forces of the joints over a run, and what stands for a newton [m], so that the longest arrow is half the scene's size."""
+    """Return the forces of the joints over a run, and the length of the arrow of 1 N [m], so that the longest is half the scene's size."""
     found = scene.forces(run.t, run.q, run.v, run._input)
     largest = float(np.nanmax(np.linalg.norm(found[:, :, 1], axis=-1), initial=0.0))
     return found, 0.5 * scene.size / largest if largest else 0.0

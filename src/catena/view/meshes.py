@@ -60,7 +60,7 @@ def find(name: str, folder: str | None) -> Path:
     model's package, or of the folder above it where it is in none, is not opened.
     """
     if folder is None:
-        raise MeshError(f"mesh '{name}': the model is from no file, so that there is no folder to look in")
+        raise MeshError(f"mesh '{name}': the model was not read from a file, so that there is no folder to search")
     here = Path(folder)
     path = unquote(name.removeprefix("file://")) if name.startswith("file://") else name
     scheme, separator, rest = path.partition("://")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from catena.atomic import as_path, replacing
+from catena.atomic_files import as_path, replacing
 from catena.errors import MissingPackageError, TrajectoryFileError
 
 if TYPE_CHECKING:
@@ -136,11 +136,11 @@ def spread(count: int, some: int) -> list[int]:
 
 def thinned(t: np.ndarray, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return the lowest and highest point of each stretch of a long line, in the order of time; a short one is returned as it is."""
-    kept = telling(x)
-    return t[kept], x[kept]
+    chosen = extremes(x)
+    return t[chosen], x[chosen]
 
 
-def telling(*columns: np.ndarray, points: int = POINTS) -> Any:
+def extremes(*columns: np.ndarray, points: int = POINTS) -> Any:
     """Return which samples of long columns are enough to draw them: of each stretch, where a column is lowest and highest."""
     count = len(columns[0])
     if count <= points:

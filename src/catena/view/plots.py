@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from catena.errors import ArgumentError
-from catena.model import Model
+from catena.model import Mechanism
 from catena.simulation.trajectory import Trajectory
 from catena.view import panels
 from catena.view.panels import COLOURS, STYLES, TIME, Panel, draw, label
@@ -101,7 +101,7 @@ def _fill_phases(place: FigureBase, group: list[Panel], rows: int, columns: int)
             place.legend(handles, labels, loc="outside lower right", ncols=len(handles), fontsize="x-small", frameon=False)
 
 
-def wanted(m: Model, what: str | Sequence[str] | None, recorded: Collection[str] = ("q", "v", "vdot", "tau")) -> list[str]:
+def wanted(m: Mechanism, what: str | Sequence[str] | None, recorded: Collection[str] = ("q", "v", "vdot", "tau")) -> list[str]:
     """Return the quantities to show of a run that has recorded some, checked."""
     loops, rates = m.has_loops, _rates(m)
     if what is None:
@@ -111,7 +111,7 @@ def wanted(m: Model, what: str | Sequence[str] | None, recorded: Collection[str]
     names = [what] if isinstance(what, str) else list(what)
     for name in names:
         if name not in KNOWN:
-            raise ArgumentError(f"plot: {name!r} is no quantity of a trajectory; choose from {', '.join(KNOWN)}")
+            raise ArgumentError(f"plot: {name!r} is not a quantity of a trajectory; choose from {', '.join(KNOWN)}")
         if name not in there:
             raise ArgumentError(f"plot: this trajectory holds no {name}; leave it out of `what`")
     if not names:
@@ -163,7 +163,7 @@ def _line_panels(
 
 
 def _groups(quantity: str, names: Sequence[str], units: Sequence[str]) -> dict[str, list[int]]:
-    """Return the columns of a quantity by what they are: those with the same unit together, quaternions apart."""
+    """Return the columns of a quantity by what they are: those with the same unit together, quaternions by themselves."""
     groups: dict[str, list[int]] = {}
     for i, (name, unit) in enumerate(zip(names, units, strict=True)):
         kind = f"{_KINDS[unit]} [{unit}]" if unit in _KINDS else "coordinate" if quantity == "q" else f"{quantity} of coordinate"
@@ -216,14 +216,14 @@ def _reaction_panels(run: Trajectory) -> Iterator[Panel]:
 
 
 def _scale_sizes(axes: Axes, lines: Sequence[np.ndarray], least: float) -> None:
-    """Let the y axis begin a little below zero, so that lines there can be seen; what is nothing but rounding lies there."""
+    """Let the y axis begin a little below zero, so that lines at zero, such as rounding errors, can be seen."""
     top = max((float(np.nanmax(x, initial=0.0)) for x in lines), default=0.0)
     axes.set_ylim(*((-0.05, 1.0) if top <= least else (-0.03 * top, 1.05 * top)))
 
 
-def _rates(m: Model) -> list[tuple[int, int]]:
+def _rates(m: Mechanism) -> list[tuple[int, int]]:
     """Return the coordinates whose velocities are their rates, each by its number in q and in v."""
-    plain = [(at_q, at_v) for link, at_q, at_v in m._slices() if link.joint.nq == link.joint.nv]
+    plain = [(at_q, at_v) for link, at_q, at_v in m.slices() if link.joint.nq == link.joint.nv]
     return [pair for at_q, at_v in plain for pair in zip(range(at_q.start, at_q.stop), range(at_v.start, at_v.stop), strict=True)]
 
 
@@ -241,8 +241,8 @@ def _phase_panels(run: Trajectory) -> Iterator[Panel]:
 
 def _draw_phase(axes: Axes, *, q: np.ndarray, v: np.ndarray) -> None:
     """Draw the way through the plane of position and velocity, with its start and its end."""
-    kept = panels.telling(q, v, points=10 * panels.POINTS)  # a way that goes round needs more points than a line over time
-    axes.plot(q[kept], v[kept], color=COLOURS[0], linewidth=1.0)
+    chosen = panels.extremes(q, v, points=10 * panels.POINTS)  # an orbit needs more points than a line over time
+    axes.plot(q[chosen], v[chosen], color=COLOURS[0], linewidth=1.0)
     axes.plot(q[:1], v[:1], "o", color=COLOURS[2], markersize=5.0, label="start", zorder=3)
     axes.plot(q[-1:], v[-1:], "s", color=COLOURS[1], markersize=8.0, markerfacecolor="none", markeredgewidth=1.6, label="end", zorder=3)
 

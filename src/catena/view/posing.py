@@ -7,13 +7,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from catena.assembly import followed, gap
 from catena.errors import ModelError, ViewWarning
-from catena.model import Model
+from catena.loops.assembly import assemble, followed, loop_residuals
+from catena.loops.mobility import mobility
+from catena.model import Mechanism
 from catena.model.pose import rpy
 from catena.spatial import quaternion_exp, quaternion_product, rotation
 
-#: Parts of a step that are tried where the loops do not let the whole one, each half as long as the last.
+#: Fractions of a step that are tried where the loops do not allow the whole one, each half of the last.
 TRIES = 6
 
 #: A coordinate that moves further than this [rad, m] in one step is on another branch.
@@ -26,9 +27,9 @@ _TURNS = ("roll", "pitch", "yaw")
 _SEEN = 1e-6
 
 
-def warn_open(model: Model, q: Any, t: float = 0.0) -> None:
-    """Warn of positions to be shown that leave a loop open."""
-    found = gap(model.at(t), np.asarray(q, dtype=float)) if model.has_loops else None
+def warn_open(model: Mechanism, q: Any, t: float = 0.0) -> bool:
+    """Return whether positions to be shown leave a loop open, and warn of it."""
+    found = loop_residuals(model.at(t), np.asarray(q, dtype=float)) if model.has_loops else None
     if found is not None and not found.sizes.max(initial=0.0) <= _SEEN:
         warnings.warn(
             f"q leaves loop '{found.worst}' of model '{model.name}' open, by {found.sizes.max():.2g} of its size or rad, and is shown so; "
@@ -36,10 +37,12 @@ def warn_open(model: Model, q: Any, t: float = 0.0) -> None:
             ViewWarning,
             stacklevel=4,
         )
+        return True
+    return False
 
 
 class Handle(NamedTuple):
-    """A coordinate to move: its name and unit, how far it goes, and whether others follow it (else it follows them, too)."""
+    """A coordinate to move: its name, unit and range, and whether it is independent."""
 
     name: str
     unit: str
@@ -51,7 +54,7 @@ class Handle(NamedTuple):
 class Posing:
     """A position of a model that is changed coordinate by coordinate.
 
-    Positions of joints that turn freely, balls and free bodies, are moved by roll, pitch and yaw.
+    Spherical joints and free bodies are turned by roll, pitch and yaw.
 
     >>> from catena.examples import four_bar
     >>> posing = Posing(four_bar())
@@ -63,38 +66,36 @@ class Posing:
     True
     """
 
-    def __init__(self, model: Model, q: Any = None, t: float = 0.0, reach: float = 1.0) -> None:
+    def __init__(self, model: Mechanism, q: Any = None, t: float = 0.0, reach: float = 1.0) -> None:
         self.model, self.t = model, t
-        if q is None:
-            q = model.assemble(t=self.when)
-        else:
-            warn_open(model, q, t)
-        self.q = np.array(q, dtype=float)
-        #: The independent velocity coordinates, which the others follow.
-        self._held = set(model.mobility(self.q, t=self.when).independent if model.has_loops else model.v_names)
+        is_open = q is not None and warn_open(model, q, t)
+        self.q = np.array(assemble(model, t=self.when) if q is None else q, dtype=float)
+        #: The independent velocity coordinates, which the others follow; those of a generic configuration where a loop is open.
+        at = mobility(model, None if is_open else self.q, self.when) if model.has_loops else None
+        self._held = set(model.v_names if at is None else at.independent)
         self._pace = 0.1 * min(reach, 1.0)
         self.handles = tuple(self._handles(reach))
         self.freedom = len(self._held)
         self._named = {handle.name: handle for handle in self.handles}
 
     def value(self, name: str) -> float:
-        """Return what a coordinate is at."""
+        """Return the value of a coordinate."""
         if name in self.model.q_names:
             return float(self.q[self.model.q_names.index(name)])
         body, _, turn = name.rpartition(".")
         return self._turned(body)[_TURNS.index(turn)]
 
     def move(self, name: str, x: float) -> bool:
-        """Move a coordinate to a value, or as far as the loops let it; return whether it went the whole way.
+        """Move a coordinate to a value, or as far as the loops allow; return whether it went the whole way.
 
-        The other independent coordinates stay, if this is one of them, and the dependent ones follow, in steps that keep their branch.
+        If it is independent, the other independent coordinates stay, and the dependent ones follow in steps that keep their branch.
         """
         start = self.value(name)
         count = int(np.ceil(abs(x - start) / self._pace)) if self.model.has_loops else 1
         return all(self._step(name, start + (x - start) * k / count) for k in range(1, count + 1))
 
     def _step(self, name: str, x: float) -> bool:
-        """Move a coordinate a little, or as far as the loops let it; return whether it went the whole way."""
+        """Move a coordinate a little, or as far as the loops allow; return whether it went the whole way."""
         last = self.value(name)
         for share in 0.5 ** np.arange(TRIES):
             moved = self._moved(name, last + share * (x - last))
@@ -113,9 +114,9 @@ class Posing:
         self._put(q, name, x)
         if not self.model.has_loops:
             return q
-        still = self.model.at(self.t) if self.model.driven_names else self.model
+        now = self.model.at(self.t) if self.model.driven_names else self.model
         try:
-            q = followed(still, q, self._held if self._named[name].independent else {name})
+            q = followed(now, q, self._held if self._named[name].independent else {name})
         except ModelError:
             return None
         return q if np.abs(self.model.difference(self.q, q)).max() <= JUMP else None
@@ -132,7 +133,7 @@ class Posing:
 
     @property
     def when(self) -> float | None:
-        """The time at which driven joints stand, where there are any."""
+        """The time of driven joints, where there are any."""
         return self.t if self.model.driven_names else None
 
     def _turned(self, body: str) -> list[float]:
@@ -140,12 +141,12 @@ class Posing:
 
     def _quaternion(self, body: str) -> slice:
         """Return where the quaternion of a body is: the last four of its coordinates."""
-        at = next(at for link, at, _ in self.model._slices() if link.name == body)
+        at = next(at for link, at, _ in self.model.slices() if link.name == body)
         return slice(at.stop - 4, at.stop)
 
     def _handles(self, reach: float) -> list[Handle]:
         found = []
-        for link, at, at_v in self.model._slices():
+        for link, at, at_v in self.model.slices():
             turns = link.joint.nq != link.joint.nv
             names, rates = self.model.q_names[at], self.model.v_names[at_v]
             if turns and set(rates[:3]) <= self._held:

@@ -1,6 +1,6 @@
-"""What there is to see of a model: parts on its bodies, and where they, its springs and its forces are in a state.
+"""The scene of a model: the parts of its bodies, and the places of bodies, springs and forces in a state.
 
-The pictures of `film` and the live view of `viewer` show the same scene.
+The pictures of `painter` and the live view of `viewer` show the same scene.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from catena.errors import MeshError, MissingPackageError, ViewWarning
-from catena.kernels import joint_wrenches, poses
-from catena.model import Geometry, Model, Pose
-from catena.model.driven import released
-from catena.model.loops import Distance
+from catena.kernels.dynamics import joint_wrenches, poses
+from catena.model import Geometry, Mechanism, Pose
+from catena.model.closures import Distance
+from catena.model.driven import undriven
 from catena.model.pose import upright
 from catena.view import meshes, shapes
 from catena.view.meshes import Painted
@@ -35,7 +35,7 @@ MASS = (30, 30, 30)
 
 
 class Part(NamedTuple):
-    """Triangles in the frame of a body, which is known by its place in `Model.body_names`."""
+    """Triangles in the frame of a body, which is given by its index in `Model.body_names`."""
 
     body: int
     name: str
@@ -65,21 +65,21 @@ class Box(NamedTuple):
 class Scene:
     """The parts of a model, and where they are."""
 
-    def __init__(self, model: Model) -> None:
+    def __init__(self, model: Mechanism) -> None:
         self.model = model
         self.neutral = model.neutral()
         self._number = {name: k for k, name in enumerate(model.body_names)} | {"ground": -1}
-        #: A length that suits the model: half the diagonal of its joints and centres of mass, where they are at first.
+        #: A length typical of the model: half the diagonal of the box of its joints and centres of mass, at the neutral position.
         self.size = self._size()
         self.parts = tuple(self._parts())
 
-    # --- where things are
+    # --- places
 
     def places(self, t: Any, q: Any) -> np.ndarray:
-        """Return where the bodies are, and last the ground: (..., bodies + 1, 4, 4)."""
-        found = self._poses(*((t,) if self.model.driven_names else ()), q)
-        ground = np.broadcast_to(np.eye(4), (*found.shape[:-3], 1, 4, 4))
-        return np.concatenate([found, ground], axis=-3)
+        """Return the poses of the bodies, and last that of the ground: (..., bodies + 1, 4, 4)."""
+        bodies = self._poses(*((t,) if self.model.driven_names else ()), q)
+        ground = np.broadcast_to(np.eye(4), (*bodies.shape[:-3], 1, 4, 4))
+        return np.concatenate([bodies, ground], axis=-3)
 
     def centres(self, places: np.ndarray) -> np.ndarray:
         """Return the centres of mass of the bodies that have mass: (..., bodies, 3)."""
@@ -87,7 +87,7 @@ class Scene:
         return _points(places[..., chosen, :, :], np.array([self.model.links[k].body.com for k in chosen]).reshape(-1, 3))
 
     def lines(self, places: np.ndarray) -> np.ndarray:
-        """Return the ends of springs and of rods of loops that are kept at a distance: (..., lines, 2, 3)."""
+        """Return the ends of springs, and of loops that a `Distance` closes: (..., lines, 2, 3)."""
         ends = [(s.a, s.at_a, s.b, s.at_b) for s in self.model.springs]
         ends += [(c.a, c.at_a.p, c.b, c.at_b.p) for c in self.model.loops if isinstance(c.joint, Distance)]
         if not ends:
@@ -142,11 +142,11 @@ class Scene:
     def _wrenches(self) -> Any:
         return joint_wrenches(self.model)
 
-    # --- what there is
+    # --- parts
 
     @cached_property
     def light_parts(self) -> list[Part]:
-        """The parts, those of very many triangles with fewer."""
+        """The parts, with fewer triangles where they have very many."""
         return [part._replace(mesh=shapes.coarser(part.mesh, MOST)) for part in self.parts]
 
     def _size(self) -> float:
@@ -180,7 +180,7 @@ class Scene:
             if not shown and (mesh := self._skeleton(k)) is not None:
                 parts.append(Part(k, "body", mesh, own))
             hidden = any(look.kind == "mesh" for look in link.body.geometry)
-            if not hidden and (mesh := self._joint(released(link.joint), link.outer)) is not None:
+            if not hidden and (mesh := self._joint(undriven(link.joint), link.outer)) is not None:
                 parts.append(Part(k, "joint", mesh, METAL))
         for loop in self.model.loops:
             body, at = (loop.a, loop.at_a) if loop.b == "ground" else (loop.b, loop.at_b)
@@ -195,7 +195,7 @@ class Scene:
         """Return the triangles of a shape in the frame of its body, with the colours that a mesh brings with it."""
         centre, turn = np.array(look.center), Pose(rpy=look.rpy).R
         if look.kind == "mesh":
-            return [Painted(m.scaled(look.size).moved(turn, centre), colour) for m, colour in meshes.load(look.file, self.model._folder)]
+            return [Painted(m.scaled(look.size).moved(turn, centre), colour) for m, colour in meshes.load(look.file, self.model.folder)]
         if look.kind == "box":
             return [Painted(shapes.box(*look.size).moved(turn, centre), None)]
         if look.kind == "ellipsoid":
@@ -208,21 +208,21 @@ class Scene:
         return [Painted(make(*look.size).moved(along, centre), None)]
 
     def _skeleton(self, k: int) -> Mesh | None:
-        """Return what stands for a body without shapes: rods from its joint to others and to its centre of mass, which is a ball."""
+        """Return the mesh of a body without shapes: rods from its joint to others and to its centre of mass, which is a ball."""
         link, name = self.model.links[k], self.model.body_names[k]
-        own = link.outer.p
+        joint = link.outer.p
         ends = [other.at.p for other in self.model.links if other.parent == name]
         ends += [at.p for loop in self.model.loops for body, at in ((loop.a, loop.at_a), (loop.b, loop.at_b)) if body == name]
         ends += [np.array(link.body.com)] if link.body.mass else []
         thick = 0.012 * self.size
-        rods = [shapes.between(own, end, thick) for end in ends if np.linalg.norm(end - own) > thick]
+        rods = [shapes.between(joint, end, thick) for end in ends if np.linalg.norm(end - joint) > thick]
         heaviest = max(other.body.mass for other in self.model.links)
         balls = [shapes.sphere(0.06 * self.size * (link.body.mass / heaviest) ** (1 / 3)).moved(np.eye(3), np.array(link.body.com))]
-        found = rods + (balls if link.body.mass else [])
-        return shapes.joined(found) if found else None
+        pieces = rods + (balls if link.body.mass else [])
+        return shapes.joined(pieces) if pieces else None
 
     def _joint(self, joint: Any, at: Pose) -> Mesh | None:
-        """Return what stands for a joint: pins along the axes about which it turns, a block that slides, a ball."""
+        """Return the mesh of a joint: pins along the axes about which it turns, a block that slides, a ball."""
         unit = 0.03 * self.size
         if joint.kind in ("revolute", "helical", "cylindrical", "universal"):
             axes = [getattr(joint, key) for key in ("axis", "axis1", "axis2") if hasattr(joint, key)]

@@ -1,4 +1,4 @@
-"""A scene in viser: its nodes, and how they follow a state."""
+"""A scene in viser: its nodes, which are moved to the places of a state."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 
 from catena.errors import MissingPackageError
 from catena.model.pose import upright
-from catena.view import film
+from catena.view import painter
 from catena.view.scene import FORCE, MASS, SPRING, Box, Scene
 from catena.view.shapes import Mesh, arrow, sphere
 
@@ -28,7 +28,7 @@ def new_server(host: str = "127.0.0.1", port: int = 8080, title: str | None = No
         import viser
     except ImportError:
         raise MissingPackageError('3D views need viser, which is not installed; pip install "catena[view]"') from None
-    with contextlib.redirect_stdout(io.StringIO()):  # what it has to say is said here
+    with contextlib.redirect_stdout(io.StringIO()):  # viser prints its address, as `view` does
         server = viser.ViserServer(host=host, port=port, label=title, verbose=False)
     server.scene.set_up_direction("+z")
     return server
@@ -41,9 +41,9 @@ def stop(server: viser.ViserServer) -> None:
 
 
 class Stage:
-    """The nodes of a scene, on a server; `box` is the space that it takes, and the camera sees it whole.
+    """The nodes of a scene, on a server; the camera sees the whole of `box`, the space that the scene takes.
 
-    Frames, centres of mass and forces are nodes of their bodies, and move with them. `scale` is what stands for a newton [m].
+    Frames, centres of mass and forces are nodes of their bodies, and move with them. `scale` is the length of the arrow of 1 N [m].
     """
 
     def __init__(self, server: viser.ViserServer, scene: Scene, box: Box, shown: Collection[str] = (), away: float = 1.0) -> None:
@@ -90,12 +90,12 @@ class Stage:
             node.scale = max(float(self.scale * size), 1e-9)
 
     def _set_camera(self, box: Box, away: float) -> None:
-        view, first = film.camera(box), self.server.initial_camera
-        first.position, first.look_at, first.fov = view.target + away * (view.eye - view.target), view.target, film.VIEW
+        view, first = painter.camera(box), self.server.initial_camera
+        first.position, first.look_at, first.fov = view.target + away * (view.eye - view.target), view.target, painter.VIEW
         first.near, first.far = 1e-3 * box.radius, 1e3 * box.radius
-        step, wide = film.rounded(box.radius / 2.0), 12.0 * box.radius
-        at = (*box.centre[:2], film.floor(box))
-        look = {"cell_color": film.GRID, "section_color": film.GRID, "fade_distance": 15.0 * box.radius}
+        step, wide = painter.rounded(box.radius / 2.0), 12.0 * box.radius
+        at = (*box.centre[:2], painter.floor(box))
+        look = {"cell_color": painter.GRID, "section_color": painter.GRID, "fade_distance": 15.0 * box.radius}
         self.server.scene.add_grid("/floor", wide, wide, cell_size=step, section_size=5.0 * step, position=at, **look)
 
     def _add_axes(self, names: list[str]) -> list[Any]:
@@ -119,11 +119,11 @@ class Stage:
 
 def _quaternions(turns: np.ndarray) -> np.ndarray:
     """Return rotations as quaternions (w, x, y, z)."""
-    from scipy.spatial.transform import Rotation  # here, because it takes half a second, which no other command needs to wait
+    from scipy.spatial.transform import Rotation  # here, because the import takes half a second
 
     return np.roll(Rotation.from_matrix(turns).as_quat(), 1, axis=1)
 
 
 def _node(name: str) -> str:
-    """Return a name as a node may bear it."""
-    return name.replace("/", "∕")  # a slash that separates nothing
+    """Return a name without the slashes that separate nodes."""
+    return name.replace("/", "∕")

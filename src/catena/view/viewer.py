@@ -1,4 +1,4 @@
-"""The live view: a page in the browser with the mechanism, its joints to move, and its run to play."""
+"""The live view: a page in the browser that shows a mechanism, with sliders for its joints, and plays its runs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 
 from catena.errors import ArgumentError, CatenaError
-from catena.model import Model
+from catena.loops.assembly import project_velocity
+from catena.model import Mechanism
 from catena.simulation.simulate import simulate
 from catena.simulation.trajectory import Trajectory
 from catena.view.animation import frames
@@ -23,18 +24,18 @@ from catena.view.stage import SHOWN, Stage, new_server, stop
 RATE = 30.0
 SPEEDS = ("0.1×", "0.25×", "0.5×", "1×", "2×", "4×")
 
-#: Seconds that "let go" simulates.
+#: Seconds that are simulated where the mechanism is released from rest.
 SPAN = 5.0
 
 
 class Viewer:
-    """A page that shows a mechanism; `url` is where. It is served until `stop` is called or the program ends.
+    """A page at `url` that shows a mechanism. It is served until `stop` is called or the program ends.
 
-    The joints can be moved by sliders: the loops stay closed, and dependent coordinates follow. A run can be played, and the mechanism be
-    let go from where it is.
+    Sliders move the joints: the loops stay closed, and dependent coordinates follow. A run can be played, and the mechanism be released
+    from rest where it is.
     """
 
-    def __init__(self, model: Model, q: Any = None, run: Trajectory | None = None, port: int = 8080, host: str = "127.0.0.1") -> None:
+    def __init__(self, model: Mechanism, q: Any = None, run: Trajectory | None = None, port: int = 8080, host: str = "127.0.0.1") -> None:
         self._lock = threading.RLock()
         self.scene = Scene(model)
         self.posing = Posing(model, q if run is None else run.q[0], 0.0 if run is None else float(run.t[0]), self.scene.size)
@@ -74,7 +75,7 @@ class Viewer:
         webbrowser.open(self.url)
 
     def wait(self) -> None:
-        """Wait until the page is closed for good, by Ctrl-C."""
+        """Wait until Ctrl-C ends the page."""
         try:
             while not self._ended.wait(0.5):
                 pass
@@ -89,7 +90,7 @@ class Viewer:
 
     # --- the controls
 
-    def _add_controls(self, model: Model) -> None:
+    def _add_controls(self, model: Mechanism) -> None:
         gui = self.server.gui
         gui.configure_theme(show_logo=False, show_share_button=False, control_width="large")
         freedom = self.posing.freedom
@@ -103,14 +104,14 @@ class Viewer:
         self.play.on_click(lambda _: self._pause() if self._playing.is_set() else self._start())
         self.clock.on_update(self._seek)
         self.sliders: dict[str, Any] = {}
-        for title, independent in (("Joints", True), ("Joints that follow", False)):
+        for title, independent in (("Joints", True), ("Dependent joints", False)):
             chosen = [handle for handle in self.posing.handles if handle.independent is independent]
             if chosen:
                 with gui.add_folder(title, expand_by_default=independent):
                     for handle in chosen:
                         self._add_slider(handle)
-        self.let_go = gui.add_button(f"Let go for {SPAN:g} s", hint="Simulate from this position, at rest")
-        self.let_go.on_click(lambda _: self._simulate())
+        self.release = gui.add_button(f"Release for {SPAN:g} s", hint="Simulate from rest at this position")
+        self.release.on_click(lambda _: self._simulate())
         self.reset = gui.add_button("Back to the start")
         start = (self.posing.q.copy(), self.posing.t)
         self.reset.on_click(lambda _: self._place(*start))
@@ -153,9 +154,9 @@ class Viewer:
     # --- what is shown
 
     def _show(self, leave: str | None = None) -> None:
-        """Show the position; the sliders follow, but the one that is left to the user's hand."""
-        still = np.zeros(self.scene.model.nv)
-        v, tau = self._run_state or (still, still)
+        """Show the position; all sliders follow but the one that the user moves."""
+        rest = np.zeros(self.scene.model.nv)
+        v, tau = self._run_state or (rest, rest)
         try:
             self.stage.show(self._t, self.posing.q, v, tau)
         except CatenaError as error:  # forces of a singular position, for instance; the rest is shown
@@ -179,7 +180,7 @@ class Viewer:
             self.message.content = "simulating …"
             m, q, t = self.scene.model, self.posing.q, self._t
             try:
-                v = m.project_velocity(q, t=self.posing.when) if m.has_loops else None
+                v = project_velocity(m, q, t=self.posing.when) if m.has_loops else None
                 run = simulate(m, q, v, start=t, until=t + SPAN, show_progress=False)
             except CatenaError as error:
                 run = getattr(error, "trajectory", None)
@@ -252,10 +253,10 @@ class Viewer:
             time.sleep(max(0.0, 1.0 / RATE - (time.monotonic() - now)))
 
 
-def view(shown: Model | Trajectory, q: Any = None, port: int = 8080, browser: bool = True, wait: bool | None = None) -> Viewer:
+def view(shown: Mechanism | Trajectory, q: Any = None, port: int = 8080, browser: bool = True, wait: bool | None = None) -> Viewer:
     """Return a page in the browser that shows a model or a run; outside of interactive sessions, wait until it is ended by Ctrl-C."""
     if not isinstance(port, int) or not 0 <= port < 65536:
-        raise ArgumentError(f"view: port {port!r} is no port; give a number from 0 to 65535")
+        raise ArgumentError(f"view: port {port!r} is not a port; give a number from 0 to 65535")
     viewer = Viewer(shown.model, run=shown, port=port) if isinstance(shown, Trajectory) else Viewer(shown, q, port=port)
     print(f"{viewer.scene.model.name} is shown at {viewer.url}", flush=True)
     if browser:

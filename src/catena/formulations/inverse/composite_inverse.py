@@ -21,7 +21,7 @@ from __future__ import annotations
 import numpy as np
 
 from catena.formulations.inertias import composite_inertias
-from catena.formulations.kinematics import bias_wrench, rest_acceleration, turnings
+from catena.formulations.kinematics import angular_velocities, bias_wrench, rest_acceleration
 
 
 def inverse_dynamics(tree, q, v, vdot, wrenches=None):
@@ -29,8 +29,8 @@ def inverse_dynamics(tree, q, v, vdot, wrenches=None):
 
     `wrenches` act on the bodies: one (moment, force) for each body in its frame, at its origin, or None; last the ground's.
     """
-    X, S, W, a = turnings(tree, q, v)
-    R = composite_inertias(tree, X, tree.felt)
+    X, S, W, a = angular_velocities(tree, q, v)
+    R = composite_inertias(tree, X, tree.regrouped)
     (A,) = tree.columns(1)
     y = [np.zeros(6) for _ in R]
     tau = tree.vector()
@@ -38,7 +38,7 @@ def inverse_dynamics(tree, q, v, vdot, wrenches=None):
     # inward: the force that the motion of the joints outboard needs
     for k in tree.inward():
         p = tree.parent[k]
-        y[k] = y[k] + bias_wrench(tree.felt, k, W[k], wrenches)
+        y[k] = y[k] + bias_wrench(tree.regrouped, k, W[k], wrenches)
         y[p] = y[p] + X[k].force(y[k] + R[k] @ (S[k] @ vdot[tree.v_slices[k]] + a[k]))
 
     # outward: accelerations, and the forces across the joints

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from catena.formulations.kinematics import bias_wrench, placements, rest_acceleration, turnings
+from catena.formulations.kinematics import angular_velocities, bias_wrench, placements, rest_acceleration
 
 
 def inverse_dynamics(tree, q, v, vdot, wrenches=None):
@@ -26,7 +26,7 @@ def inverse_dynamics(tree, q, v, vdot, wrenches=None):
 
     `wrenches` act on the bodies: one (moment, force) for each body in its frame, at its origin, or None; last the ground's.
     """
-    return _forces(tree, tree.felt, q, v, vdot, wrenches)[0]
+    return _forces(tree, tree.regrouped, q, v, vdot, wrenches)[0]
 
 
 def joint_wrenches(tree, q, v, vdot, wrenches=None):
@@ -36,7 +36,7 @@ def joint_wrenches(tree, q, v, vdot, wrenches=None):
 
 def _forces(tree, M, q, v, vdot, wrenches):
     """Return the joint forces, and the wrenches across the joints, of bodies of inertias M."""
-    X, S, W, a = turnings(tree, q, v)
+    X, S, W, a = angular_velocities(tree, q, v)
     A, f = tree.columns(2)
 
     # outward: accelerations, and the force that each body needs by itself
@@ -86,5 +86,5 @@ def at_rest(tree, X, S, vdot):
     A[-1] = np.zeros(6)
     for k in tree.outward():
         A[k] = X[k].motion(A[tree.parent[k]]) + S[k] @ vdot[tree.v_slices[k]]
-        f[k] = tree.felt[k] @ A[k]
+        f[k] = tree.regrouped[k] @ A[k]
     return _joint_forces(tree, X, S, f, vdot)[0]

@@ -21,12 +21,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from catena.formulations.kinematics import bias_wrench, rest_acceleration, turnings
+from catena.formulations.kinematics import angular_velocities, bias_wrench, rest_acceleration
 from catena.spatial import Factor, minus_product
 
 
 def requirement(tree):
-    """Return what a tree lacks for this method, or nothing."""
+    """Return why a tree does not fit this method, or nothing."""
     for k in range(tree.n):
         S = tree.joint_matrix(k, np.zeros(tree.nq))
         if not (S.shape == (6, 3) and all(isinstance(x, float) for x in S.flat) and np.array_equal(S, np.eye(6)[:, :3])):
@@ -41,7 +41,7 @@ def forward_dynamics(tree, q, v, tau, wrenches=None):
 
     `wrenches` act on the bodies: one (moment, force) for each body in its frame, at its origin, or None; last the ground's.
     """
-    X, _, W, a = turnings(tree, q, v)
+    X, _, W, a = angular_velocities(tree, q, v)
     b = [bias_wrench(tree.M, k, W[k], wrenches) for k in range(tree.n)]
     O_w, Y_w, *_ = coefficients(tree, X, a, b, tau)
     (A,) = tree.columns(1)

@@ -22,7 +22,7 @@ from __future__ import annotations
 import numpy as np
 
 from catena.formulations.inertias import across_joint
-from catena.formulations.kinematics import bias_wrench, rest_acceleration, turnings
+from catena.formulations.kinematics import angular_velocities, bias_wrench, rest_acceleration
 
 
 def forward_dynamics(tree, q, v, tau, wrenches=None):
@@ -30,9 +30,9 @@ def forward_dynamics(tree, q, v, tau, wrenches=None):
 
     `wrenches` act on the bodies: one (moment, force) for each body in its frame, at its origin, or None; last the ground's.
     """
-    X, S, W, a = turnings(tree, q, v)
+    X, S, W, a = angular_velocities(tree, q, v)
     G, nu, A = tree.columns(3)
-    P = [*tree.felt, np.zeros((6, 6))]
+    P = [*tree.regrouped, np.zeros((6, 6))]
     z = [np.zeros(6) for _ in P]
     vdot = tree.vector()
 
@@ -40,7 +40,7 @@ def forward_dynamics(tree, q, v, tau, wrenches=None):
     for k in tree.inward():
         at, p = tree.v_slices[k], tree.parent[k]
         D, G[k], P_plus = across_joint(tree, k, P[k], S[k])
-        z[k] = z[k] + bias_wrench(tree.felt, k, W[k], wrenches)
+        z[k] = z[k] + bias_wrench(tree.regrouped, k, W[k], wrenches)
         e = tau[at] - S[k].T @ z[k]
         nu[k] = D.solve(e)
         z_plus = z[k] + P_plus @ a[k] + G[k] @ e

@@ -20,11 +20,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from catena.dual import moving, part
-from catena.formulations.constraints import constraint_jacobian
 from catena.formulations.linear import coordinate_reduction
 from catena.formulations.linear.canonical_momenta import momentum_rates
-from catena.formulations.partition import Closed
+from catena.formulations.loops.constraints import constraint_jacobian
+from catena.formulations.loops.dependence import DependentMap
+from catena.scalars.dual import moving, part
 
 
 def velocities(tree, q, p, *, plan):
@@ -38,14 +38,14 @@ def hamiltonian_dynamics(tree, q, p, v, tau, wrenches=None, *, coordinates, rate
     `coordinates` are those that depend, and `rate(q, v)` is dq/dt. `wrenches` act on the bodies as in `canonical_momenta`.
     """
     own, pdot = momentum_rates(tree, q, v, tau, wrenches)
-    closed, held = Closed(tree, q, coordinates), p - own
+    dependence = DependentMap(tree, q, coordinates)
+    impulses = p - own
     changing = moving(q, rate(q, v))
-    for solved in closed.solved:
+    for group in dependence.groups:
         tree.mark()
-        group = solved.group
-        sigma = solved.factor.solve_transposed(held[list(group.dependent)])
-        J = constraint_jacobian(tree.moving(), changing, group=group.loops)[1]
-        turning = part(J, "derivative")[[solved.row[i] for i in group.rows]]
-        columns = list(group.loops.columns)
-        pdot[columns] = pdot[columns] + turning.T @ sigma
+        loops = group.partition.loops
+        sigma = group.factor.solve_transposed(impulses[group.dependent])
+        J = constraint_jacobian(tree.moving(), changing, group=loops)[1]
+        J_rate = group.chosen(part(J, "derivative"))
+        pdot[list(loops.columns)] = pdot[list(loops.columns)] + J_rate.T @ sigma
     return pdot

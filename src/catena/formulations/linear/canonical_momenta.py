@@ -39,7 +39,7 @@ def hamiltonian_dynamics(tree, q, p, tau, wrenches=None):
     """
     X, S = placements(tree, q)
     G, nu, M_plus, R_plus, turning, V, W = tree.columns(7)
-    M, loads = [*tree.felt, np.zeros((6, 6))], Loads(tree, X, wrenches)
+    M, loads = [*tree.regrouped, np.zeros((6, 6))], Loads(tree, X, wrenches)
     R = [np.zeros(6) for _ in M]
     v, pdot = tree.vector(), tree.vector()
 
@@ -86,7 +86,7 @@ def momentum_rates(tree, q, v, tau, wrenches=None):
     # inward: (26), (27), (34)
     for k in tree.inward():
         at, parent = tree.v_slices[k], tree.parent[k]
-        P[k] = P[k] + tree.felt[k] @ V[k]
+        P[k] = P[k] + tree.regrouped[k] @ V[k]
         p[at] = S[k].T @ P[k] + tree.armature[at] * v[at]
         P[parent] = P[parent] + X[k].force(P[k])
         loads.carry(k)
@@ -126,7 +126,7 @@ class Loads:
 
     def __init__(self, tree, X, wrenches):
         self.tree, self.X = tree, X
-        bodies = [*tree.felt, np.zeros((6, 6))]
+        bodies = [*tree.regrouped, np.zeros((6, 6))]
         self.mass, self.moment = [M[3, 3] for M in bodies], [first_moment(M) for M in bodies]
         self.T = [None] * len(bodies) if wrenches is None else list(wrenches)
         (self.g,) = tree.columns(1)

@@ -23,7 +23,7 @@ from catena.spatial import symmetric
 def mass_matrix(tree, q):
     """Return the mass matrix, nv x nv."""
     X, S = placements(tree, q)
-    R = composite_inertias(tree, X, tree.felt)
+    R = composite_inertias(tree, X, tree.regrouped)
     mass = np.zeros((tree.nv, tree.nv)).astype(object)
 
     # inward from every body: a column of the matrix, down to the ground

@@ -34,7 +34,7 @@ def mass_matrix(tree, q):
             if j > k and A[tree.parent[j]] is not None:
                 A[j] = X[j].motions(A[tree.parent[j]])
             if A[j] is not None:
-                f[j] = tree.felt[j] @ A[j]
+                f[j] = tree.regrouped[j] @ A[j]
 
         # inward to the body: forces across the joints
         for j in tree.inward():

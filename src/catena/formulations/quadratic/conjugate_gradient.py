@@ -37,7 +37,7 @@ def product(tree, q, x):
 def precondition(tree, q, r):
     """Return z where Lambda z = r: each joint by itself, as if all others were locked."""
     X, S = placements(tree, q)
-    R = composite_inertias(tree, X, tree.felt)
+    R = composite_inertias(tree, X, tree.regrouped)
     z = tree.vector()
     for k in tree.outward():
         at = tree.v_slices[k]

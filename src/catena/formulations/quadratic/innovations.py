@@ -27,7 +27,7 @@ def forward_dynamics(tree, q, v, tau, wrenches=None):
     `wrenches` act on the bodies: one (moment, force) for each body in its frame, at its origin, or None; last the ground's.
     """
     X, S = placements(tree, q)
-    _, D, G = articulated_inertias(tree, X, S, tree.felt)
+    _, D, G = articulated_inertias(tree, X, S, tree.regrouped)
     right = tau - bias_force(tree, q, v, wrenches)
     e = [right[at] for at in tree.v_slices]
     L = {}

@@ -1,0 +1,114 @@
+"""What changes the motion in MuJoCo and catena cannot represent: contact, actuators with forces or states, tendons, fluids and others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from catena.files import mjcf_loops
+from catena.files.mjcf_source import Source
+from catena.files.xml_reader import Element
+
+#: The elements of actuators.
+_ACTUATORS = {"general", "motor", "position", "velocity", "intvelocity", "damper", "cylinder", "muscle", "adhesion", "dcmotor", "plugin"}
+
+
+def unsupported(source: Source) -> Iterator[tuple[str, Element, str]]:
+    """Yield the name by which each thing is ignored, its element, and what it is."""
+    c = source.compiled
+    if pair := _contact(source):
+        names = [source.name(source.objects.geom, i) for i in pair]
+        bodies = [source.names[c.geom_bodyid[i]] for i in pair]
+        element = source.element({"geom"}, names[0]) if names[0] else _first_geom(source, int(c.geom_bodyid[pair[0]]))
+        called = [f"geom '{name}'" if name else f"a geom of '{body}'" for name, body in zip(names, bodies, strict=True)]
+        yield "contact", element, f"such as of {' and '.join(called)}"
+    acting: dict[str, list[int]] = {}
+    for i in range(0 if source.disabled("ACTUATION") else getattr(c, "nactuator", c.nu)):
+        if acts := _acts(c, i):
+            acting.setdefault(acts, []).append(i)
+    for acts, which in acting.items():
+        names = [source.name(source.objects.actuator, i) or str(i) for i in which]
+        yield "actuator", source.element(_ACTUATORS, source.name(source.objects.actuator, which[0]), which[0]), f"{', '.join(names)} {acts}"
+    for i in range(c.ntendon):
+        forces = {key: getattr(c, f"tendon_{key}", None) for key in ("stiffness", "damping", "frictionloss", "limited", "armature")}
+        if given := [key for key, entries in forces.items() if entries is not None and np.any(entries[i])]:
+            name = source.name(source.objects.tendon, i)
+            yield "tendon", source.element({"spatial", "fixed"}, name, i), f"'{name or i}' with {', '.join(given)}"
+    if c.opt.density or c.opt.viscosity:
+        yield "fluid", source.element({"option"}), f"density {c.opt.density:g}, viscosity {c.opt.viscosity:g}"
+    for i in np.flatnonzero(c.body_gravcomp):
+        yield "gravcomp", source.element({"body"}, source.names[i]), f"of body '{source.names[i]}'"
+    for i in np.flatnonzero(c.body_mocapid >= 0):
+        yield "mocap", source.element({"body"}, source.names[i]), f"body '{source.names[i]}', which would be fixed"
+    if c.nflex:
+        yield "flex", source.element({"flex", "flexcomp", "composite"}), f"{c.nflex} of them"
+    if c.nplugin:
+        yield "plugin", source.element({"plugin", "instance"}), f"{c.nplugin} of them"
+    for i in range(c.njnt):
+        yield from _of_joint(source, i)
+    yield from mjcf_loops.unsupported(source)
+
+
+def _of_joint(source: Source, i: int) -> Iterator[tuple[str, Element, str]]:
+    c, kinds = source.compiled, source.joint_kinds
+    kind, at = int(c.jnt_type[i]), source.dofs(i)
+    element, called = source.joint_element(i), f"of joint '{source.joint_name(i)}'"
+    if kind in (kinds.ball, kinds.free) and c.jnt_limited[i] and not source.disabled("LIMIT"):
+        yield "limits", element, f"{called}, whose position is a quaternion"
+    if kind == kinds.free:
+        if c.dof_armature[at].any():
+            yield "armature", element, f"{called}, which is free"
+        if c.dof_frictionloss[at].any() and not source.disabled("FRICTIONLOSS"):
+            yield "frictionloss", element, f"{called}, which is free"
+    for entry, name, off in (("jnt_stiffnesspoly", "stiffness", "SPRING"), ("dof_dampingpoly", "damping", "DAMPER")):
+        poly = getattr(c, entry, None)
+        if poly is not None and np.any(poly[i if entry[0] == "j" else at]) and not source.disabled(off):
+            yield name, element, f"{called} that is not linear"
+    if np.any(getattr(c, "jnt_springyield", np.zeros(c.njnt))[i]):
+        yield "springyield", element, called
+
+
+def _first_geom(source: Source, body: int) -> Element:
+    within = source.element({"body"}, source.names[body]) if body else source.element({"worldbody"})
+    return next((child for child in within if child.tag == "geom"), within)
+
+
+def _contact(source: Source) -> tuple[int, int] | None:
+    """Return two geoms that may collide, or none."""
+    c = source.compiled
+    if source.disabled("CONTACT") or source.disabled("CONSTRAINT"):
+        return None
+    if c.npair:
+        return int(c.pair_geom1[0]), int(c.pair_geom2[0])
+    excluded = {int(signature) for signature in c.exclude_signature}
+    weld = c.body_weldid[c.geom_bodyid]
+    above = c.body_weldid[c.body_parentid[weld]]
+    geoms = np.flatnonzero((c.geom_contype != 0) | (c.geom_conaffinity != 0))
+    for n, i in enumerate(geoms):
+        others = geoms[n + 1 :]
+        meet = (c.geom_contype[i] & c.geom_conaffinity[others]) | (c.geom_contype[others] & c.geom_conaffinity[i])
+        may = (meet != 0) & (weld[i] != weld[others])
+        if not source.disabled("FILTERPARENT"):
+            child, parent = (weld[others] != 0) & (above[others] == weld[i]), (weld[i] != 0) & (above[i] == weld[others])
+            may &= ~((child & (weld[i] != 0)) | (parent & (weld[others] != 0)))
+        for j in others[may]:
+            bodies = sorted((int(c.geom_bodyid[i]), int(c.geom_bodyid[j])))
+            if (bodies[0] << 16) + bodies[1] not in excluded:
+                return int(i), int(j)
+    return None
+
+
+def _acts(c: Any, i: int) -> str:
+    """Return what an actuator adds to the motion without a control; nothing for one that only passes it on."""
+    acts = []
+    if c.actuator_biastype[i] and c.actuator_biasprm[i].any():
+        acts.append("with a force of its own")
+    if c.actuator_dyntype[i]:
+        acts.append("with a state")
+    for key in ("damping", "armature"):
+        entries = getattr(c, f"actuator_{key}", None)
+        if entries is not None and np.any(entries[i]):
+            acts.append(f"with {key}")
+    return " and ".join(acts)

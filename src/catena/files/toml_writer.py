@@ -1,0 +1,188 @@
+"""Writes catena's TOML format, which `toml_reader` reads: as short as can be without losing a digit."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import re
+from dataclasses import fields
+from typing import Any
+
+import numpy as np
+
+from catena.errors import ModelError
+from catena.files.toml_records import JOINT_RECORDS, LOOKS, SHAPES, SIZES, Table
+from catena.model import values
+from catena.model.bodies import Body, Geometry
+from catena.model.closures import Closure, Coupling, Distance
+from catena.model.driven import Driven, Harmonic
+from catena.model.forces import Spring
+from catena.model.joints import JOINTS, Joint
+from catena.model.mechanism import Mechanism
+from catena.model.pose import Pose, rpy
+from catena.model.spanning_tree import Connection, Link, Loose
+
+
+def text(model: Mechanism) -> str:
+    """Return a model as TOML."""
+    for force in model.forces:
+        raise ModelError(f"force '{force.name}' is made of Python code, which a file cannot hold; keep this model in Python")
+    head = {"name": model.name, "gravity": model.gravity, "friction_speed": model.friction_speed}
+    parts = ["[model]", *_lines(head if model.home is None else {**head, "home": model.home})]
+    closed_by_connections = {connection.name for connection in model.connections}
+    tables: dict[str, list[Table]] = {
+        "body": [_link_table(link) for link in model.added],
+        "connection": [_between_table("connection", connection) for connection in model.connections],
+        "spring": [_spring_table(spring) for spring in model.springs],
+        "loop": [_between_table("loop", closure) for closure in model.loops if closure.name not in closed_by_connections],
+        "coupling": [_coupling_table(coupling) for coupling in model.couplings],
+    }
+    for kind, listed in tables.items():
+        for table in listed:
+            parts += ["", f"[[{kind}]]", *_lines(table)]
+    return "\n".join([*parts, ""])
+
+
+def _lines(table: Table) -> list[str]:
+    return [f"{_key(key)} = {_value(value)}" for key, value in table.items()]
+
+
+def _key(key: str) -> str:
+    return key if re.fullmatch(r"[A-Za-z0-9_-]+", key) else _value(key)
+
+
+def _value(value: Any) -> str:
+    """Return a value as TOML."""
+    if isinstance(value, str):
+        return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+    if isinstance(value, dict):
+        return f"{{ {', '.join(_lines(value))} }}" if value else "{}"
+    if isinstance(value, (list, tuple, np.ndarray)):
+        return f"[{', '.join(_value(entry) for entry in value)}]"
+    return repr(float(value))
+
+
+def _link_table(link: Link | Loose) -> Table:
+    try:
+        if isinstance(link, Loose):
+            return {"name": link.name, **_body_table(link.body)}
+        table: Table = {"name": link.name, "parent": link.parent, **_pose_entry("at", link.at), **_pose_entry("at_body", link.outer)}
+        table |= _body_table(link.body)
+        table["joint"] = _joint_table(link.joint)
+        return table
+    except ModelError as error:
+        raise ModelError(f"body '{link.name}': {error}") from None
+
+
+def _between_table(kind: str, between: Connection | Closure) -> Table:
+    """Return a joint between two bodies, in a connection or a loop."""
+    try:
+        joint = between.joint
+        table: Table = {"name": between.name, "a": between.a, "b": between.b}
+        table |= _pose_entry("at_a", between.at_a) | _pose_entry("at_b", between.at_b)
+        table["joint"] = {"type": joint.kind, "length": joint.length} if isinstance(joint, Distance) else _joint_table(joint)
+        return table
+    except ModelError as error:
+        raise ModelError(f"{kind} '{between.name}': {error}") from None
+
+
+def _coupling_table(coupling: Coupling) -> Table:
+    table: Table = {"name": coupling.name, "coefficients": dict(coupling.coefficients)}
+    return table | ({"offset": coupling.offset} if coupling.offset else {})
+
+
+def _spring_table(spring: Spring) -> Table:
+    table: Table = {"name": spring.name, "a": spring.a, "b": spring.b}
+    table |= {key: value for key, value in (("at_a", spring.at_a), ("at_b", spring.at_b)) if any(value)}
+    table["stiffness"] = spring.stiffness
+    return table | {key: value for key, value in (("damping", spring.damping), ("length", spring.length)) if value}
+
+
+def _pose_entry(key: str, pose: Pose) -> Table:
+    """Return the entry of a pose, none for that of the identity."""
+    return {} if np.array_equal(pose.matrix(), np.eye(4)) else {key: _pose_value(pose)}
+
+
+def _pose_value(pose: Pose) -> Any:
+    """Return a pose as a translation, with roll, pitch and yaw where they say the rotation to the last digits, or a matrix."""
+    R = pose.R
+    if np.array_equal(R, np.eye(3)):
+        return pose.p
+    angles = rpy(R)
+    exact = np.abs(Pose(rpy=angles).R - R).max() <= 4e-16
+    return {"xyz": pose.p, **({"rpy": angles} if exact else {"matrix": R})}
+
+
+def _body_table(body: Body) -> Table:
+    shaped = _shape_table(body)
+    if shaped is not None:
+        return {"shape": shaped}
+    table: Table = {"mass": body.mass}
+    if any(body.com):
+        table["com"] = body.com
+    if body.inertia.any():
+        moments = body.inertia.diagonal()
+        table["inertia"] = moments if np.array_equal(np.diag(moments), body.inertia) else body.inertia
+    if body.geometry:
+        table["geometry"] = [_geometry_table(g) for g in body.geometry]
+    return table
+
+
+def _shape_table(body: Body) -> Table | None:
+    """Return the shape that makes exactly this body, if there is one."""
+    if len(body.geometry) != 1 or body.geometry[0].kind not in SIZES:
+        return None
+    look = body.geometry[0]
+    shape = SHAPES[look.kind]
+    table = dict(zip(SIZES[look.kind], look.size, strict=False)) | {"mass": body.mass}
+    parameters = inspect.signature(shape).parameters
+    if "axis" in parameters:
+        table["axis"] = _axis(look.axis)
+    if "com" in parameters and any(body.com):
+        table["com"] = body.com
+    try:
+        made = shape(**table)
+    except (ModelError, TypeError):
+        return None
+    same = made.com == body.com and np.array_equal(made.inertia, body.inertia) and made.geometry == body.geometry
+    return {"type": look.kind, **table} if same else None
+
+
+def _geometry_table(look: Geometry) -> Table:
+    if look.kind not in LOOKS or len(look.size) != len(LOOKS[look.kind]):
+        raise ModelError(f"geometry '{look.kind}' of size {look.size} cannot be saved; use one of {', '.join(LOOKS)}")
+    table: Table = {"type": look.kind, "size": look.size, "center": look.center, "axis": _axis(look.axis)}
+    more = {"rpy": look.rpy if any(look.rpy) else (), "file": look.file, "colour": look.colour}
+    return table | {key: value for key, value in more.items() if value}
+
+
+def _joint_table(joint: Joint) -> Table:
+    if isinstance(joint, Driven):
+        if not isinstance(joint.function, Harmonic):
+            raise ModelError(
+                "the motion of a driven joint is made of Python code, which a file cannot hold; give a ct.Harmonic, or keep this model in "
+                "Python"
+            )
+        return {**_joint_table(joint.joint), "motion": joint.function.given()}
+    if joint.kind not in JOINT_RECORDS or type(joint) is not JOINTS[joint.kind]:
+        raise ModelError(f"a {joint.kind} joint is made of Python code, which a file cannot hold; keep this model in Python")
+    plain = type(joint)()
+    table: Table = {"type": joint.kind}
+    for f in sorted(fields(joint), key=lambda f: f.name in Joint.__dataclass_fields__):  # the joint's own parameters first
+        value = getattr(joint, f.name)
+        if f.name.startswith("axis"):
+            table[f.name] = _axis(value)
+        elif value != getattr(plain, f.name):
+            if f.name == "limits":
+                value = tuple(zip(joint.lower, joint.upper, strict=True))
+            alike = isinstance(value, tuple) and len(set(value)) == 1 and (f.name not in ("rest", "limits") or joint.nq == 1)
+            table[f.name] = value[0] if alike else value
+    return table
+
+
+def _axis(axis: Any) -> Any:
+    """Return an axis by its letter where it has one."""
+    for letter in ("x", "y", "z", "-x", "-y", "-z"):
+        if tuple(axis) == values.direction("axis", letter):
+            return letter
+    return tuple(axis)

@@ -1,0 +1,68 @@
+"""A body and all that it carries, where some coordinates outboard of it wait for their loops to be closed.
+
+Source   [CA03] Critchley & Anderson, A generalized recursive coordinate reduction method, (20)-(22), (52)-(64), (86)-(102).
+Frames   every quantity of body k is expressed in the frame of body k, at its joint.
+
+    paper                    here     meaning
+    u_k, k in dep_i          waiting  coordinates that wait for their loop to be closed
+    I_hat^k, I_hat^{k;0}, F  H, h     force on (A, waiting) is H (A, waiting) + h: I_hat^k is the first block of H, I_hat^{k;0} stands for
+                                      the blocks beside it
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from catena.spatial import symmetric
+
+
+@dataclass(frozen=True)
+class ArticulatedBody:
+    """A body and all that it carries: the force on (A, waiting coordinates) is H (A, waiting) + h."""
+
+    waiting: tuple[int, ...]
+    H: Any
+    h: Any
+
+    def loaded(self, b):
+        """Return the body with the wrench b, which adds to h."""
+        return replace(self, h=np.concatenate([self.h[:6] + b, self.h[6:]]))
+
+    def in_coordinates(self, waiting, T, t=None):
+        """Return the body in other coordinates: (A, waiting) is T (A, waiting) + t of the new ones."""
+        h = self.h if t is None else self.h + self.H @ t
+        return ArticulatedBody(waiting, symmetric(T.T @ (self.H @ T)), T.T @ h)
+
+    def inboard(self, S, coordinates, armature, tau):
+        """Return the body inboard of its joint, whose coordinates wait: A is A_plus + S vdot."""
+        old = len(self.h)
+        T = np.eye(old + len(coordinates)).astype(object)[:old]
+        T[:6, old:] = S
+        body = self.in_coordinates((*self.waiting, *coordinates), T)
+        H, h = body.H.copy(), body.h.copy()
+        for i, j in enumerate(coordinates, old):
+            H[i, i] = H[i, i] + armature[j]
+            h[i] = h[i] - tau[j]
+        return ArticulatedBody(body.waiting, H, h)
+
+    def shifted(self, X, a):
+        """Return the body in the frame of its parent, where A_plus is X A + a."""
+        H, h = self.H.astype(object), self.h + self.H[:, :6] @ a
+        H[:6, :6] = X.inertia(H[:6, :6])
+        if self.waiting:
+            H[:6, 6:] = X.forces(H[:6, 6:])
+            H[6:, :6] = H[:6, 6:].T
+        return ArticulatedBody(self.waiting, H, np.concatenate([X.force(h[:6]), h[6:]]))
+
+    def __add__(self, other):
+        """Return two bodies as if welded; what waits in both waits side by side."""
+        m, n = len(self.waiting), len(other.waiting)
+        H, h = np.zeros((6 + m + n, 6 + m + n)).astype(object), np.zeros(6 + m + n).astype(object)
+        first, second = [*range(6 + m)], [*range(6), *range(6 + m, 6 + m + n)]
+        for body, at in ((self, first), (other, second)):
+            H[np.ix_(at, at)] = H[np.ix_(at, at)] + body.H
+            h[at] = h[at] + body.h
+        return ArticulatedBody((*self.waiting, *other.waiting), H, h)

@@ -1,0 +1,1 @@
+"""Constraints of loops, and the coordinates that they determine."""

@@ -1,0 +1,145 @@
+"""The trace: the list of operations that plain NumPy code does to traced scalars.
+
+A `Trace` keeps one list of nodes; a node is a tuple `(op, operand, ...)` whose operands are indices of earlier nodes. Equal nodes are made
+once (hash-consing), so a common subexpression is shared at the moment it is written, and one node is always one `Scalar` object.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from catena.errors import TraceError
+from catena.graph.elimination import Elimination, Entry, preorder
+from catena.graph.graph import Graph, Port, Subgraph
+from catena.graph.saddle_point import SaddlePoint, SaddlePointSolution
+from catena.graph.scalar import Scalar, as_number
+
+
+class Trace:
+    """Records the operations on its inputs.
+
+    >>> trace = Trace("hypotenuse")
+    >>> x, y = trace.input("x"), trace.input("y")
+    >>> graph = trace.graph(r=np.sqrt(x * x + y * y))
+    >>> graph.operations
+    {'add': 1, 'mul': 2, 'sqrt': 1}
+    """
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.nodes: list[tuple] = []
+        self.marks: list[int] = []
+        self._inputs: list[Port] = []
+        self._known: dict[tuple, Scalar] = {}
+
+    def input(self, name: str, shape: tuple[int, ...] = ()) -> Any:
+        """Return a new input: a Scalar, or an object array of Scalars."""
+        start = sum(port.size for port in self._inputs)
+        self._inputs.append(Port(name, shape))
+        return _array([self.node("input", start + i) for i in range(math.prod(shape))], shape)
+
+    def mark(self) -> None:
+        """Begin a new region: what follows may become a block of code of its own."""
+        if not self.marks or self.marks[-1] != len(self.nodes):
+            self.marks.append(len(self.nodes))
+
+    def solve(self, A: Any, x: Any, parent: Sequence[int]) -> Any:
+        """Return A^-1 x of a symmetric positive definite matrix with the zeros of a tree, as one operation in a region of its own.
+
+        `parent[k]` < k is the parent of unknown k, -1 at a root. Only the entries A[k, j] at k and its ancestors j are read.
+        """
+        order = preorder(parent)
+        at = {k: i for i, k in enumerate(order)} | {-1: -1}
+        paths: dict[int, list[int]] = {-1: []}
+        operands: list[int] = []
+        for k in order:
+            paths[k] = [*paths[parent[k]], k]
+            operands += [self.index(x[k]), *[self.index(A[k, j]) for j in paths[k]]]
+        solution = np.empty(len(order), dtype=object)
+        if order:
+            self.mark()
+            system = self.node(Elimination(tuple(at[parent[k]] for k in order)), *operands).index
+            solution[order] = [self.node(Entry(i), system) for i in range(len(order))]
+            self.mark()
+        return solution
+
+    def saddle_point(self, M: Any, f: Any, J: Any, g: Any, tolerance: Any, most: Any) -> SaddlePointSolution:
+        """Return the solution of a saddle point, (n, n), (n, k), (m, n), (m, k), as one operation in a region of its own."""
+        system = SaddlePoint(len(M), len(J), f.shape[1])
+        self.mark()
+        solved = self.node(system, *[self.index(x) for x in system.operands(M, f, J, g, tolerance, most)]).index
+        entries = _array([self.node(Entry(i), solved) for i in range(system.entries)], (system.entries,))
+        self.mark()
+        return system.unpacked(entries)
+
+    def call(self, subgraph: Subgraph, *arguments: Any) -> tuple[Any, ...]:
+        """Return the outputs of a subgraph for arguments of this trace, as one operation in a region of its own.
+
+        >>> inner = Trace("square")
+        >>> x = inner.input("x")
+        >>> square = Subgraph(inner.graph(y=x * x))
+        >>> trace = Trace("fourth power")
+        >>> (y,) = trace.call(square, *trace.call(square, trace.input("x")))
+        >>> trace.graph(y=y).evaluate(3.0)
+        (array(81.),)
+        """
+        operands = [self.index(x) for argument in arguments for x in np.asarray(argument, dtype=object).ravel()]
+        self.mark()
+        node = self.node(subgraph, *operands).index
+        entries = iter([self.node(Entry(i), node) for i in range(subgraph.entries)])
+        self.mark()
+        return tuple(_array([next(entries) for _ in range(port.size)], port.shape) for port in subgraph.graph.outputs)
+
+    def graph(self, **outputs: Any) -> Graph:
+        """Return the graph of the named results, without what they do not need."""
+        ports, results = [], []
+        for name, value in outputs.items():
+            array = np.asarray(value, dtype=object)
+            ports.append(Port(name, array.shape))
+            results.append(tuple(self.index(x) for x in array.ravel()))
+        graph = Graph(self.name, tuple(self.nodes), tuple(self._inputs), tuple(ports), tuple(results), tuple(self.marks))
+        return graph.drop_dead()
+
+    def index(self, x: Any) -> int:
+        """Return the index of the node that stands for a Scalar or a number."""
+        if type(x) is Scalar:
+            if x.trace is not self:
+                raise TraceError(f"a value traced in '{x.trace.name}' is used in '{self.name}'; build both in one trace")
+            return x.index
+        return self.node("const", as_number(x)).index
+
+    def node(self, op: Any, *operands: Any) -> Scalar:
+        """Return the Scalar of a node, the same one if the node exists."""
+        node = (op, *operands)
+        scalar = self._known.get(node)
+        return self._append(node) if scalar is None else scalar
+
+    def _append(self, node: tuple) -> Scalar:
+        """Return the Scalar of a new node."""
+        scalar = Scalar(self, len(self.nodes))
+        self.nodes.append(node)
+        self._known.setdefault(node, scalar)
+        return scalar
+
+    def negated(self, x: Scalar) -> Scalar | None:
+        """Return y where x is -y, else None."""
+        node = self.nodes[self.index(x)]
+        return self._known[self.nodes[node[1]]] if node[0] == "neg" else None
+
+    def factor(self, x: Scalar) -> tuple[Scalar, float] | None:
+        """Return (y, c) where x is y times the number c, else None."""
+        node = self.nodes[x.index]
+        if node[0] == "mul" and self.nodes[node[2]][0] == "const":
+            return self._known[self.nodes[node[1]]], self.nodes[node[2]][1]
+        return None
+
+
+def _array(entries: Sequence[Any], shape: tuple[int, ...]) -> Any:
+    """Return an array of objects, or the object itself where there are no axes."""
+    array = np.empty(len(entries), dtype=object)
+    array[:] = entries
+    return array.reshape(shape)[()]

@@ -1,0 +1,336 @@
+"""The doors: a model and a method in, a compiled kernel out.
+
+Each function traces its formulation on the model's tree, compiles the graph and returns a `Kernel`, or a `ConstrainedKernel` where the
+model has loops.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from typing import Any
+
+import numpy as np
+
+from catena.errors import ModelError
+from catena.formulations import METHODS
+from catena.formulations.frames import jacobian as _jacobian
+from catena.formulations.frames import poses as _poses
+from catena.formulations.inverse import newton_euler
+from catena.formulations.joint_forces import energy as _energy
+from catena.formulations.loops.basic_constraints import closure_residual
+from catena.formulations.loops.constraints import constraint_jacobian
+from catena.graph import Trace
+from catena.graph.functions import maximum
+from catena.graph.stages import split
+from catena.kernels import loop_dynamics as closed
+from catena.kernels import reactions
+from catena.kernels.iterative import IterativeKernel
+from catena.kernels.methods import solution
+from catena.kernels.planned import ConstrainedKernel
+from catena.kernels.tracing import dynamics_kernel, frozen, traced_kernel
+from catena.loops.scaling import loop_owners
+from catena.model import Mechanism, Tree
+from catena.model.driven_trees import undriven_tree, with_driven_coordinates
+from catena.model.values import array
+from catena.native import Kernel, compile_graph
+from catena.references import REFERENCES
+
+
+def forward_dynamics(m: Mechanism, method: str = "auto", at: Any = None) -> Kernel | IterativeKernel | ConstrainedKernel:
+    """Return the kernel (q, v, tau) -> vdot: the accelerations of the mechanism under joint forces tau.
+
+    Gravity, the joints' own springs, dampers, friction and stops, and the model's springs and forces act in addition to tau. Where a
+    force depends on time or a joint is driven (`m.time_dependent`), the kernel is (t, q, v, tau) -> vdot.
+
+    With loops the code is made for the configuration `at` (nq), which closes them, or for a generic one: states at which the choice of
+    dependent coordinates that is good there does not hold are right as well, and take longer.
+
+    >>> m = ct.Model("pendulum")
+    >>> m.add("arm", ct.point_mass(1.0, at=(1, 0, 0)), ct.Revolute("y"))
+    >>> ct.forward_dynamics(m)([0.0], [0.0], [0.0])
+    array([9.81])
+    """
+    m = frozen(m, "forward_dynamics")
+    name, described, solve, references = solution("forward_dynamics", method, m)
+    if METHODS[name].iterates:
+        return _iterative(m, name, references)
+    if m.has_loops:
+        return closed.forward_dynamics(m, name, described, references, at)
+
+    def function(tree: Tree, q: Any, v: Any, tau: Any, force: Any, wrenches: Any) -> Any:
+        return solve(tree, q, v, tau + force, wrenches)
+
+    return dynamics_kernel(m, "forward_dynamics", ("q", "v", "tau"), "vdot", function, described, references)
+
+
+def _iterative(m: Mechanism, method: str, references: tuple[str, ...]) -> IterativeKernel:
+    """Return forward dynamics by conjugate gradients on compiled products."""
+
+    def right(tree: Tree, q: Any, v: Any, tau: Any, force: Any, wrenches: Any) -> Any:
+        return tau + force - newton_euler.bias_force(tree, q, v, wrenches)
+
+    kernel = dynamics_kernel(m, "forward_dynamics", ("q", "v", "tau"), "vdot", right, method, references)
+    return IterativeKernel(kernel, *(staged(m, part.__name__, part) for part in METHODS[method].iterates))
+
+
+def staged(m: Mechanism, name: str, function: Callable[..., Any]) -> tuple[Kernel, Kernel]:
+    """Return `function(tree, q, x)` as two kernels: q -> what depends on q alone, and that with x -> the result; driven, (t, q) for q."""
+    trace = Trace(name)
+    tree, held = m.tree().marked(trace.mark), ("q",)
+    if tree.driven:
+        tree, held = tree.at(trace.input("t")), ("t", "q")
+    q, x = trace.input("q", (m.nq,)), trace.input("x", (m.nv,))
+    first, second = split(trace.graph(result=function(tree, q, x)), held)
+    return compile_graph(first), compile_graph(second)
+
+
+def inverse_dynamics(
+    m: Mechanism, method: str = "auto", actuated: Collection[str] | None = None, at: Any = None
+) -> Kernel | ConstrainedKernel:
+    """Return the kernel (q, v, vdot) -> tau: the joint forces that give the accelerations vdot.
+
+    What acts by itself is counted as in `forward_dynamics`; where a force depends on time or a joint is driven, the kernel is
+    (t, q, v, vdot) -> tau.
+
+    With loops `actuated` names the coordinates that motors act on, without it all; tau is zero on the others. Where there are more of them
+    than degrees of freedom, tau is the one of least norm. vdot must keep the loops closed, as `ct.reduced(m).accelerations` does.
+    `at` is as in `forward_dynamics`; whether the motors hold the mechanism is decided there.
+
+    >>> m = ct.Model("pendulum")
+    >>> m.add("arm", ct.point_mass(1.0, at=(1, 0, 0)), ct.Revolute("y"))
+    >>> ct.inverse_dynamics(m)([0.0], [0.0], [0.0])
+    array([-9.81])
+    >>> from catena.examples import four_bar
+    >>> m = four_bar()
+    >>> tau = ct.inverse_dynamics(m, actuated=["crank"])(m.assemble(crank=1.0), np.zeros(3), np.zeros(3))
+    >>> tau.round(3)
+    array([-6.584,  0.   ,  0.   ])
+    """
+    m = frozen(m, "inverse_dynamics")
+    _, name, solve, references = solution("inverse_dynamics", method, m)
+    if m.has_loops:
+        return closed.inverse_dynamics(m, actuated, solve, name, references, at)
+    if actuated is not None and set(m.v_names) - set(actuated):
+        free = ", ".join(name for name in m.v_names if name not in actuated)
+        raise ModelError(f"inverse_dynamics: model '{m.name}' has no loops, and {free} would move freely; leave actuated= out")
+
+    def function(tree: Tree, q: Any, v: Any, vdot: Any, force: Any, wrenches: Any) -> Any:
+        return solve(tree, q, v, vdot, wrenches) - force
+
+    return dynamics_kernel(m, "inverse_dynamics", ("q", "v", "vdot"), "tau", function, name, references)
+
+
+def mass_matrix(m: Mechanism, method: str = "auto") -> Kernel:
+    """Return the kernel q -> mass matrix (nv, nv), armatures included; where a joint is driven, (t, q) -> mass matrix.
+
+    >>> m = ct.Model("pendulum")
+    >>> m.add("arm", ct.point_mass(2.0, at=(0.5, 0, 0)), ct.Revolute("y", armature=0.1))
+    >>> ct.mass_matrix(m)([0.0])
+    array([[0.6]])
+    """
+    m = frozen(m, "mass_matrix")
+    _, name, solve, references = solution("mass_matrix", method, m)
+    return traced_kernel(m, "mass_matrix", ("q",), ("mass",), solve, name, references)
+
+
+def bias_force(m: Mechanism) -> Kernel:
+    """Return the kernel (q, v) -> joint forces that hold the motion at vdot = 0.
+
+    Coriolis, centrifugal, gyroscopic and gravity forces, less what acts in the joints and on the bodies (springs, dampers, friction,
+    stops, forces): with the mass matrix M, tau = M vdot + bias_force. Where a force depends on time or a joint is driven, the kernel is
+    (t, q, v) -> bias.
+
+    >>> m = ct.Model("pendulum")
+    >>> m.add("arm", ct.point_mass(1.0, at=(1, 0, 0)), ct.Revolute("y"))
+    >>> ct.bias_force(m)([0.0], [0.0])
+    array([-9.81])
+    """
+    m = frozen(m, "bias_force")
+    _, name, solve, references = solution("bias_force", "auto", m)
+
+    def function(tree: Tree, q: Any, v: Any, force: Any, wrenches: Any) -> Any:
+        return solve(tree, q, v, wrenches) - force
+
+    return dynamics_kernel(m, "bias_force", ("q", "v"), "bias", function, name, references)
+
+
+def momenta(m: Mechanism) -> Kernel:
+    """Return the kernel (q, v) -> p: the canonical momenta, mass matrix times v.
+
+    Where joints are driven, the kernel is (t, q, v) -> p, and p has the momenta of what they move besides.
+
+    >>> m = ct.Model("pendulum")
+    >>> m.add("arm", ct.point_mass(2.0, at=(1, 0, 0)), ct.Revolute("y"))
+    >>> ct.momenta(m)([0.0], [3.0])
+    array([6.])
+    """
+    m = frozen(m, "momenta")
+    _, name, solve, references = solution("momenta", "auto", m)
+    return traced_kernel(m, "momenta", ("q", "v"), ("p",), solve, name, (*references, REFERENCES["NLT03"]))
+
+
+def velocities(m: Mechanism, at: Any = None) -> Kernel | ConstrainedKernel:
+    """Return the kernel (q, p) -> v: the velocities that belong to the canonical momenta p, without the mass matrix.
+
+    With loops v keeps these closed, whatever p is: momenta that differ by what the constraints can take up have the same velocities. Where
+    joints are driven, the kernel is (t, q, p) -> v. `at` is as in `forward_dynamics`.
+
+    >>> m = ct.Model("pendulum")
+    >>> m.add("arm", ct.point_mass(2.0, at=(1, 0, 0)), ct.Revolute("y"))
+    >>> ct.velocities(m)([0.0], [6.0])
+    array([3.])
+    """
+    m = frozen(m, "velocities")
+    _, name, solve, references = solution("velocities", "auto", m)
+    if m.has_loops:
+        return closed.velocities(m, name, references, at)
+    return traced_kernel(m, "velocities", ("q", "p"), ("v",), solve, name, references)
+
+
+def hamiltonian_dynamics(m: Mechanism, at: Any = None) -> Kernel | ConstrainedKernel:
+    """Return the kernel (q, p, tau) -> (v, pdot): Hamilton's equations, under joint forces tau.
+
+    p are the canonical momenta of `ct.momenta`, conjugate to v; those of `Spherical` and `Free` joints belong to rates that are no
+    derivatives of coordinates, and their pdot has the terms of Euler's equations. What acts by itself is counted as in
+    `forward_dynamics`; where a force depends on time or a joint is driven, the kernel is (t, q, p, tau) -> (v, pdot).
+
+    With loops the constraints hold at the level of velocities: v keeps them closed, and p is M v and the impulses that they have taken up.
+    Integrated, p leaves M v, and M v may take its place at any time. `at` is as in `forward_dynamics`.
+
+    >>> m = ct.Model("pendulum")
+    >>> m.add("arm", ct.point_mass(2.0, at=(1, 0, 0)), ct.Revolute("y"))
+    >>> ct.hamiltonian_dynamics(m)([0.0], [6.0], [0.0])
+    (array([3.]), array([19.62]))
+    """
+    m = frozen(m, "hamiltonian_dynamics")
+    _, name, solve, references = solution("hamiltonian_dynamics", "auto", m)
+    _, _, velocities, _ = solution("velocities", "auto", m)
+    if m.has_loops:
+        return closed.hamiltonian_dynamics(m, name, references, at)
+
+    def function(tree: Tree, q: Any, p: Any, tau: Any, force: Any, wrenches: Any) -> Any:
+        return solve(tree, q, p, tau + force, wrenches)
+
+    return dynamics_kernel(
+        m, "hamiltonian_dynamics", ("q", "p", "tau"), ("v", "pdot"), function, name, references, velocities=velocities
+    )  # fmt: skip
+
+
+def energy(m: Mechanism) -> Kernel:
+    """Return the kernel (q, v) -> (kinetic, potential) energy [J]; gravity's potential is 0 at the world's origin.
+
+    The potential is that of gravity, of the springs in and outside of the joints, and of the stops; forces from functions have none. Where
+    a joint is driven, the kernel is (t, q, v) -> (kinetic, potential), with what that joint and its rotor hold.
+
+    >>> m = ct.Model("pendulum")
+    >>> m.add("arm", ct.point_mass(2.0, at=(0, 0, 1)), ct.Revolute("y"))
+    >>> [float(e) for e in ct.energy(m)([0.0], [1.0])]
+    [1.0, 19.62]
+    """
+    m = frozen(m, "energy")
+    if not m.driven_names:
+        return traced_kernel(m, "energy", ("q", "v"), ("kinetic", "potential"), _energy)
+
+    def function(tree: Tree, t: Any, q: Any, v: Any) -> Any:
+        q, v, _ = with_driven_coordinates(m, t, q, v, v)
+        return _energy(undriven_tree(m).marked(tree.mark, tree.solver, tree.saddle_solver), q, v)
+
+    return traced_kernel(m, "energy", ("t", "q", "v"), ("kinetic", "potential"), function)
+
+
+def poses(m: Mechanism) -> Kernel:
+    """Return the kernel q -> (bodies, 4, 4): where every body's frame stands in the world, in the order bodies were added.
+
+    Where a joint is driven, the kernel is (t, q) -> (bodies, 4, 4).
+
+    >>> m = ct.Model("slider")
+    >>> m.add("cart", ct.point_mass(1.0), ct.Prismatic("x"))
+    >>> ct.poses(m)([0.5])[0, :3, 3]
+    array([0.5, 0. , 0. ])
+    """
+    m = frozen(m, "poses")
+    return traced_kernel(m, "poses", ("q",), ("poses",), lambda tree, q: _poses(tree, q, m.body_names))
+
+
+def loop_error(m: Mechanism) -> Kernel:
+    """Return the kernel q -> how far each loop and coupling is from being closed, in the order of `m.loops`, then `m.couplings`.
+
+    The largest of what is between the two ends of the closing joint: lengths [m], and differences of directions, which are angles [rad]
+    where they are small. Where a joint is driven, the kernel is (t, q) -> error.
+
+    >>> m = ct.Model("gears")
+    >>> m.add("small", ct.cylinder(0.05, 0.1, mass=1.0), ct.Revolute("z"))
+    >>> m.add("large", ct.cylinder(0.05, 0.2, mass=4.0), ct.Revolute("z"), at=(0.3, 0, 0))
+    >>> m.couple("mesh", {"small": 1.0, "large": 2.0})
+    >>> ct.loop_error(m)([[0.5, -0.25], [0.5, 0.0]])
+    array([[0. ],
+           [0.5]])
+    """
+    m = frozen(m, "loop_error")
+    if not m.has_loops:
+        raise ModelError(f"loop_error: model '{m.name}' has no loops; close one by m.close, or couple coordinates by m.couple")
+    owners = loop_owners(m)
+
+    def function(tree: Tree, q: Any) -> Any:
+        values, _ = constraint_jacobian(tree, q, closure_residual)
+        errors: list[Any] = [0.0] * (max(i for i, _ in owners) + 1)
+        for value, (i, unit) in zip(values, owners, strict=True):
+            errors[i] = maximum(errors[i], abs(value) * (1.0 / unit))
+        return np.array(errors, dtype=object)
+
+    return traced_kernel(m, "loop_error", ("q",), ("error",), function)
+
+
+def joint_wrenches(m: Mechanism, method: str = "auto", at: Any = None) -> reactions.WrenchKernel:
+    """Return the kernel (q, v, tau) -> (joints, 6): what each joint transmits, (moment [N m], force [N]).
+
+    The joints are those of the bodies in the order they were added, then those that close loops, in the order of `m.loops`. A wrench is
+    that of the parent on the body, in the axes of the body's frame and about the joint's point; for a closing joint that of body a on
+    body b, in the joint frame on b. What drives or loads the joint is part of it. Where constraints are redundant, some reactions are a
+    matter of how stiff the parts are, and not unique for rigid ones: the solution of least norm is given, and `unique` (joints, 6) says
+    which components all solutions share at the configuration `at`, which is as in `forward_dynamics`. Where a force depends on time or a
+    joint is driven, the kernel is (t, q, v, tau) -> (joints, 6).
+
+    >>> m = ct.Model("pendulum")
+    >>> m.add("arm", ct.point_mass(2.0, at=(1, 0, 0)), ct.Revolute("y"))
+    >>> ct.joint_wrenches(m)([np.pi / 2], [3.0], [0.0]).round(3) + 0.0
+    array([[  0.  ,   0.  ,   0.  , -37.62,   0.  ,   0.  ]])
+    """
+    m = frozen(m, "joint_wrenches")
+    name, described, solve, references = solution("forward_dynamics", method, m, traced=True)
+    return reactions.joint_wrenches(m, name, described, solve, references, at)
+
+
+def driving_forces(m: Mechanism, method: str = "auto", at: Any = None) -> reactions.DrivingKernel:
+    """Return the kernel (t, q, v, tau) -> force: what it takes to drive the driven joints, along their coordinates `m.driven_names`.
+
+    It is what the joint's motor gives, torques [N m] along angles and forces [N] along displacements: against the inertia of all that moves
+    with the joint, gravity, and the damping, stiffness, friction, armature and stops of the joint itself. `at` is as in
+    `forward_dynamics`.
+
+    >>> m = ct.Model("hoist")
+    >>> m.add("cabin", ct.point_mass(100.0), ct.Driven(ct.Prismatic("z"), lambda t: 0.5 * t**2))
+    >>> ct.driving_forces(m)(2.0, [], [], [])
+    array([1081.])
+    """
+    m = frozen(m, "driving_forces")
+    if not m.driven_names:
+        raise ModelError(f"driving_forces: no joint of model '{m.name}' is driven; drive one by ct.Driven(joint, motion)")
+    name, described, solve, references = solution("forward_dynamics", method, m, traced=True)
+    return reactions.driving_forces(m, name, described, solve, references, at)
+
+
+def jacobian(m: Mechanism, body: str, point: Any = (0.0, 0.0, 0.0)) -> Kernel:
+    """Return the kernel q -> J (6, nv) with J v = (angular velocity of the body, velocity of the point), in the world's axes.
+
+    `point` is in the body's frame [m]. Where a joint is driven, the kernel is (t, q) -> J, and what such joints do is not in J v.
+
+    >>> m = ct.Model("arm")
+    >>> m.add("upper", ct.point_mass(1.0, at=(1, 0, 0)), ct.Revolute("z"))
+    >>> ct.jacobian(m, "upper", point=(1, 0, 0))([0.0]).T + 0.0
+    array([[0., 0., 1., 0., 1., 0.]])
+    """
+    m = frozen(m, "jacobian")
+    m.check_body(body, "jacobian names body")
+    at = array("jacobian point", point, (3,))
+    return traced_kernel(m, "jacobian", ("q",), ("jacobian",), lambda tree, q: _jacobian(tree, q, body, at))

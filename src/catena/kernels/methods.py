@@ -1,0 +1,149 @@
+"""Which method solves what: names and models in, functions out; and the choice of `method="auto"`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, NamedTuple
+
+from catena.errors import MethodError
+from catena.formulations import ALIASES, AUTO, METHODS
+from catena.formulations.loops.coupled_loops import coupled_loops
+from catena.graph import Trace
+from catena.loops.assembly import assemble
+from catena.loops.plan_library import plan_of
+from catena.model import Mechanism, Tree
+from catena.references import REFERENCES
+
+#: Methods that go through the mass matrix or its factors can be the cheapest up to this mean depth of a coordinate, the number of
+#: coordinates between it and the ground. Measured on chains, where the articulated-body method is the fastest from 7 bodies on, a mean
+#: depth of 4; the operations say which is the fastest below.
+DEPTH = 4.0
+
+
+#: What `method="auto"` takes for forward dynamics with loops; and what it compares it with where one loop has more coordinates than `LONG`
+#: and the mechanism no more than `COUNTED`: the multipliers of a single long loop can cost less than to carry its constraints along.
+LOOPS, MULTIPLIERS = "coordinate-reduction", "fully-recursive/joint"
+LONG, COUNTED = 10, 64
+
+#: Among which methods of forward dynamics it chooses for trees; those in the world's axes lose digits far from the origin, or are slower.
+CANDIDATES = ("articulated-body", "composite-body", "innovations", "armstrong")
+
+
+class Solution(NamedTuple):
+    """How a problem is solved: the method, in which words it was chosen, its function, and its references."""
+
+    name: str
+    method: str
+    function: Callable[..., Any]
+    references: tuple[str, ...]
+
+
+def methods(problem: str | None = None) -> tuple[str, ...]:
+    """Return the names of the methods that solve a problem, or of all; wherever one is given, `aba`, `rnea` and `crba` are understood too.
+
+    >>> ct.methods("inverse_dynamics")
+    ('newton-euler', 'composite-inverse')
+    """
+    problems = dict.fromkeys(known for method in METHODS.values() for known in method.solves)
+    if problem is not None and problem not in problems:
+        raise MethodError(f"'{problem}' is not a problem that catena solves; choose from {', '.join(problems)}")
+    return tuple(name for name, method in METHODS.items() if problem is None or problem in method.solves)
+
+
+def fitting(problem: str, m: Mechanism) -> tuple[str, ...]:
+    """Return the names of the methods that solve a problem of this model."""
+    return tuple(name for name in methods(problem) if not why_unsuitable(problem, name, m))
+
+
+def why_unsuitable(problem: str, name: str, m: Mechanism) -> str:
+    """Return why a method of a problem does not fit a model, or nothing."""
+    method = METHODS[name]
+    if problem == "forward_dynamics" and m.has_loops and method.closes is None:
+        return "the method is for trees, and the model has loops"
+    return method.why_unsuitable(m.tree())
+
+
+def solution(problem: str, method: str, m: Mechanism, *, traced: bool = False) -> Solution:
+    """Return how a method solves a problem of a model, or say why it does not; `traced` refuses methods that iterate.
+
+    The field's short names are resolved here: what is returned bears the full name.
+    """
+    if method == "auto":
+        name, why = automatic(problem, m)
+        return Solution(name, f"{name} (auto: {why})", METHODS[name].solves[problem], (REFERENCES[METHODS[name].reference],))
+    method = ALIASES.get(method, method) if isinstance(method, str) else method
+    why = _misfit(problem, method, m, traced)
+    if why:
+        fit = [name for name in fitting(problem, m) if not (traced and METHODS[name].iterates)]
+        raise MethodError(f"{problem}: '{method}' {why}; choose from {', '.join(repr(name) for name in ('auto', *fit))}")
+    return Solution(method, method, METHODS[method].solves[problem], (REFERENCES[METHODS[method].reference],))
+
+
+def _misfit(problem: str, name: str, m: Mechanism, traced: bool) -> str:
+    """Return why a method does not solve a problem of this model, or nothing."""
+    if not isinstance(name, str) or name not in METHODS:
+        return "is not a method of catena"
+    method = METHODS[name]
+    if problem not in method.solves:
+        return f"solves {', '.join(method.solves)}"
+    if traced and method.iterates:
+        return "iterates until it converges, and cannot be part of a compiled run"
+    why = why_unsuitable(problem, name, m)
+    return f"does not fit model '{m.name}': {why}" if why else ""
+
+
+def automatic(problem: str, m: Mechanism) -> tuple[str, str]:
+    """Return the method of least cost for a problem of this model, and why it is; it is found once."""
+    return m.once("automatic", problem, lambda: _automatic(problem, m))
+
+
+def _automatic(problem: str, m: Mechanism) -> tuple[str, str]:
+    if problem == "forward_dynamics" and m.has_loops:
+        return _automatic_with_loops(m)
+    usual = AUTO[problem]
+    others = [name for name in fitting(problem, m) if name != usual and not METHODS[name].iterates]
+    if problem != "forward_dynamics":
+        fewest = f"the fewest operations of {len(others) + 1} methods, give or take one where bodies are few"
+        return usual, fewest if others else "the only method"
+    tree = m.tree()
+    depth = _mean_depth(tree)
+    if depth > DEPTH:
+        return usual, f"the fastest where coordinates have a mean depth above {DEPTH:g}, and here it is {depth:.1f}"
+    counts = {name: _operations(tree, METHODS[name].solves[problem]) for name in CANDIDATES if name == usual or name in others}
+    best = min(counts, key=lambda name: counts[name])
+    rest = ", ".join(f"{name} {counts[name]:,}" for name in counts if name != best)
+    return best, f"{counts[best]:,} operations; {rest}"
+
+
+def _automatic_with_loops(m: Mechanism) -> tuple[str, str]:
+    tree = m.tree()
+    if m.nv > COUNTED or all(len(group.columns) <= LONG or len(group.closures) > 1 for group in coupled_loops(tree)):
+        return LOOPS, "no multipliers, and a cost that grows with the number of loops"
+    now, counts = m.at(0.0), {}
+    q = assemble(now)
+    for name in (LOOPS, MULTIPLIERS):
+        closes = METHODS[name].closes
+        assert closes is not None
+        solve = partial(closes.forward_dynamics, plan=plan_of(now, name, q))
+        counts[name] = _operations(tree, lambda *state, solve=solve: solve(*state).vdot)
+    best, other = sorted(counts, key=lambda name: counts[name])
+    return best, f"{counts[best]:,} operations; {other} {counts[other]:,}"
+
+
+def _mean_depth(tree: Tree) -> float:
+    """Return how many coordinates there are on average from the ground to a coordinate, with it."""
+    entries, inboard = 0, [0] * (tree.n + 1)
+    for k, at in enumerate(tree.v_slices):
+        own, before = at.stop - at.start, inboard[tree.parent[k]]
+        entries += own * before + own * (own + 1) // 2
+        inboard[k] = before + own
+    return entries / max(1, tree.nv)
+
+
+def _operations(tree: Tree, function: Callable[..., Any]) -> int:
+    """Return how many operations a function of (tree, q, v, tau) takes."""
+    trace = Trace("count")
+    q, v, tau = trace.input("q", (tree.nq,)), trace.input("v", (tree.nv,)), trace.input("tau", (tree.nv,))
+    graph = trace.graph(result=function(tree.traced(trace).at(trace.input("t")), q, v, tau))
+    return sum(graph.operations.values())

@@ -1,0 +1,34 @@
+"""Coordinates that users name, as numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from catena.errors import ModelError
+from catena.model import Mechanism
+
+
+def coordinates(m: Mechanism, names: Collection[str], what: str) -> tuple[int, ...]:
+    """Return the numbers of velocity coordinates, given by name."""
+    if isinstance(names, str):
+        raise ModelError(f"{what} is {names!r}; give a sequence of names, such as ({names!r},)")
+    for name in names:
+        if name not in m.v_names:
+            choice = ", ".join(m.v_names)
+            raise ModelError(f"{what} names {name!r}, which is not a velocity coordinate of model '{m.name}'; choose from {choice}")
+    return tuple(m.v_names.index(name) for name in names)
+
+
+def places(m: Mechanism, at: Collection[int], what: str) -> list[int]:
+    """Return where velocity coordinates, given by number, are among the positions."""
+    found = {}
+    for link, at_q, at_v in m.slices():
+        if link.joint.nq == link.joint.nv:
+            found |= dict(zip(range(at_v.start, at_v.stop), range(at_q.start, at_q.stop), strict=True))
+    for i in at:
+        if i not in found:
+            raise ModelError(
+                f"{what}: '{m.v_names[i]}' is a rate of a joint whose positions are not plain numbers; use other coordinates, or "
+                "m.assemble(guess)"
+            )
+    return [found[i] for i in at]

@@ -1,0 +1,202 @@
+"""Reactions: the wrench that every joint transmits, also those that close loops, and which of them are not unique; what driving takes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cached_property, partial
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from catena.errors import ArgumentError
+from catena.formulations import METHODS
+from catena.formulations.applied_forces import applied_forces
+from catena.formulations.cubic import all_constraints
+from catena.formulations.inverse import newton_euler
+from catena.formulations.joint_forces import passive_force
+from catena.formulations.loops.constraints import closing_wrenches, constraint_jacobian
+from catena.formulations.loops.dependence import DependentMap
+from catena.formulations.loops.partitions import CoordinatePartition
+from catena.kernels.planned import ConstrainedKernel, planned_kernel
+from catena.kernels.state_flags import either, flags, pivoted_flags, solved_flags
+from catena.kernels.tracing import acting_forces, check_forces, traced_kernel
+from catena.loops.conditioning import measures
+from catena.loops.plan_library import WithCoordinates, configuration, eliminated, plan_with_coordinates
+from catena.loops.scaling import coordinate_units, loop_units
+from catena.model import Driven, Mechanism, Tree
+from catena.model.driven_trees import undriven_slices, undriven_tree, with_driven_coordinates
+from catena.model.values import array
+from catena.spatial import Rigid
+from catena.tolerances import RANK
+
+#: What redundant constraints add to a component of a wrench is rounding below this part of the largest.
+_ROUNDING = 1e-9
+
+
+class WrenchKernel(ConstrainedKernel):
+    """The function (q, v, tau) -> wrenches of all joints; `joints` has their names.
+
+    >>> from catena.examples import four_bar
+    >>> wrenches = ct.joint_wrenches(four_bar())
+    >>> wrenches.joints
+    ('crank', 'coupler', 'rocker', 'pin')
+    >>> wrenches.unique[3]
+    array([False,  True, False,  True, False,  True])
+    """
+
+    @property
+    def joints(self) -> tuple[str, ...]:
+        """Names of the joints: bodies in the order they were added, then loops."""
+        return self.labels["wrenches"]
+
+    @cached_property
+    def unique(self) -> np.ndarray:
+        """Which components of the wrenches are the same in all solutions, (joints, 6), at the configuration of the kernel's plan."""
+        return self.unique_at(self.made_for)
+
+    def unique_at(self, q: Any) -> np.ndarray:
+        """Return which components of the wrenches are the same in all solutions, (joints, 6), at positions q that close the loops."""
+        m = self._model
+        if m is None:
+            raise ArgumentError(
+                f"{self.name}: model '{self.model}' has functions that pickle cannot carry, so that the kernel came without it; "
+                "ask for what is unique where it was made"
+            )
+        if not m.has_loops:
+            return np.ones((len(self.joints), 6), dtype=bool)
+        q, now = array(f"{self.name}: q", q, (m.nq,)), np.zeros(m.nv)
+        units = np.array(loop_units(m))
+        J = np.asarray(constraint_jacobian(m.tree(), q)[1], dtype=float) * coordinate_units(m) / units[:, None]
+        left, sizes, _ = np.linalg.svd(J)
+        rank = int(np.count_nonzero(sizes > RANK * sizes.max(initial=1.0)))
+
+        def wrenches(multipliers: np.ndarray) -> np.ndarray:
+            tree = m.tree(weld=False)
+            return np.asarray(_wrenches(m, tree, q, now, now, closing_wrenches(m.tree(), q, multipliers), None), dtype=float)
+
+        none = wrenches(np.zeros(len(units)))
+        added = [np.abs(wrenches(own / units) - none) for own in left.T[rank:]]
+        most = max((x.max() for x in added), default=0.0)
+        return np.all([np.ones(none.shape, dtype=bool), *(x <= _ROUNDING * most for x in added)], axis=0)
+
+
+class DrivingKernel(ConstrainedKernel):
+    """The function (t, q, v, tau) -> what driven joints take, along the coordinates in `names`.
+
+    >>> m = ct.Model("slide")
+    >>> m.add("cart", ct.point_mass(2.0), ct.Driven(ct.Prismatic("x"), lambda t: t**2))
+    >>> force = ct.driving_forces(m)
+    >>> force.names, force(0.0, [], [], [])
+    (('cart',), array([4.]))
+    """
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the coordinates that are driven."""
+        return self.labels["force"]
+
+
+class _Moved(NamedTuple):
+    """A state solved: accelerations, the wrenches of closing joints on their bodies a and b, and the flags of the state."""
+
+    vdot: Any
+    closing: list[Any]
+    flag: Any
+
+
+def _plan(m: Mechanism, method: str, q: Any) -> WithCoordinates:
+    """Return the plans of a method for a configuration, which are none where there are no loops."""
+    return plan_with_coordinates(m, method, q) if m.has_loops else WithCoordinates((), CoordinatePartition(()))
+
+
+def _moved(
+    m: Mechanism, tree: Tree, method: str, solve: Callable[..., Any], chosen: WithCoordinates | None, t: Any, q: Any, v: Any, tau: Any
+) -> _Moved:  # fmt: skip
+    """Return how a mechanism moves under joint forces, and what that takes in the joints that close its loops.
+
+    Without plans, by pivots chosen at run time.
+    """
+    force, wrenches = acting_forces(tree, t, q, v)
+    if not m.has_loops:
+        return _Moved(solve(tree, q, v, tau + force, wrenches), [], 0.0)
+    if chosen is None:
+        solved = all_constraints.forward_dynamics(tree, q, v, tau + force, wrenches, measures=measures(m))
+        return _Moved(solved.vdot, closing_wrenches(tree, q, -solved.multipliers), pivoted_flags(solved, v))
+    closes = METHODS[method].closes
+    assert closes is not None
+    solved = closes.forward_dynamics(tree, q, v, tau + force, wrenches, plan=chosen.plan)
+    closed = DependentMap(tree, q, chosen.coordinates)
+    lacking = newton_euler.inverse_dynamics(tree, q, v, solved.vdot, wrenches) - tau - force
+    multipliers = closed.multipliers(lacking, np.array(loop_units(m)))
+    flag = either(solved_flags(m, solved, tree, v, eliminated(method, chosen.plan)), flags(m, closed, v=v))
+    return _Moved(solved.vdot, closing_wrenches(tree, q, multipliers), flag)
+
+
+def _kernel(
+    kind: Any, m: Mechanism, name: str, output: str, function: Callable[..., Any], method: str, described: str, references: Any, at: Any
+) -> Any:  # fmt: skip
+    """Return the kernel of a kind of `function(tree, chosen, t, q, v, tau) -> output, flags`."""
+    check_forces(m, name)
+
+    def planned(chosen: WithCoordinates | None) -> Any:
+        def timed(tree: Tree, *arguments: Any) -> Any:
+            return function(tree, chosen, *(arguments if m.time_dependent else (0.0, *arguments)))
+
+        return timed
+
+    inputs = ("t", "q", "v", "tau") if m.time_dependent else ("q", "v", "tau")
+    make = partial(traced_kernel, m, name, inputs, (output, "flags"), method=described, references=references)
+    return planned_kernel(m, configuration(m, at), lambda m, q: _plan(m, method, q), planned, planned(None), make, kind=kind)
+
+
+def joint_wrenches(
+    m: Mechanism, method: str, described: str, solve: Callable[..., Any], references: tuple[str, ...], at: Any
+) -> WrenchKernel:
+    """Return the kernel of all joint wrenches, with accelerations by a method."""
+    whole = m.tree(weld=False)
+
+    def function(tree: Tree, chosen: WithCoordinates | None, t: Any, q: Any, v: Any, tau: Any) -> Any:
+        vdot, closing, flag = _moved(m, tree, method, solve, chosen, t, q, v, tau)
+        unwelded = whole.marked(tree.mark, tree.solver, tree.saddle_solver).at(t)
+        return _wrenches(m, unwelded, q, v, vdot, closing, applied_forces(unwelded, t, q, v)[1]), flag
+
+    return _kernel(WrenchKernel, m, "joint_wrenches", "wrenches", function, method, described, references, at)
+
+
+def driving_forces(
+    m: Mechanism, method: str, described: str, solve: Callable[..., Any], references: tuple[str, ...], at: Any
+) -> DrivingKernel:
+    """Return the kernel of what driven joints take, with accelerations by a method."""
+    whole = undriven_tree(m)
+    driven = [i for link, _, at in undriven_slices(m) if isinstance(link.joint, Driven) for i in range(at.start, at.stop)]
+
+    def function(tree: Tree, chosen: WithCoordinates | None, t: Any, q: Any, v: Any, tau: Any) -> Any:
+        vdot, closing, flag = _moved(m, tree, method, solve, chosen, t, q, v, tau)
+        free = whole.marked(tree.mark, tree.solver, tree.saddle_solver)
+        q_all, v_all, vdot_all = with_driven_coordinates(m, t, q, v, vdot)
+        loads = _loads(tree, applied_forces(tree, t, q, v)[1], closing)
+        force = newton_euler.inverse_dynamics(free, q_all, v_all, vdot_all, loads) - passive_force(free, q_all, v_all)
+        return force[driven], flag
+
+    return _kernel(DrivingKernel, m, "driving_forces", "force", function, method, described, references, at)
+
+
+def _loads(tree: Tree, acting: Any, closing: list[Any]) -> list[Any]:
+    """Return what acts on the bodies: wrenches from outside, if any, and those of the closing joints, on a and on b."""
+    (loads,) = tree.columns(1)
+    loads[:] = [np.zeros(6) for _ in loads] if acting is None else [np.zeros(6) if wrench is None else wrench for wrench in acting]
+    for closure, on_ends in zip(tree.closures, closing, strict=True):
+        for k, place, wrench in zip((closure.a, closure.b), (closure.at_a, closure.at_b), on_ends, strict=True):
+            loads[k] = loads[k] + place.force(wrench)
+    return loads
+
+
+def _wrenches(m: Mechanism, tree: Tree, q: Any, v: Any, vdot: Any, closing: list[Any], acting: Any) -> Any:
+    """Return the wrenches of all joints of a tree whose fixed joints are joints; `closing` are those of the closures, on a and on b."""
+    across = newton_euler.joint_wrenches(tree, q, v, vdot, _loads(tree, acting, closing))[1]
+    found = []
+    for link in m.links:
+        k, frame = tree.frames[link.name]
+        joint = frame @ Rigid(link.outer.R, link.outer.p)
+        found.append(joint.inverse().force(across[k]))
+    return np.stack([*found, *(on_b for _, on_b in closing)])

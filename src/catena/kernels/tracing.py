@@ -1,0 +1,125 @@
+"""From a function of a model's tree to a compiled kernel: what the doors share.
+
+What acts by itself, in the joints (springs, dampers, friction, stops) and on the bodies (springs, forces from functions), is added here, so
+that the formulations deal with joint forces and wrenches only. Where a force depends on time, the kernels that it enters take t as their
+first argument; where a joint is driven, all kernels do, and functions of the tree have it at that time.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from catena.errors import ModelError
+from catena.formulations.applied_forces import applied_forces
+from catena.formulations.joint_forces import passive_force
+from catena.graph import Port, Trace
+from catena.model import Mechanism, Tree
+from catena.native import Kernel, compile_graph
+
+
+def frozen(m: Mechanism, name: str) -> Mechanism:
+    """Return a model as it is now, so that later changes do not matter; refuse what is not a model."""
+    if not isinstance(m, Mechanism):
+        raise ModelError(f"{name}: {m!r} is not a model; give a ct.Model")
+    return m.frozen()
+
+
+def check_forces(m: Mechanism, name: str) -> None:
+    """Refuse forces that only Python can call."""
+    for force in m.python_forces:
+        raise ModelError(
+            f"{name}: force '{force.name}' is marked ct.python, and a compiled kernel cannot call it; use it in ct.simulate, "
+            "or give a function that can be traced, without the mark"
+        )
+
+
+def traced_kernel(
+    m: Mechanism,
+    name: str,
+    inputs: tuple[str, ...],
+    outputs: tuple[str, ...],
+    function: Callable[..., Any],
+    method: str = "",
+    references: tuple[str, ...] = (),
+    shapes: Mapping[str, tuple[int, ...]] | None = None,
+    quick: bool = False,
+) -> Kernel:
+    """Return the kernel of `function(tree, *inputs)`, traced and compiled; inputs have nv entries, but t, q, and those with a shape.
+
+    Where joints are driven, t comes before the inputs, and the function has the tree at that time.
+    """
+    m = frozen(m, name)
+    tree = m.tree()
+    if tree.driven and inputs[0] != "t":
+
+        def timed(tree: Tree, t: Any, *rest: Any) -> Any:
+            return function(tree, *rest)
+
+        return traced_kernel(m, name, ("t", *inputs), outputs, timed, method, references, shapes, quick)
+    known = {"t": (), "q": (m.nq,), **(shapes or {})}
+    started = time.perf_counter()
+    trace = Trace(name)
+    arguments = [trace.input(i, known.get(i, (m.nv,))) for i in inputs]
+    results = function(tree.traced(trace).at(arguments[0]), *arguments)
+    graph = trace.graph(**dict(zip(outputs, results if isinstance(results, tuple) else (results,), strict=True)))
+
+    def eager(*arrays: Any) -> Any:
+        return function(tree.at(arrays[0]), *(np.asarray(x, dtype=float) for x in arrays))
+
+    seconds = time.perf_counter() - started
+    labels = _labels(m, (*graph.inputs, *graph.outputs))
+    return compile_graph(
+        graph, method=method, references=references, trace_seconds=seconds, function=eager, model=m.name, labels=labels, quick=quick
+    )
+
+
+def _labels(m: Mechanism, ports: Sequence[Port]) -> dict[str, tuple[str, ...]]:
+    """Return what the entries of inputs and outputs are, along their first axis: coordinates, bodies, joints or loops."""
+    loops = tuple(closure.name for closure in m.loops)
+    known = {
+        "q": m.q_names, **dict.fromkeys(("v", "tau", "vdot", "p", "pdot", "bias", "mass"), m.v_names), "poses": m.body_names,
+        "wrenches": (*m.body_names, *loops), "error": (*loops, *(coupling.name for coupling in m.couplings)), "force": m.driven_names,
+    }  # fmt: skip
+    return {port.name: known[port.name] for port in ports if port.name in known and port.shape[:1] == (len(known[port.name]),)}
+
+
+def dynamics_kernel(
+    m: Mechanism,
+    name: str,
+    inputs: tuple[str, ...],
+    outputs: str | tuple[str, ...],
+    function: Callable[..., Any],
+    method: str,
+    references: tuple[str, ...],
+    shapes: Mapping[str, tuple[int, ...]] | None = None,
+    velocities: Callable[..., Any] | None = None,
+    quick: bool = False,
+) -> Kernel:
+    """Return the kernel of `function(tree, *inputs, force, wrenches)`, with what acts in the joints and on the bodies.
+
+    The inputs begin with q and v; or with q and what the velocities follow from, by `velocities(tree, q, x)`.
+    """
+    m = frozen(m, name)
+    check_forces(m, name)
+    timed = m.time_dependent
+
+    def acting(tree: Tree, *arguments: Any) -> Any:
+        t, q, x, *rest = arguments if timed else (0.0, *arguments)
+        v = x
+        if velocities is not None:  # traced before the rest, which has them too, only if they matter
+            v = velocities(tree, q, x) if tree.resists else np.zeros(tree.nv)
+        force, wrenches = acting_forces(tree, t, q, v)
+        return function(tree, q, x, *rest, force, wrenches)
+
+    named = (outputs,) if isinstance(outputs, str) else outputs
+    return traced_kernel(m, name, ("t", *inputs) if timed else inputs, named, acting, method, references, shapes, quick)
+
+
+def acting_forces(tree: Tree, t: Any, q: Any, v: Any) -> tuple[Any, Any]:
+    """Return the joint forces and the wrenches on the bodies that act by themselves."""
+    force, wrenches = applied_forces(tree, t, q, v)
+    return passive_force(tree, q, v) + force, wrenches

@@ -1,0 +1,1 @@
+"""Loops: assembly, mobility and plans."""

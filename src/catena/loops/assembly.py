@@ -1,0 +1,397 @@
+"""Putting mechanisms with loops together: configurations that close all loops, and velocities that keep them closed.
+
+Both work on the model's own coordinates, with the rank of the constraints: redundant ones, as in a planar loop in space, do no harm.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Collection, Mapping
+from contextlib import suppress
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from catena.errors import LimitWarning, ModelError
+from catena.formulations.loops.basic_constraints import Ends, closure_residual
+from catena.formulations.loops.closure_kinematics import ClosureKinematics
+from catena.formulations.loops.constraints import constraint_jacobian, constraint_motion
+from catena.formulations.mass.composite_body import mass_matrix
+from catena.loops.groups import STARTS, LoopGroup, LoopResiduals, loop_groups
+from catena.loops.scaling import coordinate_units, loop_sizes, loop_units, mechanism_size
+from catena.model import Helical, Joint, Mechanism, Pose
+from catena.model.driven_trees import with_driven_at
+from catena.model.motions import Given
+from catena.model.placed import PlacedClosure
+from catena.model.values import array, number
+from catena.spatial import Rigid, quaternion_exp, rotation
+from catena.tolerances import CLOSED, LOOSE, MASSLESS, RANK, SEARCH
+
+#: A mechanism is nearly together where no loop is further apart than this, relative to its size for lengths, in radians for angles.
+NEARLY = 1e-2
+
+#: Steps of Newton's by which a joint frame takes up what is left of a loop; and a step to a generic configuration.
+_NEWTON, _AWAY = 6, 0.1
+
+#: A step of a walk moves no coordinate further than the first [rad, or sizes of the mechanism], and a walk that needs shorter steps than
+#: the second ends. What brings a step back onto the loops is at most the third, a part of the step: less than to another branch. The last
+#: is the number of steps after which a walk is given up.
+_LONGEST, _SHORTEST, _ASIDE, _PACES = 0.3, 1e-4, 0.2, 300
+
+
+def loop_residuals(m: Mechanism, q: Any) -> LoopResiduals:
+    """Return how far each loop and coupling of a mechanism is from being closed at q; those that share joints are together."""
+    found = [loops.residuals(loops.residual(np.asarray(q, dtype=float))[0]) for loops in loop_groups(m)]
+    names = tuple(name for part in found for name in part.names)
+    return LoopResiduals(names, np.concatenate([np.zeros(0), *(part.sizes for part in found)]))
+
+
+def closing(m: Mechanism, what: str, q: Any) -> np.ndarray:
+    """Return positions as an array, or refuse those that leave a loop open."""
+    q = array(what, q, (m.nq,))
+    found = loop_residuals(m, q)
+    if not found.sizes.max(initial=0.0) <= LOOSE:
+        time = f", t={m.instant:g}" if m.driven_names else ""
+        raise ModelError(
+            f"{what} leaves loop '{found.worst}' of model '{m.name}' open, by {found.sizes.max():.2g} of its size or rad; give positions "
+            f"that close the loops, by m.assemble(guess=q{time})"
+        )
+    return q
+
+
+def assemble(m: Mechanism, guess: Any = None, fixed: Mapping[str, float] | None = None, t: float | None = None) -> np.ndarray:
+    """Return a configuration that closes all loops at a time, as `Model.assemble` describes; warn of limits that it leaves."""
+    m, held = m.timed(t), fixed or {}
+    q = _assembled(m, guess, held)
+    _check_limits(m, q, guess, held)
+    return q
+
+
+def _assembled(m: Mechanism, guess: Any, fixed: Mapping[str, float]) -> np.ndarray:
+    """Return a configuration that closes all loops, near a guess and with coordinates that are fixed, or say why there is none.
+
+    The loops are closed at the guess, and the fixed coordinates led from there to their values: so the result is on the branch of
+    `assemble(m, guess)` as far as that reaches. A guess that is nearly closed with the fixed values in it is taken as it is. Loops
+    that share no joints are closed one after the other. Without a guess the search begins at home.
+
+    Configurations within the limits of the joints are sought first, from the nearest such start, and others only where there is none. A
+    guess that closes the loops is taken with the limits that it leaves.
+    """
+    q = m.search_start() if guess is None else array("assemble: guess", guess, (m.nq,)).copy()
+    if guess is None and m.has_loops and m.instant:
+        q = _led(m, q)
+    places = {name: _plain(m, name) for name in fixed}
+    values = {name: number(f"assemble: {name}", value) for name, value in fixed.items()}
+    for loops in loop_groups(m) if m.has_loops else ():
+        own = [name for name, (_, velocity) in places.items() if velocity in loops.columns]
+        q = _assemble(m, loops, q, guess is None, {places[name]: (name, values[name]) for name in own})
+    for name, (position, _) in places.items():
+        q[position] = values[name]
+    return q
+
+
+def _assemble(m: Mechanism, loops: LoopGroup, given: np.ndarray, own: bool, fixed: dict[tuple[int, int], tuple[str, float]]) -> np.ndarray:
+    """Return a configuration that closes a group of loops, with coordinates fixed at values: their places, names and values.
+
+    It is sought from the one that is given, which is the model's `own` start or a user's guess.
+    """
+    everything = np.ones(len(loops.columns), dtype=bool)
+    start, free = given.copy(), everything.copy()
+    places = [(position, loops.columns.index(velocity)) for position, velocity in fixed]
+    for (position, velocity), (_, value) in zip(places, fixed.values(), strict=True):
+        start[position] = value
+        free[velocity] = False
+    stopped, led = "", None
+    if fixed and (own or np.abs(loops.residual(start)[0]).max() > NEARLY):
+        q, _, found = _search(loops, given, everything)
+        if found:
+            q = _walk(loops, q, start, places, free)
+            if all(q[position] == start[position] for position, _ in places):
+                if loops.keeps_limits(q, free):
+                    return q
+                led = q  # to where limits are left: the mechanism may go together elsewhere
+            reached = ", ".join(f"{name} = {q[position]:.4g}" for (name, _), (position, _) in zip(fixed.values(), places, strict=True))
+            stopped = f"led there from the guess it stops at {reached}, and "
+    if led is not None:
+        q, _, found = loops.search(start, free, bounded=True)
+        return q if found else led
+    q, values, found = _search(loops, start, free)
+    if found:
+        return q
+    raise ModelError(_opened(m, loops, loops.residuals(values), stopped, [f"{name} = {value:g}" for name, value in fixed.values()]))
+
+
+def _check_limits(m: Mechanism, q: np.ndarray, guess: Any, held: Mapping[str, float]) -> None:
+    """Warn of coordinates that were moved beyond their limits to close loops; those that the user put there are not named."""
+    given, beyond = m.search_start() if guess is None else np.asarray(guess, dtype=float), []
+    for link, at, _ in m.slices():
+        if link.joint.limits is not None:
+            limits = zip(m.q_names[at], q[at], given[at], link.joint.lower, link.joint.upper, strict=True)
+            beyond += [
+                f"{name} = {x:.4g}, outside {low:.4g} to {high:.4g}"
+                for name, x, before, low, high in limits
+                if name not in held and x != before and not low <= x <= high
+            ]
+    if beyond:
+        warnings.warn(
+            f"model '{m.name}': no positions were found that close the loops within all limits; {'; '.join(beyond)}; give a guess "
+            "within the limits, or change them",
+            LimitWarning,
+            stacklevel=3,
+        )
+
+
+def _search(loops: LoopGroup, start: np.ndarray, free: np.ndarray) -> tuple[np.ndarray, np.ndarray, bool]:
+    """Return what `LoopGroup.search` finds: within the limits of the joints, or else beyond them."""
+    if loops.limited and not loops.closed(start[None], loops.residual(start)[0][None])[0]:
+        inside = loops.search(start, free, bounded=True)
+        if inside[-1]:
+            return inside
+    return loops.search(start, free)
+
+
+def _opened(m: Mechanism, loops: LoopGroup, found: LoopResiduals, stopped: str, fixed: list[str]) -> str:
+    """Return what is said of loops that do not close."""
+    held = f" at t = {m.instant:g} s" if m.driven_names else ""
+    held += f" with {', '.join(fixed)}" if fixed else ""
+    residual, size = found.sizes.max(), loops.sizes[found.names.index(found.worst)]
+    left = f"{residual * size:.3g} m or {residual:.3g} rad" if size else f"{residual:.3g} of its largest term"
+    remedy = "check lengths and places, fix fewer coordinates, or give a guess that is nearer" if fixed else (
+        "check lengths and places, or give a guess that is nearer, such as m.home"
+    )
+    if m.folder is not None and residual <= NEARLY:
+        remedy += f"; where this is the precision of the file, load it with tolerance={2.0 * residual:.1g}"
+    best = f"the best of {STARTS + 1} starts leaves loop '{found.worst}' apart by {left}"
+    return f"model '{m.name}' does not close{held}: {stopped}{best}; {remedy}"
+
+
+class TakenUp(NamedTuple):
+    """A loop that closes where its joint frame on body b is this; and the closure residual that it had."""
+
+    name: str
+    at_b: Pose
+    residual: float
+
+
+class Absorbed(NamedTuple):
+    """Loops that close but for a little, and what is to be said of constraints that are independent but for a little."""
+
+    taken_up: list[TakenUp]
+    doubtful: list[str]
+
+
+def absorbed(m: Mechanism, tolerance: float, starts: int) -> Absorbed:
+    """Return the loops of a model that are open by no more than a tolerance where they are nearest to being closed.
+
+    The tolerance is relative to the size of the loop for lengths, in radians for angles. Loops that close are not among them, nor are
+    those that are open by more. The search begins at home, and at so many starts around it.
+    """
+    q, found, doubtful = m.search_start(), [], []
+    for loops in loop_groups(m):
+        everything = np.ones(len(loops.columns), dtype=bool)
+        q, values, closed = loops.search(q, everything, bounded=loops.limited, starts=starts)
+        if not (closed or loops.closed(q[None], values[None], tolerance)[0]):
+            continue
+        least = _least_independent(loops, q, tolerance)
+        if len(least):
+            doubtful.append(
+                f"{len(least)} of the constraints of {', '.join(map(repr, loops.names))} are independent by no more than "
+                f"{least.max():.1e}: with more digits in the file the mechanism may have as many more degrees of freedom"
+            )
+        if closed:
+            continue
+        q, coupled = loops.coupled(q)
+        if coupled:  # else couplings contradict each other, which no frame takes up
+            residuals = dict(zip(loops.names, loops.residuals(loops.residual(q)[0]).sizes, strict=True))
+            closures = [(m.tree().closures[i], loop_sizes(m)[i]) for i in loops.group.closures]
+            found += [TakenUp(closure.name, _closing(m, q, closure, size), residuals[closure.name]) for closure, size in closures]
+    return Absorbed([one for one in found if one.residual > CLOSED], doubtful)
+
+
+def _least_independent(loops: LoopGroup, q: np.ndarray, tolerance: float) -> np.ndarray:
+    """Return the singular values of the constraints of loops that are below a tolerance but not zero, at a generic place near q."""
+    _, s, Vt = np.linalg.svd(loops.residual(q)[1])
+    along = Vt[np.count_nonzero(s > tolerance * s.max(initial=0.0)) :]
+    step = _AWAY * along.T @ np.random.default_rng(0).normal(size=len(along))
+    generic, _ = loops.settle(loops.integrate(q[None], step[None]), np.ones(len(loops.columns), dtype=bool))
+    independent = np.linalg.svd(loops.residual(generic[0])[1], compute_uv=False)
+    most = independent.max(initial=0.0)
+    return independent[(independent > max(CLOSED, loops.rounding) * most) & (independent <= tolerance * most)]
+
+
+def _closing(m: Mechanism, q: np.ndarray, closure: PlacedClosure, size: float) -> Pose:
+    """Return the frame of a closing joint on body b that closes its loop at q, the nearest to the one it has."""
+    loop = ClosureKinematics(m.tree(), q, closure)
+    place, at = loop.branches[1][0], loop.at
+    R, p, scale = np.asarray(at.R_b, dtype=float), np.asarray(at.p_b, dtype=float), np.repeat([1.0, size], 3)
+    for _ in range(_NEWTON):
+        # the rows on body b are those on its frame, here about the point of the frame
+        values, _, rows = (np.asarray(x, dtype=float) for x in closure_residual(closure, Ends(at.R_a, at.p_a - p, R, np.zeros(3), at.axes)))
+        turn, shift = np.split(scale * np.linalg.lstsq(rows * scale, -values, rcond=SEARCH)[0], 2)
+        R, p = rotation(quaternion_exp(turn)) @ R, p + shift
+    _, own = m.tree().frames[next(loop.b for loop in m.loops if loop.name == closure.name)]
+    return Pose.of(own.inverse() @ Rigid(np.asarray(place.R, dtype=float), np.asarray(place.p, dtype=float)).inverse() @ Rigid(R, p))
+
+
+def _led(m: Mechanism, neutral: np.ndarray) -> np.ndarray:
+    """Return positions that close the loops, led along with what is driven from t = 0 to the time of a model, by whole turns less.
+
+    Where that does not lead there, it is as far as it came; where the loops do not close at t = 0, the neutral positions.
+    """
+    first, last = m.driven_motion(0.0), m.driven_motion(m.instant)
+    joints = [joint for _, joint in m.driven_joints()]
+    moves = [_shortest(joint, a.q.astype(float), b.q.astype(float)) for joint, a, b in zip(joints, first, last, strict=True)]
+    sizes = np.where(np.array(m.driven_units) == "m/s", mechanism_size(m), 1.0)
+    whole = max(np.abs(np.concatenate(moves) / sizes).max(), 1e-300)
+    reached, longest, q = 0.0, _LONGEST / whole, neutral
+
+    def moved(share: float) -> Mechanism:
+        places = [joint.integrate(a.q.astype(float), share * move) for joint, a, move in zip(joints, first, moves, strict=True)]
+        return with_driven_at(m, [Given(place, move, 0.0 * move) for place, move in zip(places, moves, strict=True)])
+
+    with suppress(ModelError):  # they do not close at t = 0, or what is driven leads to where they open
+        q = _assembled(m.at(0.0), None, {})
+        for _ in range(_PACES):
+            if reached == 1.0 or longest * whole < _SHORTEST:
+                break
+            share = min(longest, 1.0 - reached)
+            step = share * project_velocity(moved(reached), q)
+            ahead, good = m.integrate(q, step), True
+            then = ahead
+            for loops in loop_groups(moved(min(1.0, reached + share))):
+                then, closed = _settled(loops, then, np.ones(len(loops.columns), dtype=bool), damping=0.0)
+                good = good and closed and _aside(loops, ahead, then) <= _ASIDE * share * whole
+            if good:
+                q, reached, longest = then, 1.0 if share == 1.0 - reached else reached + share, min(_LONGEST / whole, 2.0 * longest)
+            else:
+                longest = 0.5 * share
+    return q
+
+
+def _shortest(joint: Joint, q0: np.ndarray, q1: np.ndarray) -> np.ndarray:
+    """Return the rates that lead from q0 to q1 in a unit of time, without whole turns."""
+    rates = joint.difference(q0, q1)
+    if joint.nq != joint.nv or isinstance(joint, Helical):
+        return rates
+    return rates - np.where(np.array(joint.v_units) == "rad/s", 2.0 * np.pi * np.round(rates / (2.0 * np.pi)), 0.0)
+
+
+def moved_along(m: Mechanism, q: np.ndarray, step: np.ndarray) -> np.ndarray:
+    """Return a configuration that closes the loops, reached from one that does by a step along what the loops allow."""
+    for loops in loop_groups(m):
+        everything = np.ones(len(loops.columns), dtype=bool)
+        _, s, Vt = np.linalg.svd(loops.residual(q)[1])
+        along = Vt[np.count_nonzero(s > RANK * s.max(initial=1.0)) :]
+        own = along.T @ (along @ (step[loops.columns] / loops.coordinates))
+        q, closed = _settled(loops, loops.integrate(q[None], own[None])[0], everything)
+        if not closed:
+            q, *_ = loops.search(q, everything)
+    return q
+
+
+def followed(m: Mechanism, q: np.ndarray, held: Collection[str]) -> np.ndarray:
+    """Return a configuration that closes the loops, reached from one nearby by moving all but the velocity coordinates that are held."""
+    for loops in loop_groups(m):
+        free = np.array([m.v_names[column] not in held for column in loops.columns])
+        q, closed = _settled(loops, q, free)
+        if not closed:
+            found = loops.residuals(loops.residual(q)[0])
+            raise ModelError(f"model '{m.name}': loop '{found.worst}' does not close where {', '.join(held)} stay; move them back")
+    return q
+
+
+def _settled(loops: LoopGroup, q: np.ndarray, free: np.ndarray, damping: float = 1e-3) -> tuple[np.ndarray, bool]:
+    """Return where a configuration (nq,) settles, and whether the loops are closed there."""
+    then, values = loops.settle(q[None], free, damping)
+    return then[0], bool(loops.closed(then, values)[0])
+
+
+def _aside(loops: LoopGroup, ahead: np.ndarray, then: np.ndarray) -> float:
+    """Return how far apart two configurations are, without units."""
+    return float(np.abs(loops.difference(ahead[None], then[None])).max())
+
+
+def _walk(loops: LoopGroup, q: np.ndarray, goal: np.ndarray, places: list[tuple[int, int]], free: np.ndarray) -> np.ndarray:
+    """Return how far a mechanism comes when coordinates are led straight to a goal from q, which closes the loops.
+
+    A step goes along the tangent and is brought back onto the loops; it is halved where that takes more than a small part of it.
+    """
+    longest = _LONGEST
+    positions, velocities = map(list, zip(*places, strict=True))
+    for _ in range(_PACES):
+        step = np.zeros(len(free))
+        step[velocities] = goal[positions] - q[positions]
+        if not step.any() or longest < _SHORTEST:
+            break
+        step /= loops.coordinates
+        J = loops.residual(q)[1]
+        step[free] = np.linalg.lstsq(J[:, free], -J @ step, rcond=SEARCH)[0]
+        whole = np.abs(step).max()
+        share = min(1.0, longest / whole)
+        ahead = loops.integrate(q[None], share * step[None])[0]
+        if share == 1.0:
+            ahead[positions] = goal[positions]
+        then, closed = _settled(loops, ahead, free, damping=0.0)
+        if closed and _aside(loops, ahead, then) <= _ASIDE * share * whole:
+            q, longest = then, min(_LONGEST, 2.0 * longest)
+        else:
+            longest = 0.5 * share * whole
+    return q
+
+
+def project_velocity(
+    m: Mechanism, q: Any, v: Any = None, fixed: Mapping[str, float] | None = None, t: float | None = None
+) -> np.ndarray:
+    """Return the velocity that keeps all loops closed at a time and differs from v by the least kinetic energy.
+
+    Fixed coordinates have their rate; v is zero if not given.
+    """
+    m, held = m.timed(t), fixed or {}
+    q = closing(m, "project_velocity: q", q)
+    v = np.zeros(m.nv) if v is None else array("project_velocity: v", v, (m.nv,)).copy()
+    free = np.ones(m.nv, dtype=bool)
+    for name, value in held.items():
+        if name not in m.v_names:
+            raise ModelError(f"model '{m.name}' has no velocity '{name}'; choose from {', '.join(m.v_names)}")
+        velocity = m.v_names.index(name)
+        v[velocity] = number(f"project_velocity: {name}", value)
+        free[velocity] = False
+    if not m.has_loops:
+        return v
+    # without units; the rank is a matter of geometry, and the masses choose among the velocities that are left
+    rows, columns = np.array(loop_units(m)), coordinate_units(m)
+    J = np.asarray(constraint_jacobian(m.tree(), q)[1], dtype=float) * columns / rows[:, None]
+    phi_t = np.zeros(len(rows))
+    if m.driven_names:
+        phi_t = np.asarray(constraint_motion(m.tree(), q, np.zeros(m.nv))[0], dtype=float) / rows
+    x, own = v / columns, columns[free]
+    U, s, Vt = np.linalg.svd(J[:, free])
+    rank = int(np.count_nonzero(s > RANK * s.max(initial=1.0)))
+    least = Vt[:rank].T @ ((U.T[:rank] @ (-J[:, ~free] @ x[~free] - phi_t)) / s[:rank])
+    mass = np.asarray(mass_matrix(m.tree(), q), dtype=float)[np.ix_(free, free)] * np.outer(own, own)
+    along = Vt[rank:].T
+    result = x.copy()
+    # the nearest by geometry, and from there by kinetic energy; but for motions without mass, such as a thin rod that spins about its axis
+    result[free] = least + along @ (along.T @ (x[free] - least))
+    pull = along.T @ (mass @ (x[free] - result[free]))
+    result[free] += along @ np.linalg.lstsq(along.T @ mass @ along, pull, rcond=MASSLESS)[0]
+    size = np.linalg.norm(J) * (np.linalg.norm(x) + np.linalg.norm(result)) + np.linalg.norm(phi_t)
+    if np.linalg.norm(J @ result + phi_t) > RANK * size:  # without fixed rates and driven joints, rest is a velocity that does
+        rates = [f"{name} = {v[m.v_names.index(name)]:g}" for name in held] + [f"{name} driven" for name in m.driven_names]
+        raise ModelError(
+            f"model '{m.name}': no velocity keeps the loops closed with {', '.join(rates)}; fix fewer rates, or drive fewer joints"
+        )
+    return columns * result
+
+
+def _plain(m: Mechanism, name: str) -> tuple[int, int]:
+    """Return the position and velocity index of a coordinate that is a plain number."""
+    if name not in m.q_names:
+        raise ModelError(f"model '{m.name}' has no coordinate '{name}'; choose from {', '.join(m.q_names)}")
+    position = m.q_names.index(name)
+    for link, where, at in m.slices():
+        if where.start <= position < where.stop:
+            if link.joint.nq != link.joint.nv:
+                raise ModelError(f"coordinate '{name}' is part of a quaternion and cannot be fixed alone; give a guess instead")
+            return position, at.start + position - where.start
+    raise AssertionError(name)

@@ -1,0 +1,350 @@
+"""What the loops of a mechanism leave it: degrees of freedom, redundant constraints, independent coordinates, loops that couple."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from catena.errors import ModelError
+from catena.formulations.loops.basic_constraints import row_count
+from catena.formulations.loops.closure_kinematics import base, branch
+from catena.formulations.loops.constraints import constraint_jacobian, constraint_motion
+from catena.formulations.loops.coupled_loops import CoupledLoops, coupled_loops
+from catena.formulations.loops.partitions import CoordinatePartition, GroupPartition
+from catena.loops.assembly import assemble, closing, loop_residuals, moved_along, project_velocity
+from catena.loops.scaling import coordinate_units, loop_units, mechanism_size
+from catena.model import Mechanism
+from catena.tolerances import CLOSURE, CONSISTENT, LOOSE, RANK
+
+#: Length of the steps of a walk through the configurations [rad or m], and the longest time that one takes where joints are driven [s].
+_PACE, _LONGEST = 0.5, 0.7
+
+#: Configurations that are looked at to find a generic one, unless constraints are as independent as the second; and starts from which other
+#: branches are sought.
+_TRIED, _CLEAR, _BRANCHES = 6, 0.05, 4
+
+#: A walk ends where a loop is further apart than this, relative to the mechanism's size or in radians.
+_OPEN = 1e-9
+
+
+@dataclass(frozen=True)
+class Loop:
+    """A loop: its name, the body it stands on, and the bodies on the way around it."""
+
+    name: str
+    base: str
+    bodies: tuple[str, ...]
+    constraints: int
+
+
+@dataclass(frozen=True)
+class Mobility:
+    """What the constraints leave a mechanism, at a configuration that closes its loops.
+
+    `coordinates` are the velocity coordinates of the tree, of which `independent` may be given and `dependent` follow. `constraints` are
+    what loops and couplings ask for, of which `redundant` ask for nothing new. `coupled` has the groups of loops that share joints. Where
+    joints are driven, all this is at the time `t` [s].
+
+    At a `singular` configuration constraints depend on each other that do not around it: motions of the null space go on in some directions
+    only, and `freedom` is the dimension of that space. `freedoms` are the degrees of freedom on the branches that a search came to, which
+    may differ: a linkage of equal lengths can fold onto itself and move otherwise.
+    """
+
+    q: np.ndarray
+    coordinates: int
+    constraints: int
+    redundant: int
+    independent: tuple[str, ...]
+    dependent: tuple[str, ...]
+    loops: tuple[Loop, ...]
+    coupled: tuple[tuple[str, ...], ...]
+    t: float = 0.0
+    singular: bool = False
+    freedoms: tuple[int, ...] = ()
+
+    @property
+    def freedom(self) -> int:
+        """Number of degrees of freedom."""
+        return len(self.independent)
+
+
+def mobility(m: Mechanism, q: Any = None, t: float | None = None) -> Mobility:
+    """Return what the loops leave a model, at q, or at a generic configuration; at a time where joints are driven.
+
+    >>> m = ct.Model("slider-crank")
+    >>> m.add("crank", ct.rod(0.2, mass=1.0), ct.Revolute("y"))
+    >>> m.add("rod", ct.rod(0.5, mass=1.0), ct.Revolute("y"), parent="crank", at=(0.2, 0, 0))
+    >>> m.add("piston", ct.point_mass(1.0), ct.Prismatic("x"))
+    >>> m.close("pin", ct.Revolute("y"), "rod", "piston", at_a=(0.5, 0, 0))
+    >>> found = mobility(m)
+    >>> found.freedom, found.constraints, found.redundant
+    (1, 5, 3)
+    """
+    if q is None and t is None:
+        found = m.once("mobility", (), lambda: _anywhere(m, *generic(m)))
+        return replace(found, q=found.q.copy())
+    now = m.timed(t)
+    if q is None:
+        return _mobility(*_generic(now))
+    return _mobility(now, closing(now, "mobility: q", q))
+
+
+def _anywhere(m: Mechanism, now: Mechanism, q: np.ndarray) -> Mobility:
+    """Return the mobility at a generic configuration, with the degrees of freedom on other branches."""
+    found = _mobility(now, q)
+    return replace(found, freedoms=tuple(sorted({found.freedom, *(m.nv - rank(*other) for other in branches(m))})))
+
+
+def _mobility(m: Mechanism, q: np.ndarray) -> Mobility:
+    """Return what the loops leave a model, at a time, at q."""
+    tree, blocks = m.tree(), scaled_blocks(m, q)
+    groups = coupled_loops(tree)
+    ranks = [pivots(J, 1.0, _tolerance(m, q))[0] for J in blocks]
+    dependent = {group.columns[c] for group, J, rank in zip(groups, blocks, ranks, strict=True) for c in _dependent(J, rank)}
+    names, number = m.v_names, sum(len(J) for J in blocks)
+    loops = tuple(
+        Loop(closure.name, _name(tree, base(tree, closure)), tuple(tree.names[k] for k in _around(tree, closure)), row_count(closure))
+        for closure in tree.closures
+    )
+    return Mobility(
+        q,
+        m.nv,
+        number,
+        number - sum(ranks),
+        tuple(name for i, name in enumerate(names) if i not in dependent),
+        tuple(name for i, name in enumerate(names) if i in dependent),
+        loops,
+        tuple((*(tree.closures[i].name for i in group.closures), *(tree.couplings[i].name for i in group.couplings)) for group in groups),
+        m.instant,
+        not regular(m, q),
+    )
+
+
+def generic(m: Mechanism) -> tuple[Mechanism, np.ndarray]:
+    """Return a generic configuration, after the model at the time at which it is one; it is found once."""
+    if not m.has_loops:
+        return m, m.neutral()
+
+
+    def make() -> tuple[float, np.ndarray]:
+        now, q = _generic(m)
+        return now.instant, q
+
+    t, q = m.once("generic configuration", (), make)
+    return m.at(t), q.copy()
+
+
+def branches(m: Mechanism) -> Iterator[tuple[Mechanism, np.ndarray]]:
+    """Yield regular configurations that random starts lead to, perhaps on other branches than the generic one, always the same."""
+    if not m.has_loops or m.driven_names:
+        return
+    for n in range(_BRANCHES):
+
+        def make(seed: int = n) -> np.ndarray | None:
+            rng = np.random.default_rng(seed)
+            try:
+                q = moved_along(m, assemble(m, m.random(rng), {}), 0.1 * rng.normal(size=m.nv))
+            except ModelError:  # a start that leads nowhere
+                return None
+            return q if loop_residuals(m, q).sizes.max(initial=0.0) <= LOOSE and regular(m, q) else None
+
+        q = m.once("branches", n, make)
+        if q is not None:
+            yield m, q.copy()
+
+
+def configurations(m: Mechanism, steps: int, at: tuple[Mechanism, np.ndarray] | None = None) -> Iterator[tuple[Mechanism, np.ndarray]]:
+    """Yield configurations that a walk along the motions of a mechanism comes to, always the same; from one given, or a generic one.
+
+    Each comes after the model at its time, for where joints are driven the walk goes on in time.
+    """
+    rng = np.random.default_rng(0)
+    now, q = generic(m) if at is None else at
+    step = rng.normal(size=m.nv)
+    yield now, q
+    for _ in range(steps):
+        step = project_velocity(now, q, step + 0.3 * rng.normal(size=m.nv))
+        step = step / max(np.abs(step).max(), 1e-300)
+        now = _later(now)
+        q = moved_along(now, q, _PACE * step)
+        if m.driven_names and not loop_residuals(now, q).sizes.max(initial=0.0) <= _OPEN:
+            return
+        yield now, q
+
+
+def _later(m: Mechanism) -> Mechanism:
+    """Return a model at a time after its own, by which what is driven has moved a little; without such joints the model."""
+    if not m.driven_names:
+        return m
+    units = np.where(np.array(m.driven_units) == "m/s", mechanism_size(m), 1.0)
+
+    def moved(span: float) -> float:
+        first, then = ([given.q.astype(float) for given in m.driven_motion(t)] for t in (m.instant, m.instant + span))
+        return max(np.abs(joint.difference(a, b)).max() for (_, joint), a, b in zip(m.driven_joints(), first, then, strict=True))
+
+    span = _LONGEST
+    while max(moved(span), moved(0.5 * span)) > _PACE * units.min() and span > 1e-9:
+        span *= 0.5
+    return m.at(m.instant + span)
+
+
+def scaled_blocks(m: Mechanism, q: Any) -> list[np.ndarray]:
+    """Return the Jacobian of the constraints of each group of loops on its coordinates, without units.
+
+    Rows and columns are measured by the size of their loops, where they are lengths. No row is longer than 1; one that is nothing but
+    rounding stays as short as it is.
+    """
+    tree, q = m.tree(), np.asarray(q, dtype=float)
+    rows, columns = np.array(loop_units(m)), coordinate_units(m)
+    blocks = []
+    for group in coupled_loops(tree):
+        J = np.asarray(constraint_jacobian(tree, q, group=group)[1], dtype=float)
+        blocks.append(J * columns[list(group.columns)] / rows[list(group.rows)][:, None])
+    longest = max((np.linalg.norm(J, axis=1).max(initial=0.0) for J in blocks), default=0.0)
+    return [J / max(longest, 1.0) for J in blocks]
+
+
+def pivots(J: np.ndarray, size: float = 0.0, tolerance: float = RANK) -> tuple[int, np.ndarray]:
+    """Return the rank of a matrix, and its columns in the order in which they are the most independent of those before.
+
+    What is below the tolerance against the matrix, or against `size`, counts as zero.
+    """
+    from scipy.linalg import qr
+
+    R, order = qr(J, mode="r", pivoting=True)  # type: ignore[misc]
+    sizes = np.abs(np.diag(R))
+    return int(np.count_nonzero(sizes > tolerance * max(sizes.max(initial=0.0), size, 1e-300))), order
+
+
+def rank(m: Mechanism, q: Any) -> int:
+    """Return how many constraints are independent at q."""
+    return conditioning(m, q)[0]
+
+
+def conditioning(m: Mechanism, q: Any) -> tuple[int, float]:
+    """Return how many constraints are independent at q, and how much so: the least singular value that counts, as a part of the largest."""
+    tolerance, count, least = _tolerance(m, q), 0, 1.0
+    for J in scaled_blocks(m, q):
+        number = pivots(J, 1.0, tolerance)[0]
+        sizes = np.linalg.svd(J, compute_uv=False)
+        count += number
+        least = min(least, float(sizes[number - 1] / sizes[0])) if number else least
+    return count, least
+
+
+def _tolerance(m: Mechanism, q: Any) -> float:
+    """Return the part of the largest pivot up to which others are zero, at positions that may not quite close the loops."""
+    return RANK + CLOSURE * min(LOOSE, float(loop_residuals(m, q).sizes.max(initial=0.0)))
+
+
+def regular(m: Mechanism, q: Any) -> bool:
+    """Return whether the constraints that depend on each other at q, which closes the loops, do so around it.
+
+    Then the accelerations of any motion there can meet them all; a generic one tells.
+    """
+    if not m.has_loops:
+        return True
+    tree, rng = m.tree(), np.random.default_rng(2)
+    units, reach = np.array(loop_units(m)), coordinate_units(m)
+    J = np.asarray(constraint_jacobian(tree, q)[1], dtype=float) * reach / units[:, None]
+    left, sizes, right = np.linalg.svd(J)
+    tolerance = _tolerance(m, q)
+    number = int(np.count_nonzero(sizes > tolerance * sizes.max(initial=1.0)))
+    v = right[number:].T @ (right[number:] @ rng.normal(size=m.nv)) * reach
+    rest = project_velocity(m, q, np.zeros(m.nv), {}) if m.driven_names else np.zeros(m.nv)
+    bent, now = (np.asarray(constraint_motion(tree, q, x)[1], dtype=float) / units for x in (rest + v, rest))
+    across = left[:, number:].T @ (bent - now)
+    return bool(np.abs(across).max(initial=0.0) <= (CONSISTENT + tolerance) * (np.abs(bent - now).max(initial=0.0) + 1e-3))
+
+
+def independent_rows(m: Mechanism, q: Any) -> tuple[int, ...]:
+    """Return the numbers of constraints that are independent at q, as many as there are; in the order of the Jacobian's rows."""
+    found: list[int] = []
+    for group, J in zip(coupled_loops(m.tree()), scaled_blocks(m, q), strict=True):
+        number, order = pivots(J.T, 1.0)
+        found += [group.rows[i] for i in order[:number]]
+    return tuple(sorted(found))
+
+
+def _dependent(J: np.ndarray, rank: int) -> set[int]:
+    """Return columns of J that are independent of each other, as many as the rank: the later ones, unless they are hardly so."""
+    left, found = J.copy(), []
+    size = np.linalg.norm(J, axis=0).max(initial=0.0)
+    for threshold in (0.1, 1e-2, 1e-4, 0.0):
+        for column in reversed(range(J.shape[1])):
+            length = np.linalg.norm(left[:, column])
+            if len(found) < rank and column not in found and length > threshold * size:
+                found.append(column)
+                direction = left[:, column] / length
+                left = left - np.outer(direction, direction @ left)
+    return set(found)
+
+
+def partition(m: Mechanism, q: Any, never: Collection[int] = (), last: Collection[int] = ()) -> CoordinatePartition:
+    """Return which velocity coordinates of each group of loops follow from the others at q, and from which constraints.
+
+    Coordinates of `never` do not depend on others; those of `last` do where all the rest depends already. Pivots are sought in rows and
+    columns, so that elimination in the order found needs no exchange at q and nearby.
+    """
+    blocks = zip(coupled_loops(m.tree()), scaled_blocks(m, q), strict=True)
+    return CoordinatePartition(tuple(_group(group, J, never, last) for group, J in blocks))
+
+
+def _group(loops: CoupledLoops, J: np.ndarray, never: Collection[int], last: Collection[int]) -> GroupPartition:
+    left, rows = J.copy(), range(len(J))
+    chosen, dependent = [], []
+    candidates = [c for c, j in enumerate(loops.columns) if j not in never]
+    for some in ([c for c in candidates if loops.columns[c] not in last], [c for c in candidates if loops.columns[c] in last]):
+        for _ in range(pivots(left[:, some], 1.0)[0]):
+            pairs = [(i, c) for i in rows if i not in chosen for c in some if c not in dependent]
+            row, column = max(pairs, key=lambda at: abs(left[at]))
+            chosen.append(row)
+            dependent.append(column)
+            others = [i for i in rows if i not in chosen]
+            left[others] -= np.outer(left[others, column] / left[row, column], left[row])
+        left[chosen] = 0.0
+    return GroupPartition(
+        loops,
+        tuple(loops.rows[i] for i in chosen),
+        tuple(loops.rows[i] for i in rows if i not in chosen),
+        tuple(loops.columns[c] for c in dependent),
+        tuple(j for c, j in enumerate(loops.columns) if c not in dependent),
+    )
+
+
+def _generic(m: Mechanism) -> tuple[Mechanism, np.ndarray]:
+    """Return a configuration that closes the loops, is regular and well conditioned, near the one that they are assembled to.
+
+    It comes after the model at its time; where joints are driven, times after 0 are looked at too, if none is given. From a singular
+    configuration several branches lead away: that with the most degrees of freedom is taken, for a mechanism is meant to move.
+    """
+    now = m.timed()
+    q = first = assemble(now, None, {})
+    rng, (count, _) = np.random.default_rng(0), conditioning(now, q)
+    start_regular = regular(now, q)
+    found: list[tuple[int, int, float, Mechanism, np.ndarray]] = []
+    for n in range(_TRIED):
+        q = moved_along(now, q if start_regular else first, 0.1 * (1 + n) * rng.normal(size=m.nv))
+        own, least = conditioning(now, q)
+        good = loop_residuals(now, q).sizes.max(initial=0.0) <= LOOSE and regular(now, q)
+        if good and start_regular and own <= count and least >= _CLEAR:
+            return now, q
+        start_regular = start_regular and own <= count
+        # regular ones first, then those with the most freedom; none is regular where constraints depend on each other everywhere
+        found.append((0 if good else 1, own if good else -own, -least, now, q))
+        now = _later(now) if now is not m else now
+    *_, now, q = min(found, key=lambda one: one[:3])
+    return now, q
+
+
+def _name(tree: Any, k: int) -> str:
+    return "ground" if k < 0 else tree.names[k]
+
+
+def _around(tree: Any, closure: Any) -> list[int]:
+    """Return the bodies on the way around a loop, from one end to the other, without the base."""
+    stop = base(tree, closure)
+    return [*reversed(branch(tree, closure.a, stop)), *branch(tree, closure.b, stop)]

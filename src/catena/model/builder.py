@@ -1,0 +1,355 @@
+"""The builder of mechanisms, body by body."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from catena.errors import ModelError
+from catena.model import closures, values
+from catena.model.bodies import Body
+from catena.model.build_tree import placed_coupling
+from catena.model.closures import Closure, Distance
+from catena.model.forces import Applied, Spring
+from catena.model.joints import Joint
+from catena.model.mechanism import Mechanism
+from catena.model.parts import Parts
+from catena.model.pose import Pose
+from catena.model.spanning_tree import Connection, Link, Loose, check_not_welded, coordinate_names
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+_freezing = threading.Lock()
+
+
+class Builder(Mechanism):
+    """A mechanism that can still change: bodies, joints, loops and forces are added one by one; `frozen` returns it as it is now."""
+
+    _frozen_type: type[Mechanism] = Mechanism
+
+    def __init__(self, name: str = "model", gravity: Any = (0.0, 0.0, -9.81), friction_speed: float = 0.01) -> None:
+        checked = tuple(values.array("model gravity", gravity, (3,)).tolist())
+        self._set(Parts(_model_name(name), checked, values.number("model friction_speed", friction_speed, above=0.0)))
+
+    def _set(self, parts: Parts) -> None:
+        super().__init__(parts)
+        links = [link for link in parts.added.values() if isinstance(link, Link)]
+        self.__dict__.update(_coordinate_names=set().union(*map(coordinate_names, links)), _frozen=None)
+
+    _coordinate_names: set[str]
+    _frozen: Mechanism | None
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        object.__setattr__(self, name, value)
+
+    @classmethod
+    def of(cls, parts: Parts) -> Self:
+        """Return a model of parts, which belong to it from here on."""
+        model = object.__new__(cls)
+        model._set(parts)
+        return model
+
+    def __reduce__(self) -> tuple:
+        return type(self).of, (self.parts,)
+
+    def __copy__(self) -> Self:
+        return self.of(self.parts.opened())
+
+    @property
+    def name(self) -> str:
+        """The name."""
+        return super().name
+
+    @name.setter
+    def name(self, name: str) -> None:
+        self.parts.name = _model_name(name)
+
+    def frozen(self) -> Mechanism:
+        """Return the mechanism as it is now; as long as nothing changes, it is the same object."""
+        with _freezing:
+            if self._frozen is None or not self.parts.same(self._frozen.parts):
+                self._frozen = self._frozen_type(self.parts.sealed(), spanning=self.__dict__.get("spanning"))
+            return self._frozen
+
+    def _changed(self) -> None:
+        """Forget the spanning tree and the coordinates of the bodies and joints that there were before a change."""
+        for name in ("spanning", "coordinate_places"):
+            self.__dict__.pop(name, None)
+
+    def add(
+        self,
+        name: str,
+        body: Body,
+        joint: Joint | None = None,
+        parent: str = "ground",
+        at: Any = (0.0, 0.0, 0.0),
+        at_body: Any = (0.0, 0.0, 0.0),
+    ) -> None:
+        """Add a body, hung by a joint on its parent at a place in the parent's frame.
+
+        `at` is a translation (x, y, z) or a `Pose`: the joint frame in the parent's body frame. At the joint's neutral position it
+        coincides with `at_body`, the joint frame in the body's own frame: its origin, if not given.
+
+        Without a joint the body is loose, and has to be hung by `connect`.
+
+        >>> m = ct.Model("double pendulum")
+        >>> m.add("upper", ct.rod(1.0, mass=2.0), ct.Revolute("y"))
+        >>> m.add("lower", ct.rod(1.0, mass=2.0), ct.Revolute("y"), parent="upper", at=(1, 0, 0))
+        >>> m.body_names
+        ('upper', 'lower')
+        """
+        self._check_new(name, body, joint, parent)
+        try:
+            place, outer = Pose.of(at), Pose.of(at_body)
+        except ModelError as error:
+            raise ModelError(f"body '{name}': {error}") from None
+        if joint is None:
+            if parent != "ground" or not all(np.array_equal(pose.matrix(), np.eye(4)) for pose in (place, outer)):
+                further = "" if np.array_equal(outer.matrix(), np.eye(4)) else f" and at_body {at_body!r}"
+                raise ModelError(
+                    f"body '{name}': parent '{parent}' and at {at!r}{further} are given, but no joint; "
+                    "give one such as ct.Revolute('z') or ct.Fixed()"
+                )
+            added = Loose(name, body)
+        else:
+            added = Link(name, body, joint, parent, place, outer)
+            names = coordinate_names(added)
+            if taken := names & self._coordinate_names:
+                raise ModelError(f"body '{name}': another body has a coordinate named '{min(taken)}' already; give the body another name")
+            self._coordinate_names |= names
+        self.parts.added[name] = added
+        self._changed()
+
+    def _check_new(self, name: str, body: Body, joint: Joint | None, parent: str) -> None:
+        """Refuse a body without a name of its own, with a joint that cannot hang it, or on a parent that is not known or loose."""
+        _check_text("body", name)
+        if name == "ground":
+            raise ModelError("body 'ground': the ground is there already; give the body another name")
+        if name in self.parts.added:
+            raise ModelError(f"body '{name}' is there already; give each body its own name")
+        if not isinstance(body, Body):
+            raise ModelError(f"body '{name}': {body!r} is not a body; give ct.Body(mass, com, inertia) or a shape such as ct.rod")
+        if isinstance(joint, Distance):
+            raise ModelError(
+                f"body '{name}': {joint!r} closes a loop and hangs no body; give the body another joint, such as ct.Free(), "
+                f"and hold it by m.close(name, {joint!r}, '{parent}', '{name}')"
+            )
+        if joint is not None and (not isinstance(joint, Joint) or type(joint) is Joint):
+            raise ModelError(f"body '{name}': {joint!r} is not a joint; give one such as ct.Revolute('z') or ct.Fixed()")
+        self.check_body(parent, f"body '{name}' names parent")
+        if joint is not None and isinstance(self.parts.added.get(parent), Loose):
+            raise ModelError(
+                f"body '{name}': its parent '{parent}' is loose, and may come to hang on '{name}'; give '{parent}' its joint, "
+                f"or add '{name}' without one as well and say m.connect('{parent}', '{name}', joint)"
+            )
+
+    def connect(
+        self, a: str, b: str, joint: Joint | Distance, at_a: Any = (0.0, 0.0, 0.0), at_b: Any = (0.0, 0.0, 0.0), name: str | None = None
+    ) -> None:
+        """Connect two bodies by a joint, without saying which hangs on which, nor which joints close loops.
+
+        `at_a` and `at_b` are translations or Poses: the joint frame in the frame of each body. b moves against a as a child against its
+        parent. `name` is "a-b" if not given.
+
+        When the model is used, a spanning tree is chosen: the ground, the bodies that were added with a joint, and from there the loose
+        bodies. The joints with the most constraints hang bodies, of equal ones the earlier; the rest become `loops`. Bodies that were
+        added with a joint keep their order; the loose ones follow breadth first, in the order in which they were added. Coordinates bear
+        the name of the body that hangs by them.
+
+        A joint that comes to hang a on b is turned round: the axes of a hinge, slider or screw are reversed, and its coordinates stay
+        what they were; a universal joint of axes (1, 2) becomes one of axes (-2, -1), and its coordinates change places; those of planar,
+        spherical and free joints describe the inverse motion, that of a against b.
+
+        >>> m = ct.Model("four-bar")
+        >>> for name, length in (("crank", 0.3), ("coupler", 1.0), ("rocker", 0.6)):
+        ...     m.add(name, ct.rod(length, mass=5 * length))
+        >>> m.connect("ground", "crank", ct.Revolute("y"))
+        >>> m.connect("crank", "coupler", ct.Revolute("y"), at_a=(0.3, 0, 0))
+        >>> m.connect("coupler", "rocker", ct.Revolute("y"), at_a=(1, 0, 0), at_b=(0.6, 0, 0))
+        >>> m.connect("rocker", "ground", ct.Revolute("y"), at_b=(1, 0, 0))
+        >>> [(link.name, link.parent) for link in m.links], [loop.name for loop in m.loops]
+        ([('crank', 'ground'), ('coupler', 'crank'), ('rocker', 'coupler')], ['rocker-ground'])
+        """
+        name = f"{a}-{b}" if name is None else name
+        self._check_loop("connection", name)
+        self.parts.connections[name] = Connection(name, joint, a, b, *self._ends(f"connection '{name}'", joint, a, b, at_a, at_b))
+        self._changed()
+
+    def close(self, name: str, joint: Joint | Distance, a: str, b: str, at_a: Any = (0.0, 0.0, 0.0), at_b: Any = (0.0, 0.0, 0.0)) -> None:
+        """Close a loop: a joint between bodies a and b, of which one may be the ground.
+
+        `at_a` and `at_b` are translations or Poses: the joint frame in the frame of each body. b moves against a as a child against its
+        parent. The joint is any but `Free`, `Custom` and `Driven`, or a `Distance`; it adds no coordinates to q and v, and takes no
+        options.
+
+        >>> m = ct.Model("four-bar")
+        >>> m.add("crank", ct.rod(0.3, mass=1.5), ct.Revolute("y"))
+        >>> m.add("coupler", ct.rod(1.0, mass=5.0), ct.Revolute("y"), parent="crank", at=(0.3, 0, 0))
+        >>> m.add("rocker", ct.rod(0.6, mass=3.0), ct.Revolute("y"), at=(1, 0, 0))
+        >>> m.close("pin", ct.Revolute("y"), "coupler", "rocker", at_a=(1, 0, 0), at_b=(0.6, 0, 0))
+        >>> m
+        <Model 'four-bar': 3 bodies, nq = 3, nv = 3, loops = 1>
+        """
+        self._check_loop("loop", name)
+        ends = self._ends(f"loop '{name}'", joint, a, b, at_a, at_b)
+        closures.check_closing(f"loop '{name}'", joint)
+        closure = Closure(name, joint, a, b, *ends)
+        check_not_welded(closure, self.parts.added)
+        self.parts.closures[name] = closure
+        self._changed()
+
+    def _ends(self, what: str, joint: Any, a: str, b: str, at_a: Any, at_b: Any) -> tuple[Pose, Pose]:
+        """Return the joint frames on two bodies, checked like the joint and the bodies."""
+        closures.check_joint(what, joint)
+        for body in (a, b):
+            self.check_body(body, f"{what} names body")
+        if a == b:
+            raise ModelError(f"{what}: both ends are on '{a}', which cannot move against itself; give two bodies")
+        return closures.closing_pose(what, "at_a", at_a), closures.closing_pose(what, "at_b", at_b)
+
+    def couple(self, name: str, coefficients: Mapping[str, float], offset: float = 0.0) -> None:
+        """Couple coordinates, as gears do: the sum of coefficient times coordinate is the offset.
+
+        The coordinates are named as in `q_names`; their joints are those whose positions are plain numbers, all but `Spherical` and
+        `Free`. With connections, connect all bodies first: the spanning tree says which coordinates there are.
+
+        >>> m = ct.Model("gears", gravity=(0, 0, 0))
+        >>> m.add("pinion", ct.cylinder(0.02, 0.1, mass=1.0), ct.Revolute("z"))
+        >>> m.add("wheel", ct.cylinder(0.02, 0.2, mass=4.0), ct.Revolute("z"), at=(0.3, 0, 0))
+        >>> m.couple("mesh", {"pinion": 0.1, "wheel": 0.2})
+        >>> m.has_loops
+        True
+        """
+        self._check_loop("coupling", name)
+        coupling = closures.coupling(name, coefficients, offset)
+        placed_coupling(coupling, self)
+        self.parts.couplings[name] = coupling  # the spanning tree stays the same
+
+    def add_spring(
+        self,
+        name: str,
+        a: str,
+        b: str,
+        at_a: Any = (0.0, 0.0, 0.0),
+        at_b: Any = (0.0, 0.0, 0.0),
+        *,
+        stiffness: float,
+        damping: float = 0.0,
+        length: float = 0.0,
+    ) -> None:
+        """Add a spring between a point of body a and a point of body b, of which one may be the ground.
+
+        The points are in the frames of the bodies [m]. The spring pulls them together with the force `stiffness * (distance - length) +
+        damping * rate`, where the rate is that of the distance. With `length` 0 it is linear in the distance vector. Otherwise the line
+        of force has no direction where the points meet; there the force of the spring is zero, and the distance d is computed as
+        sqrt(d^2 + 1e-300), which no distance above 1e-140 m feels.
+
+        >>> m = ct.Model("pendulum")
+        >>> m.add("arm", ct.rod(1.0, mass=2.0), ct.Revolute("y"))
+        >>> m.add_spring("coil", "ground", "arm", at_a=(0, 0, 1), at_b=(1, 0, 0), stiffness=50.0, damping=2.0, length=0.5)
+        >>> m.springs[0].length
+        0.5
+        """
+        self._check_load("spring", name)
+        for body in (a, b):
+            self.check_body(body, f"spring '{name}' names body")
+        if a == b:
+            raise ModelError(f"spring '{name}': both ends are on '{a}', which it cannot move; give two bodies")
+        self.parts.springs[name] = Spring(name, a, b, at_a, at_b, stiffness, damping, length)
+        self._changed()
+
+    def add_force(self, name: str, function: Callable[[Any, Any, Any], Any], body: str | None = None, point: Any = (0.0, 0.0, 0.0)) -> None:
+        """Add a force from a function of time, position and velocity: ordinary NumPy code that is traced and compiled with the rest.
+
+        `function(t, q, v)` returns joint forces, one for each entry of v, and acts in addition to tau. With a body it returns a force (3
+        entries [N]), or a moment and a force (6 entries [N m, N]), in the world's axes, on a point of the body, in the body's frame [m].
+
+        A function cannot be traced if it takes decisions on t, q or v with `if`, or uses `float()` or `math` on them: write
+        `catena.where(condition, a, b)` and NumPy's functions, or mark it with `ct.python`. What else it reads, such as a global
+        variable, is read once, when a kernel is made.
+
+        >>> m = ct.Model("pendulum")
+        >>> m.add("arm", ct.rod(1.0, mass=2.0), ct.Revolute("y"))
+        >>> m.add_force("motor", lambda t, q, v: np.array([3.0 * np.sin(t) - 0.2 * v[0]]))
+        >>> m.add_force("wind", lambda t, q, v: np.array([0.5, 0, 0]), body="arm", point=(1, 0, 0))
+        >>> m.time_dependent
+        True
+        """
+        self._check_load("force", name)
+        if not callable(function):
+            raise ModelError(f"force '{name}': {function!r} is not a function; give a function of (t, q, v)")
+        if body is not None:
+            self.check_body(body, f"force '{name}' names body")
+            if body == "ground":
+                raise ModelError(f"force '{name}' acts on the ground, which does not move; name another body")
+        at = tuple(values.array(f"force '{name}': point", point, (3,)).tolist())
+        if body is None and any(at):
+            raise ModelError(
+                f"force '{name}': point {at} has no body, so that these are joint forces; name the body, or leave the point out"
+            )
+        force = Applied(name, function, body, at)
+        force.probe(self.neutral(), self.nv)
+        if force.traced:
+            force.uses_time(self.nq, self.nv)
+        self.parts.forces[name] = force
+        self._changed()
+
+    def _check_load(self, kind: str, name: str) -> None:
+        _check_name(kind, name, {"spring": self.parts.springs, "force": self.parts.forces}, "each spring and force")
+
+    def _check_loop(self, kind: str, name: str) -> None:
+        there = {"loop": self.parts.closures, "coupling": self.parts.couplings, "connection": self.parts.connections}
+        _check_name(kind, name, there, "each loop, coupling and connection")
+
+    @property
+    def home(self) -> np.ndarray | None:
+        """The positions at which searches begin; None stands for the neutral ones.
+
+        `assemble` begins there, and with it `mobility`, kernels and views. Set it where the search from the neutral positions does not
+        close the loops, or closes them on the wrong branch. It is saved in TOML files, and read from the keyframe "home" of MJCF files, or
+        the first.
+
+        >>> m = ct.Model("four-bar")
+        >>> m.add("crank", ct.rod(0.3, mass=1.5), ct.Revolute("y"))
+        >>> m.add("coupler", ct.rod(1.0, mass=5.0), ct.Revolute("y"), parent="crank", at=(0.3, 0, 0))
+        >>> m.add("rocker", ct.rod(0.6, mass=3.0), ct.Revolute("y"), at=(1, 0, 0))
+        >>> m.close("pin", ct.Revolute("y"), "coupler", "rocker", at_a=(1, 0, 0), at_b=(0.6, 0, 0))
+        >>> m.home = m.assemble([1.0, 0.5, 2.0])
+        >>> bool(np.allclose(m.assemble(), m.home))
+        True
+        """
+        return super().home
+
+    @home.setter
+    def home(self, q: Any) -> None:
+        home = None
+        if q is not None:
+            home = values.array(f"model '{self.name}': home", q, (self.nq,))
+            for link, at_q, _ in self.slices():
+                if link.joint.nq != link.joint.nv and not home[at_q][-4:].any():
+                    raise ModelError(f"model '{self.name}': home of body '{link.name}' is not a rotation; give a unit quaternion")
+            home = self.normalised(home)
+        self.parts.home = home
+
+
+def _model_name(name: Any) -> str:
+    _check_text("model", name)
+    return name
+
+
+def _check_text(kind: str, name: Any) -> None:
+    """Refuse a name that is not text, or is empty."""
+    if not isinstance(name, str) or not name.strip():
+        raise ModelError(f"{kind} name {name!r} is not a name; give a non-empty string")
+
+
+def _check_name(kind: str, name: str, there: Mapping[str, Mapping[str, Any]], each: str) -> None:
+    """Refuse a name that is not text, or that is taken."""
+    _check_text(kind, name)
+    for known, taken in there.items():
+        if name in taken:
+            raise ModelError(f"{kind} '{name}': a {known} has this name already; give {each} its own name")

@@ -1,0 +1,1 @@
+"""LLVM: from programs to machine code."""

@@ -1,0 +1,148 @@
+"""Writes the LLVM IR of a program: a function of straight-line code over lane vectors per block, under the driver that calls them.
+
+Everything that may differ between two mechanisms of the same shape comes from tables, never from the code: sizes, slots, numbers, the
+sequence of calls. So the code has no constants to relocate, and serves every such mechanism.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from catena.graph import ELIMINATE, OPERATIONS, SADDLE_POINT, Block, Call, Program
+from catena.graph.operations import CONDITION
+from catena.native.llvm.eliminate import eliminate
+from catena.native.llvm.functions import lanewise, sincos
+from catena.native.llvm.layout import ALIGN, LIBRARY, Data
+from catena.native.llvm.lines import FLAGS, Lines
+
+
+class _BlockWriter(Lines):
+    """Writes one block: its values by local number, as vectors of doubles or of truth values. Its slots are those given, or in a table."""
+
+    def __init__(self, block: Block, lanes: int, reads: Sequence[int] | None) -> None:
+        super().__init__(lanes)
+        self.block, self.reads = block, reads
+        self.truth = f"<{lanes} x i1>"
+        self.numbers: dict[int, str] = {}
+        self.conditions: dict[int, str] = {}
+        self.pairs: dict[int, tuple[str, str]] = {}
+
+    def new(self, text: str) -> str:
+        """Return the name of a new value."""
+        name = f"%t{len(self)}"
+        self.append(f"  {name} = {text}")
+        return name
+
+    def place(self, i: int, slot: int | None) -> str:
+        """Return the pointer to a slot, which is given, or else in entry i of the row of places."""
+        return self.new(f"getelementptr i8, ptr %scratch, i64 {self.integer('%places', i) if slot is None else slot * 8 * self.lanes}")
+
+    def prepare(self, local: int) -> None:
+        """Load an input or a number, where it is first used."""
+        if local in self.numbers or local in self.conditions:
+            return
+        if local < self.block.inputs:
+            at = self.place(local, None if self.reads is None else self.reads[local])
+            self.numbers[local] = self.new(f"load {self.vector}, ptr {at}, {self.aligned}, !alias.scope !1")
+        else:
+            number = self.new(f"getelementptr double, ptr %numbers, i64 {local - self.block.inputs}")
+            self.numbers[local] = self.broadcast(self.new(f"load double, ptr {number}, !invariant.load !2"))
+
+    def number(self, local: int) -> str:
+        """Return the vector of doubles of a local, 1 or 0 for a condition."""
+        if local not in self.numbers:
+            self.numbers[local] = self.new(f"uitofp {self.truth} {self.conditions[local]} to {self.vector}")
+        return self.numbers[local]
+
+    def condition(self, local: int) -> str:
+        """Return the vector of truth values of a local: a double holds where it is not 0."""
+        if local not in self.conditions:
+            self.conditions[local] = self.new(f"fcmp une {self.vector} {self.number(local)}, zeroinitializer")
+        return self.conditions[local]
+
+    def compute(self, local: int, op: str, operands: Sequence[int]) -> None:
+        """Write an operation as the table of operations says."""
+        for operand in operands:
+            self.prepare(operand)
+        operation = OPERATIONS[op]
+        given = [self.condition(i) if type_ is CONDITION else self.number(i) for i, type_ in zip(operands, operation.operands, strict=True)]
+        arguments = ", ".join(f"{self.vector} {x}" for x in given)
+        if operation.llvm == "@sincos":
+            value = self.sincos(operands[0])[op == "cos"]
+        elif operation.llvm.startswith("@llvm."):
+            value = self.new(f"call nsz {self.vector} {operation.llvm}.v{self.lanes}f64({arguments})")
+        elif operation.llvm.startswith("@"):
+            entry = self.new(f"getelementptr ptr, ptr %data, i64 {LIBRARY.index(op)}")
+            value = self.new(f"call {self.vector} {operation.llvm}(ptr {entry}, {arguments})")
+        else:
+            true = f"<{', '.join(['i1 true'] * self.lanes)}>"
+            value = self.new(operation.llvm.format(*given, flags=FLAGS, number=self.vector, condition=self.truth, true=true))
+        (self.conditions if operation.result is CONDITION else self.numbers)[local] = value
+
+    def sincos(self, argument: int) -> tuple[str, str]:
+        """Return sine and cosine of a local, which are computed together."""
+        if argument not in self.pairs:
+            both = f"{{ {self.vector}, {self.vector} }}"
+            pair = self.new(f"call {both} @sincos_once({self.vector} {self.number(argument)}, ptr %data)")
+            self.pairs[argument] = self.new(f"extractvalue {both} {pair}, 0"), self.new(f"extractvalue {both} {pair}, 1")
+        return self.pairs[argument]
+
+
+def _write_block(name: str, block: Block, lanes: int, reads: Sequence[int] | None, write: int | None, quick: bool) -> str:
+    """Return the function of a block. Its slots are those given, or else come from the row of places."""
+    writer = _BlockWriter(block, lanes, reads)
+    base = block.inputs + block.numbers
+    written: dict[int, list[int]] = {}
+    for k, local in enumerate(block.results):
+        written.setdefault(local, []).append(k)
+    first = None
+    for local in (*range(base, base + len(block.nodes)), *(local for local in written if local < base)):
+        if local >= base:
+            op, *operands = block.nodes[local - base]
+            writer.compute(local, op, operands)
+        else:
+            writer.prepare(local)
+        for k in written.get(local, ()):
+            if first is None:
+                first = writer.place(block.inputs, write)
+            at = writer.new(f"getelementptr i8, ptr {first}, i64 {k * 8 * lanes}")
+            writer.append(f"  store {writer.vector} {writer.number(local)}, ptr {at}, {writer.aligned}, !noalias !1")
+    body = "\n".join(writer)
+    read = "ptr noalias readonly"
+    # the stack is aligned, or half of the spilled vectors would straddle two cache lines; small blocks do not spill
+    attributes = "nounwind" + (f" alignstack({ALIGN})" if len(block.nodes) > 50 else "") + (" noinline optnone" if quick else "")
+    return f"""
+define void @{name}(ptr noalias %scratch, {read} %places, {read} %numbers, {read} %data) {attributes} {{
+{body}
+  ret void
+}}
+"""
+
+
+def write(program: Program, driver: str, *, lanes: int, merged: bool, quick: bool = False) -> str:
+    """Return the IR of a program whose numbers are lifted, with the driver that calls it, and without its libraries.
+
+    A merged program is one block whose slots are in the code. With `quick` its blocks are left as they are by the optimiser.
+    """
+    fixed = program.fixed
+    blocks = [block for i, block in enumerate(program.blocks) if i not in fixed]
+    return write_blocks(blocks, driver, lanes=lanes, quick=quick, call=program.calls[0] if merged and program.calls else None)
+
+
+def write_blocks(blocks: Sequence[Block], driver: str = "", *, lanes: int, quick: bool, call: Call | None = None) -> str:
+    """Return the IR of blocks, `block0` and so on, the slots of one call in the code if that is given, and of a driver."""
+    vector = f"<{lanes} x double>"
+    text = [f"; {lanes} lanes, {len(blocks)} blocks\n"]
+    for operation in OPERATIONS.values():
+        if operation.llvm.startswith("@llvm."):
+            text.append(f"declare {vector} {operation.llvm}.v{lanes}f64({', '.join([vector] * len(operation.operands))})\n")
+    text += [sincos(lanes, Data.TRIGONOMETRY), lanewise(lanes, 1), lanewise(lanes, 2)]
+    for i, block in enumerate(blocks):
+        if block == ELIMINATE:
+            text.append(eliminate(f"block{i}", lanes))
+        elif block != SADDLE_POINT:  # that is code of its own
+            text.append(_write_block(f"block{i}", block, lanes, call and call.reads, call and call.writes[0], quick))
+    text.append(driver)
+    # 1: what a call reads, which is nothing that it writes; 2: what never changes; 3: a branch that is hardly ever taken
+    text.append('\n!0 = distinct !{!0}\n!1 = !{!4}\n!2 = !{}\n!3 = !{!"branch_weights", i32 1, i32 1000000}\n!4 = distinct !{!4, !0}\n')
+    return "".join(text)

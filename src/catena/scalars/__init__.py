@@ -1,0 +1,1 @@
+"""Numbers that run where floats do."""

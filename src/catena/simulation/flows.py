@@ -1,0 +1,156 @@
+"""The flow of a mechanism under its inputs: what integrators evaluate, traced, or called from Python.
+
+An evaluation is a function of the tree and of arrays. Traced, it becomes a subgraph, whose code is the same in all stages of a step; where
+a controller or a force must be called from Python, it becomes a kernel.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from catena.formulations.joint_forces import passive_slopes
+from catena.formulations.linear import articulated_body, canonical_momenta
+from catena.formulations.mass.composite_body import mass_matrix
+from catena.graph import Trace
+from catena.kernels.tracing import acting_forces
+from catena.loops.projection import Projected, projection_kernel, projection_subgraph
+from catena.model import Mechanism, Tree
+from catena.simulation.integrators.flow import Flow
+
+if TYPE_CHECKING:
+    from catena.simulation.system import System
+
+Array = Any
+
+
+def accelerations(system: System, tree: Tree, t: Any, q: Array, v: Array, tau: Array) -> dict[str, Array]:
+    """Return vdot under joint forces, without the forces that are called from Python."""
+    force, wrenches = acting_forces(tree, t, q, v)
+    return {"vdot": system.solve(tree, q, v, tau + force, wrenches)}
+
+
+def momenta(system: System, tree: Tree, t: Any, q: Array, v: Array, tau: Array) -> dict[str, Array]:
+    """Return the momenta and their rates under joint forces, without the forces that are called from Python."""
+    force, wrenches = acting_forces(tree, t, q, v)
+    p, pdot = canonical_momenta.momentum_rates(tree, q, v, tau + force, wrenches)
+    return {"p": p, "pdot": pdot}
+
+
+def velocities(system: System, tree: Tree, t: Any, q: Array, p: Array) -> dict[str, Array]:
+    """Return the velocities that belong to canonical momenta, where nothing is driven."""
+    return {"v": canonical_momenta.velocities(tree.resting(), q, p)}
+
+
+def mass(system: System, tree: Tree, t: Any, q: Array) -> dict[str, Array]:
+    """Return the mass matrix."""
+    return {"mass": mass_matrix(tree, q)}
+
+
+def slopes(system: System, tree: Tree, t: Any, q: Array, v: Array, h: Any) -> dict[str, Array]:
+    """Return the slopes of the passive forces, by positions and by velocities; with fixed steps, also at the end of a step."""
+    m = system.model
+    ahead = None if system.stepping.adaptive else m.chart(q, h * m.chart_rate(q, np.zeros(m.nv), v))
+    by_position, by_velocity = passive_slopes(tree, q, v, ahead)
+    return {"by_position": by_position, "by_velocity": by_velocity}
+
+
+def eased(system: System, tree: Tree, t: Any, q: Array, armature: Array, force: Array) -> dict[str, Array]:
+    """Return the accelerations from rest under joint forces alone, with more armature, that keep the loops closed."""
+    tree = tree.resting().weightless()
+    tree = replace(tree, armature=tree.armature + armature)
+    solver = system.loop_solver
+    solve = articulated_body.forward_dynamics if solver is None else solver.forward_dynamics
+    return {"vdot": solve(tree, q, np.zeros(tree.nv), force, None)}
+
+
+#: The evaluations by name, with their arguments after t and q.
+EVALUATIONS = {
+    "accelerations": (accelerations, ("v", "tau")), "momenta": (momenta, ("v", "tau")), "velocities": (velocities, ("p",)),
+    "mass": (mass, ()), "slopes": (slopes, ("v", "h")), "eased": (eased, ("armature", "force")),
+}  # fmt: skip
+
+
+class _Evaluated(Flow):
+    """The flow of a system, for one row of the table and set of constants."""
+
+    def __init__(self, system: System, row: dict[str, Any], constants: dict[str, Any]) -> None:
+        self.model: Mechanism = system.model
+        self._system, self._row, self._constants = system, row, constants
+
+    def _evaluate(self, name: str, *arguments: Any) -> Any:
+        """Return the results of an evaluation, several as a tuple."""
+        raise NotImplementedError
+
+    def force(self, t: Any, q: Array, v: Array) -> Array:
+        return self._system.input.force(t, q, v, self._row, self._constants)
+
+    def _all_forces(self, t: Any, q: Array, v: Array) -> Array:
+        """Return the joint forces put in, with those of all that is called from Python."""
+        return self.force(t, q, v)
+
+    def acceleration(self, t: Any, q: Array, v: Array) -> Array:
+        return self._evaluate("accelerations", t, q, v, self._all_forces(t, q, v))
+
+    def momenta(self, t: Any, q: Array, v: Array) -> tuple[Array, Array]:
+        return self._evaluate("momenta", t, q, v, self._all_forces(t, q, v))
+
+    def velocities(self, t: Any, q: Array, p: Array) -> Array:
+        return self._evaluate("velocities", t, q, p)
+
+    def mass(self, t: Any, q: Array) -> Array:
+        return self._evaluate("mass", t, q)
+
+    def slopes(self, t: Any, q: Array, v: Array, h: Any) -> tuple[Array, Array]:
+        return self._evaluate("slopes", t, q, v, h)
+
+    def eased(self, t: Any, q: Array, armature: Array, force: Array) -> Array:
+        return self._evaluate("eased", t, q, armature, force)
+
+    def project(self, t: Any, q: Array, v: Array) -> Projected | None:
+        solver = self._system.loop_solver
+        return None if solver is None else Projected(*self._projected((self.model, solver.method, solver.loop_plan), t, q, v))
+
+    def _projected(self, of: tuple[Any, ...], t: Any, q: Array, v: Array) -> Any:
+        raise NotImplementedError
+
+
+class TracedFlow(_Evaluated):
+    """The flow in traced scalars."""
+
+    def __init__(self, system: System, trace: Trace, row: dict[str, Any], constants: dict[str, Any]) -> None:
+        super().__init__(system, row, constants)
+        self._trace, self.mark = trace, trace.mark
+
+    def _evaluate(self, name: str, *arguments: Any) -> Any:
+        results = self._trace.call(self._system.subgraph(name), *arguments)
+        return results[0] if len(results) == 1 else results
+
+    def _projected(self, of: tuple[Any, ...], t: Any, q: Array, v: Array) -> Any:
+        return self._trace.call(projection_subgraph(*of), t, q, v)
+
+
+class PythonFlow(_Evaluated):
+    """The flow in floats, which calls the controller and the marked forces from Python."""
+
+    def mark(self) -> None:
+        """Nothing is traced."""
+
+    def _evaluate(self, name: str, *arguments: Any) -> Any:
+        return self._system.kernel(name)(*(np.asarray(x, dtype=float) for x in arguments))
+
+    def _projected(self, of: tuple[Any, ...], t: Any, q: Array, v: Array) -> Any:
+        return projection_kernel(*of)(t, np.asarray(q, dtype=float), np.asarray(v, dtype=float))
+
+    def force(self, t: Any, q: Array, v: Array) -> Array:
+        return np.asarray(super().force(float(t), np.asarray(q, dtype=float), np.asarray(v, dtype=float)), dtype=float)
+
+    def _all_forces(self, t: Any, q: Array, v: Array) -> Array:
+        q, v = np.asarray(q, dtype=float), np.asarray(v, dtype=float)
+        tau = self.force(t, q, v)
+        for applied, kernel in self._system.called:
+            value = np.asarray(applied.value(self.model.nv, float(t), q, v), dtype=float)
+            tau = tau + (value if kernel is None else kernel(*((t, q) if self.model.driven_names else (q,))).T @ value)
+        return tau

@@ -1,0 +1,137 @@
+"""Joint forces that are put into a mechanism: constant, over time, in rows that are held, or by a controller."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from catena.errors import ArgumentError, TraceError
+from catena.graph import Trace
+from catena.model import Mechanism
+from catena.model.forces import python
+from catena.simulation.arguments import floats
+from catena.simulation.stepping import Layout
+
+Array = Any
+Function = Callable[[Any, Array, Array], Any]
+
+_REMEDY = (
+    "write it with NumPy's functions and catena.where instead of `if`, float() and math, or mark it ct.python(function), "
+    "to be called step by step"
+)
+
+_JOINT_FORCES = "give joint forces, or a pair (times, values)"
+
+
+class Input:
+    """The joint forces that are put in: none, constant, over time, or by a controller."""
+
+    def __init__(self, model: Mechanism, tau: Any, controller: Any) -> None:
+        self.model = model
+        self.controller: Function | None = None
+        self.times, self.values, self.constant = None, None, np.zeros(model.nv)
+        if tau is not None and controller is not None:
+            raise ArgumentError("both tau and controller are given; give one of them, and add a constant inside the controller")
+        if callable(controller):
+            self.controller = controller
+        elif controller is not None:
+            raise ArgumentError(f"controller {controller!r} is not a function; give a function (t, q, v) -> tau, or forces as tau=")
+        elif isinstance(tau, tuple) and len(tau) == 2 and np.ndim(tau[0]) == 1 and np.ndim(tau[1]) == 2:
+            self.times, self.values = (floats("tau", part, _JOINT_FORCES) for part in tau)
+            self._check_table()
+        elif tau is not None:
+            self.constant = floats("tau", tau, _JOINT_FORCES)
+            if self.constant.shape != (model.nv,) or not np.isfinite(self.constant).all():
+                raise ArgumentError(
+                    f"tau has shape {self.constant.shape}; give {model.nv} finite joint forces, or a pair (times, values) "
+                    f"of shapes (K,) and (K, {model.nv})"
+                )
+
+    def _check_table(self) -> None:
+        if self.times is None or self.values is None:
+            return
+        if self.values.shape != (len(self.times), self.model.nv) or len(self.times) < 2:
+            raise ArgumentError(
+                f"tau over time has shapes {self.times.shape} and {self.values.shape}; give K >= 2 times and (K, {self.model.nv}) values"
+            )
+        if not (np.isfinite(self.times).all() and np.isfinite(self.values).all() and (np.diff(self.times) > 0.0).all()):
+            raise ArgumentError("tau over time needs finite values at times that increase; sort the times and remove what is not finite")
+
+    @property
+    def acts(self) -> bool:
+        """Whether any joint force is put in."""
+        return self.controller is not None or self.times is not None or bool(self.constant.any())
+
+    @property
+    def in_python(self) -> bool:
+        """Whether something must be called from Python at every step."""
+        return isinstance(self.controller, python) or bool(self.model.python_forces)
+
+    @property
+    def row(self) -> Layout:
+        """Entries of a row of the table: a piece of the input over time."""
+        nv = self.model.nv
+        return Layout((), {} if self.times is None else {"t_start": 1, "t_next": 1, "first": nv, "slope": nv})
+
+    def table(self, start: float, until: float) -> np.ndarray:
+        """Return the rows of the table from a time on, (1, rows, entries)."""
+        if self.times is None or self.values is None:
+            return np.zeros((1, 1, 0))
+        if start < self.times[0] or until > self.times[-1]:
+            raise ArgumentError(
+                f"tau is given from {self.times[0]:g} s to {self.times[-1]:g} s, but the run goes from {start:g} s to {until:g} s; "
+                "give it over the whole run"
+            )
+        rows = []
+        for i in range(len(self.times) - 1):
+            if self.times[i + 1] > start:
+                slope = (self.values[i + 1] - self.values[i]) / (self.times[i + 1] - self.times[i])
+                rows.append([self.times[i], self.times[i + 1], *self.values[i], *slope])
+        return np.array(rows)[None]
+
+    def force(self, t: Any, q: Array, v: Array, row: dict[str, Any], constants: dict[str, Any]) -> Array:
+        """Return the joint forces put in at a time and state."""
+        if self.controller is not None:
+            force = np.asarray(self.controller(t, np.array(q), np.array(v)))  # copies, which the controller may write to
+            if force.shape != (self.model.nv,):
+                raise ArgumentError(f"controller returned shape {force.shape}; return {self.model.nv} joint forces, one per entry of v")
+            return force
+        if self.times is not None:
+            return row["first"] + (t - row["t_start"][0]) * row["slope"]
+        return constants["tau"]
+
+
+class Controls(Input):
+    """The joint forces of a rollout: none, rows of a table that are held, or by a controller."""
+
+    def __init__(self, model: Mechanism, table: bool, controller: Function | None) -> None:
+        super().__init__(model, None, controller)
+        self._table = table
+
+    @property
+    def row(self) -> Layout:
+        """Entries of a row of the table."""
+        return Layout((), {"tau": self.model.nv} if self._table else {})
+
+    def force(self, t: Any, q: Array, v: Array, row: dict[str, Any], constants: dict[str, Any]) -> Array:
+        """Return the joint forces put in at a time and state."""
+        if self.controller is not None:
+            return super().force(t, q, v, row, constants)
+        return row["tau"] if self._table else np.zeros(self.model.nv)
+
+
+def check_traceable(
+    what: str, function: Function, nq: int, nv: int, shape: tuple[int, ...] | None = None, wanted: str = "another one"
+) -> None:
+    """Refuse a function of (t, q, v) that cannot be traced or returns another shape, with the reason and the remedy."""
+    trace = Trace(what)
+    t, q, v = trace.input("t"), trace.input("q", (nq,)), trace.input("v", (nv,))
+    try:
+        graph = trace.graph(value=function(t, q, v))
+    except Exception as error:
+        reason = str(error).partition(";")[0] if isinstance(error, TraceError) else f"{type(error).__name__}: {error}"
+        raise TraceError(f"{what} cannot be traced: {reason}; {_REMEDY}") from error
+    if shape is not None and graph.outputs[0].shape != shape:
+        raise ArgumentError(f"{what} returned an array of shape {graph.outputs[0].shape}; return {wanted}")

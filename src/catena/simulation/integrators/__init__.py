@@ -1,0 +1,1 @@
+"""Integrators: one step, on any scalar."""

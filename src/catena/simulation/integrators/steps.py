@@ -1,0 +1,256 @@
+"""One step of an integrator, on any scalar.
+
+Positions move on the joint manifolds: within a step they are q = chart(q0, u) with local coordinates u that begin at 0 and change at the
+rate `chart_rate(q, u, v)`, so that every method keeps its order and quaternions stay of unit length.
+
+A step is a function `(flow, t, q, v, a, h) -> Step` of the time, the position, the velocity, the acceleration there and the step size, with
+the `flow` of the mechanism. Those from momenta to momenta are in `symplectic`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from catena.errors import MethodError
+from catena.graph import where
+from catena.model import Mechanism
+from catena.simulation.integrators import solving
+from catena.simulation.integrators.flow import Flow, Step, combine, combined, square
+from catena.simulation.integrators.symplectic import EXPLICIT, SYMPLECTIC
+from catena.simulation.integrators.tableaus import TABLEAUS, Tableau
+from catena.spatial import LU
+
+Array = Any
+
+@dataclass(frozen=True)
+class Integrator:
+    """An integrator: its step, its order, and what it can do."""
+
+    name: str
+    order: int
+    step: Callable[..., Step]
+    tableau: Tableau | None = None
+    canonical: bool = False  # whether it steps from momenta to momenta
+
+    def advance(self, flow: Flow, t: Any, q: Array, v: Array, a: Array, h: Any) -> Step:
+        """Return a step whose end meets the constraints of the mechanism."""
+        step = self.step(flow, t, q, v, a, h)
+        projected = flow.project(t + h, step.q, step.v)
+        if projected is None:
+            return step
+        if self.order <= 2:  # its steps end further from the constraints than one projection reaches
+            projected = flow.project(t + h, projected.q, projected.v) or projected
+        sound = square(np.concatenate([step.q, step.v])) < 1e300
+        if self.implicit:
+            sound = sound & solving.converged(step.correction)
+        a1 = None if step.a is None else flow.acceleration(t + h, projected.q, projected.v)
+        conditioning = where(sound, projected.signed, 1.0)  # a step that fails says nothing of the constraints
+        return step._replace(q=projected.q, v=projected.v, a=a1, conditioning=conditioning, free=(step.q, step.v))
+
+    @property
+    def implicit(self) -> bool:
+        """Whether a step has equations to solve."""
+        return self.canonical or (self.tableau is not None and self.tableau.implicit)
+
+    @property
+    def stable(self) -> bool:
+        """Whether steps longer than the time constants of passive forces are stable."""
+        return (self.implicit and self.name not in EXPLICIT) or (self.tableau is not None and bool(self.tableau.w))
+
+    @property
+    def adaptive(self) -> bool:
+        """Whether it estimates its error."""
+        return self.tableau is not None and bool(self.tableau.error)
+
+    @property
+    def reuses_last(self) -> bool:
+        """Whether a step ends with the acceleration that the next one begins with."""
+        return self.tableau is not None and self.tableau.reuses_last
+
+
+def _explicit(tableau: Tableau) -> Callable[..., Step]:
+    def step(flow: Flow, t: Any, q: Array, v: Array, a: Array, h: Any) -> Step:
+        zero = np.zeros(len(v))
+        q_stage, v_stage = q, v
+        slopes, accelerations = [flow.model.chart_rate(q, zero, v)], [a]
+        for row, node in zip(tableau.a[1:], tableau.c[1:], strict=True):
+            flow.mark()
+            u, change = combined(flow, h, row, slopes, accelerations)
+            q_stage, v_stage = flow.model.chart(q, u), v + change
+            accelerations.append(flow.acceleration(t + node * h, q_stage, v_stage))
+            slopes.append(flow.model.chart_rate(q_stage, u, v_stage))
+        flow.mark()
+        weighted = [weights for weights in (tableau.error, tableau.second) if weights]
+        errors = tuple(np.concatenate(combined(flow, h, weights, slopes, accelerations)) for weights in weighted)
+        if tableau.reuses_last:  # the last stage is the end of the step
+            return Step(q_stage, v_stage, accelerations[-1], errors)
+        u1, change = combined(flow, h, tableau.b, slopes, accelerations)
+        return Step(flow.model.chart(q, u1), v + change, None, errors)
+
+    return step
+
+
+def _linearly_implicit(tableau: Tableau) -> Callable[..., Step]:
+    """Return the step of a Rosenbrock-W method, whose linear part are the passive forces of the joints: springs, dampers, friction, stops.
+
+    Their slopes are diagonal, so that a stage takes the accelerations of the mechanism, and one solution with more armature:
+
+        k = f + h W (s + gamma k),  W = [0 1; -K/M -D/M],  s = sum of w k of the stages before
+    """
+    gamma = tableau.w[0][0]
+
+    def step(flow: Flow, t: Any, q: Array, v: Array, a: Array, h: Any) -> Step:
+        flow.mark()
+        stiffness, damping = flow.slopes(t, q, v, h)
+        armature = (gamma * h) * damping + ((gamma * h) * (gamma * h)) * stiffness
+        slopes: list[Array] = []
+        accelerations: list[Array] = []
+        for i, (row, linear, node) in enumerate(zip(tableau.a, tableau.w, tableau.c, strict=True)):
+            flow.mark()
+            if i == 0:
+                rate, acceleration = flow.model.chart_rate(q, np.zeros(len(v)), v), a
+                before, before_rate = np.zeros(len(v)), np.zeros(len(v))
+            else:
+                u, v_stage = combine(h, row, slopes), v + combine(h, row, accelerations)
+                q_stage = flow.model.chart(q, u)
+                acceleration = flow.acceleration(t + node * h, q_stage, v_stage)
+                rate = flow.model.chart_rate(q_stage, u, v_stage)
+                before, before_rate = combine(h, linear[:-1], slopes), combine(h, linear[:-1], accelerations)
+            flow.mark()
+            rate = rate + before_rate
+            pull = stiffness * (before + (gamma * h) * rate) + damping * before_rate
+            accelerations.append(acceleration - flow.eased(t, q, armature, armature * acceleration + pull))
+            slopes.append(rate + (gamma * h) * accelerations[-1])
+        flow.mark()
+        u1, v1 = combine(h, tableau.b, slopes), v + combine(h, tableau.b, accelerations)
+        error = np.concatenate([combine(h, tableau.error, slopes), combine(h, tableau.error, accelerations)])
+        return Step(flow.model.chart(q, u1), v1, None, (error,))
+
+    return step
+
+
+def _semi_implicit_euler(flow: Flow, t: Any, q: Array, v: Array, a: Array, h: Any) -> Step:
+    """Velocity first, then the position with the new velocity."""
+    v1 = v + h * a
+    rate = flow.model.chart_rate(q, np.zeros(len(v)), v1)
+    return Step(flow.model.chart(q, h * rate), v1)
+
+
+def _implicit(tableau: Tableau) -> Callable[..., Step]:
+    """Return the step of a collocation method, solved for the accelerations of its stages.
+
+    The local coordinates are around the middle of the step, from -half to half, so that a symmetric method stays symmetric on rotations.
+    Newton's iteration with the derivatives at the start of the step, taken by differences; large mechanisms by plain iteration.
+    """
+    coefficients = np.array(tableau.a)
+    stages = range(tableau.stages)
+    iterations = max(solving.ITERATIONS, 2 * tableau.order + 2)  # what is left of the equations should be less than the method's error
+
+    def step(flow: Flow, t: Any, q: Array, v: Array, a: Array, h: Any) -> Step:
+        n = len(v)
+        newton = n <= solving.LARGEST_JACOBIAN
+        solve, noise = _newton(flow, t, q, v, a, h, coefficients) if newton else (None, 0.0)
+        accelerations = [a for _ in stages]
+        rate = flow.model.chart_rate(q, np.zeros(n), v)
+        half = (0.5 * h) * rate
+        u = [((tableau.c[i] - 0.5) * h) * rate for i in stages]
+        correction: Any = 0.0
+        for _ in range(iterations if newton else 3 * iterations):
+            flow.mark()
+            speeds = [v + combine(h, tuple(coefficients[i]), accelerations) for i in stages]
+            middle = flow.model.chart(q, half)
+            slopes = [flow.model.chart_rate(flow.model.chart(middle, u[i]), u[i], speeds[i]) for i in stages]
+            half = 0.5 * combine(h, tableau.b, slopes)
+            last, u = u, [combine(h, tuple(coefficients[i]), slopes) - half for i in stages]
+            middle = flow.model.chart(q, half)
+            wanted = [flow.acceleration(t + tableau.c[i] * h, flow.model.chart(middle, u[i]), speeds[i]) for i in stages]
+            residual = np.concatenate([wanted[i] - accelerations[i] for i in stages])
+            change = solve(residual) if solve is not None else residual
+            accelerations = [accelerations[i] + change[i * n : (i + 1) * n] for i in stages]
+            scale = square(np.concatenate(accelerations)) + (solving.LEAST / (h * h)) ** 2 + noise
+            moved = np.concatenate(u) - np.concatenate(last)
+            correction = np.sqrt(square(change) / scale + square(moved) / (1.0 + square(np.concatenate(u))))
+        flow.mark()
+        v1 = v + combine(h, tableau.b, accelerations)
+        return Step(flow.model.chart(q, 2.0 * half), v1, None, (), correction)
+
+    return step
+
+
+def _newton(flow: Flow, t: Any, q: Array, v: Array, a: Array, h: Any, coefficients: np.ndarray) -> tuple[Callable[[Array], Array], Any]:
+    """Return the solution of the linearised stage equations, 1 - h c dA/dv - (h c)^2 dA/du, by differences at the start of the step.
+
+    With it, the square of what corrections of accelerations are compared with where stiff forces nearly cancel: there they are known no
+    better than the rounding of positions lets them.
+
+    They are multiplied by the mass matrix: where inertia, damping and stiffness rule, the matrix is then positive definite and elimination
+    needs no exchange of rows.
+    """
+    n, stages = len(v), len(coefficients)
+    small = 1e-7
+    by_v, by_u = np.empty((n, n), dtype=object), np.empty((n, n), dtype=object)
+    for j in range(n):
+        unit = np.zeros(n)
+        unit[j] = small
+        flow.mark()
+        by_v[:, j] = (flow.acceleration(t, q, v + unit) - a) * (1.0 / small)
+        flow.mark()
+        by_u[:, j] = (flow.acceleration(t, flow.model.chart(q, unit), v) - a) * (1.0 / small)
+    flow.mark()
+    mass = flow.mass(t, q)
+    flow.mark()
+    damping, stiffness = (_product(mass, -h * by_v, flow.mark), _product(mass, -(h * h) * by_u, flow.mark))
+    squared = coefficients @ coefficients
+    matrix = np.empty((stages * n, stages * n), dtype=object)
+    for i in range(stages):
+        for k in range(stages):
+            block = coefficients[i, k] * damping + squared[i, k] * stiffness
+            matrix[i * n : (i + 1) * n, k * n : (k + 1) * n] = block + mass if i == k else block
+    solve = LU(matrix, flow.mark).solve
+    noise = (solving.POSITIONS * solving.POSITIONS) * square(by_u.ravel())
+    return lambda residual: solve(np.concatenate([mass @ residual[i * n : (i + 1) * n] for i in range(stages)])), noise
+
+
+def _product(A: Array, B: Array, mark: Callable[[], None]) -> Array:
+    """Return A B, a region of the trace for each row."""
+    rows = []
+    for row in A:
+        mark()
+        rows.append(row @ B)
+    return np.stack(rows)
+
+
+def _step_of(tableau: Tableau) -> Callable[[Tableau], Callable[..., Step]]:
+    if tableau.w:
+        return _linearly_implicit
+    return _implicit if tableau.implicit else _explicit
+
+
+_INTEGRATORS = (
+    Integrator("semi-implicit-euler", 1, _semi_implicit_euler),
+    *(
+        Integrator(tableau.name, tableau.order, _step_of(tableau)(tableau), tableau)
+        for tableau in TABLEAUS.values()
+    ),
+    *(Integrator(name, order, step, canonical=True) for name, (order, step) in SYMPLECTIC.items()),
+)
+
+#: The integrators by name.
+INTEGRATORS: dict[str, Integrator] = {integrator.name: integrator for integrator in _INTEGRATORS}
+
+
+def integrator(name: str, m: Mechanism) -> Integrator:
+    """Return an integrator of a model by its name."""
+    if name not in INTEGRATORS:
+        raise MethodError(f"integrator '{name}' is unknown; choose from {', '.join(INTEGRATORS)}, scipy:Radau, scipy:BDF or scipy:LSODA")
+    found = INTEGRATORS[name]
+    if found.canonical and m.has_loops:
+        raise MethodError(
+            f"integrator '{name}' steps from momenta to momenta, and does not keep the loops of model '{m.name}' closed; "
+            "use 'gauss-legendre-4' or 'rk4'"
+        )
+    return found

@@ -1,0 +1,83 @@
+"""States of mechanisms with loops: checked where runs begin, and put on the constraints."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from catena.errors import ArgumentError
+from catena.formulations.cubic import all_constraints
+from catena.formulations.loops.constraints import constraint_motion
+from catena.graph import Trace
+from catena.kernels.dynamics import loop_error
+from catena.kernels.state_flags import pivoted_flags
+from catena.loops.assembly import loop_residuals
+from catena.loops.conditioning import largest, measures, opens
+from catena.loops.scaling import loop_sizes, loop_units
+from catena.model import Mechanism, Tree
+from catena.native import Kernel, compile_graph
+from catena.tolerances import LOOSE, SINGULAR
+
+
+def settled(m: Mechanism, t: np.ndarray, q: np.ndarray, v: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Return states (N, nq), (N, nv) at times (N,) that nearly close the loops, put on the constraints; how many of these are
+    independent at each, and whether it is regular.
+    """
+    def make() -> Kernel:
+        trace = Trace("settled")
+        tree = m.tree().traced(trace).at(trace.input("t"))
+        q, v = trace.input("q", (m.nq,)), trace.input("v", (m.nv,))
+        q, v, _, _ = all_constraints.project(tree, q, v, m.moved, measures=measures(m))
+        solved = all_constraints.forward_dynamics(tree, q, v, np.zeros(m.nv), measures=measures(m))
+        flag = pivoted_flags(solved, v)
+        return compile_graph(trace.graph(q=q, v=v, rank=solved.rank, least=solved.least, flag=flag))
+
+    q, v, ranks, least, flags = m.once("settled", (), make)(t, q, v)
+    return q, v, ranks.astype(int), (flags == 0.0) & (least**2 > SINGULAR)
+
+
+def opening(m: Mechanism, t: Any, q: np.ndarray) -> np.ndarray:
+    """Return how far the loops are open at configurations (N, nq) at times (N,): the worst, as a length [m] or an angle [rad]."""
+    return m.once("loop error", (), lambda: loop_error(m))(*((t,) if m.driven_names else ()), q).max(axis=-1)
+
+
+def check_velocities(m: Mechanism, t: float, q: np.ndarray, v: np.ndarray, batch: tuple[int, ...], name: str) -> None:
+    """Refuse velocities (N, nv) that open the loops at positions (N, nq) which close them at a time; as kernels do, so that what is left to
+    correct is rounding.
+    """
+    units = np.array(loop_units(m))
+
+    def rates(tree: Tree, q: Any, v: Any) -> Any:
+        return largest(constraint_motion(tree, q, v)[0] * (1.0 / units))
+
+    def make() -> Kernel:
+        trace = Trace("loop rates")
+        tree = m.tree().traced(trace).at(trace.input("t"))
+        return compile_graph(trace.graph(rate=rates(tree, trace.input("q", (m.nq,)), trace.input("v", (m.nv,)))))
+
+    # one state is not worth compiling for
+    found = m.once("loop rates", (), make)(t, q, v) if len(q) > 1 else np.array([float(rates(m.tree().at(t), *q, *v))])
+    opening = np.flatnonzero(opens(found, np.abs(v).sum(axis=1)))
+    if len(opening):
+        at = [int(k) for k in np.unravel_index(opening[0], batch)] or ""
+        time = f", t={t:g}" if m.driven_names else ""
+        raise ArgumentError(
+            f"{name}{at} would open the loops of model '{m.name}', at a rate of {found[opening[0]]:.2g}; give velocities that keep them "
+            f"closed, by m.project_velocity(q0, v0{time})"
+        )
+
+
+def check_closed(m: Mechanism, t: float, q: np.ndarray, name: str, remedy: str) -> None:
+    """Refuse positions (..., nq) that do not close the loops at a time."""
+    states = q.reshape(-1, m.nq)
+    suspects: Any = range(len(states))
+    if len(states) > 1:  # what is not clear at once is looked at one by one
+        suspects = np.flatnonzero(~(opening(m, t, states) <= LOOSE * min((1.0, *loop_sizes(m)))))
+    for i in suspects:
+        found = loop_residuals(m.at(t), states[i])
+        if not found.sizes.max(initial=0.0) <= LOOSE:
+            at = [int(k) for k in np.unravel_index(i, q.shape[:-1])] or ""
+            raise ArgumentError(
+                f"{name}{at} leaves loop '{found.worst}' of model '{m.name}' open, by {found.sizes.max():.2g} of its size or rad; {remedy}"
+            )

@@ -1,0 +1,247 @@
+"""Placements: where a child frame stands in its parent frame.
+
+A placement maps motions outward (parent to child) and forces and inertias inward (child to parent). Placements are kept in factors: a
+`Screw` turns about and shifts along one coordinate axis and costs a third of a dense rotation; a `Rigid` is a dense rotation and
+translation.
+
+A symmetric 6 x 6 matrix is [[A, B], [B^T, C]] in 3 x 3 blocks; both triangles hold the same entries.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from catena.spatial.vectors import Array, cross, plain, skew
+
+
+class Screw:
+    """A turn about coordinate axis 0, 1 or 2 by the angle of cosine c and sine s, and a shift d along it."""
+
+    __slots__ = ("_next", "_shifts", "_turns", "axis", "c", "d", "s")
+
+    def __init__(self, axis: int, c: Any = 1.0, s: Any = 0.0, d: Any = 0.0) -> None:
+        self.axis, self.c, self.s, self.d = axis, c, s, d
+        self._next = ((axis + 1) % 3, (axis + 2) % 3)
+        self._turns = not (isinstance(s, float) and s == 0.0 and isinstance(c, float) and c == 1.0)
+        self._shifts = not (isinstance(d, float) and d == 0.0)
+
+    def motion(self, V: Array) -> Array:
+        """Return a motion of the parent, seen in the child frame."""
+        (j, k), c, s, d = self._next, self.c, self.s, self.d
+        V = V.astype(object)
+        if self._turns:
+            V[j], V[k] = c * V[j] + s * V[k], c * V[k] - s * V[j]
+            V[3 + j], V[3 + k] = c * V[3 + j] + s * V[3 + k], c * V[3 + k] - s * V[3 + j]
+        if self._shifts:
+            V[3 + j], V[3 + k] = V[3 + j] + d * V[k], V[3 + k] - d * V[j]
+        return V
+
+    def force(self, f: Array) -> Array:
+        """Return a force of the child, seen in the parent frame."""
+        (j, k), c, s, d = self._next, self.c, self.s, self.d
+        f = f.astype(object)
+        if self._turns:
+            f[j], f[k] = c * f[j] - s * f[k], s * f[j] + c * f[k]
+            f[3 + j], f[3 + k] = c * f[3 + j] - s * f[3 + k], s * f[3 + j] + c * f[3 + k]
+        if self._shifts:
+            f[j], f[k] = f[j] - d * f[3 + k], f[k] + d * f[3 + j]
+        return f
+
+    def direction(self, x: Array) -> Array:
+        """Return a direction of the parent, seen in the child frame."""
+        (j, k), c, s = self._next, self.c, self.s
+        x = x.astype(object)
+        if self._turns:
+            x[j], x[k] = c * x[j] + s * x[k], c * x[k] - s * x[j]
+        return x
+
+    def moment(self, h: Array, mass: Any) -> Array:
+        """Return the first moment of a mass that moves with the child, seen in the parent frame."""
+        (j, k), c, s = self._next, self.c, self.s
+        h = h.astype(object)
+        if self._turns:
+            h[j], h[k] = c * h[j] - s * h[k], s * h[j] + c * h[k]
+        if self._shifts:
+            h[self.axis] = h[self.axis] + mass * self.d
+        return h
+
+    def inertia(self, P: Array) -> Array:
+        """Return a symmetric inertia of the child, seen in the parent frame."""
+        A, B, C = P[:3, :3].astype(object), P[:3, 3:].astype(object), P[3:, 3:].astype(object)
+        if self._turns:
+            self._turn_symmetric(A)
+            self._turn(B)
+            self._turn_symmetric(C)
+        if self._shifts:
+            i, (j, k), d = self.axis, self._next, self.d
+            Bj, Bk = B[j].copy(), B[k].copy()
+            B[j], B[k] = Bj - d * C[k], Bk + d * C[j]
+            A[i, j] = A[j, i] = A[i, j] - d * B[i, k]
+            A[i, k] = A[k, i] = A[i, k] + d * B[i, j]
+            A[j, k] = A[k, j] = A[j, k] + d * (B[j, j] - Bk[k])
+            A[j, j] = A[j, j] - d * (Bj[k] + B[j, k])
+            A[k, k] = A[k, k] + d * (Bk[j] + B[k, j])
+        return _symmetric(A, B, C)
+
+    def _turn_symmetric(self, A: Array) -> None:
+        """Turn a symmetric 3 x 3 block in place: its trace in the plane of turning stays."""
+        i, (j, k), c, s = self.axis, self._next, self.c, self.s
+        u = s * (A[j, j] - A[k, k]) + (2.0 * c) * A[j, k]
+        su, cu = s * u, c * u
+        A[j, j], A[k, k] = A[j, j] - su, A[k, k] + su
+        A[j, k] = A[k, j] = cu - A[j, k]
+        A[i, j], A[i, k] = c * A[i, j] - s * A[i, k], s * A[i, j] + c * A[i, k]
+        A[j, i], A[k, i] = A[i, j], A[i, k]
+
+    def _turn(self, B: Array) -> None:
+        """Turn a 3 x 3 block in place: its trace and skew part in the plane of turning stay."""
+        i, (j, k), c, s = self.axis, self._next, self.c, self.s
+        u = s * (B[j, j] - B[k, k]) + c * (B[j, k] + B[k, j])
+        su, cu = s * u, c * u
+        B[j, j], B[k, k] = B[j, j] - su, B[k, k] + su
+        B[j, k], B[k, j] = cu - B[k, j], cu - B[j, k]
+        B[i, j], B[i, k] = c * B[i, j] - s * B[i, k], s * B[i, j] + c * B[i, k]
+        B[j, i], B[k, i] = c * B[j, i] - s * B[k, i], s * B[j, i] + c * B[k, i]
+
+    def rigid(self) -> Rigid:
+        """Return the same placement as a dense one."""
+        i, (j, k) = self.axis, self._next
+        R = np.zeros((3, 3)).astype(object)
+        R[i, i] = 1.0
+        R[j, j], R[j, k], R[k, j], R[k, k] = self.c, -self.s, self.s, self.c
+        p = np.zeros(3).astype(object)
+        p[i] = self.d
+        return Rigid(plain(R), plain(p))
+
+
+class Rigid:
+    """A dense placement: rotation R (child to parent) and the child's origin p in the parent frame."""
+
+    __slots__ = ("R", "p")
+
+    def __init__(self, R: Array, p: Array) -> None:
+        self.R, self.p = R, p
+
+    def motion(self, V: Array) -> Array:
+        """Return a motion of the parent, seen in the child frame."""
+        return np.concatenate([self.R.T @ V[:3], self.R.T @ (V[3:] + cross(V[:3], self.p))])
+
+    def force(self, f: Array) -> Array:
+        """Return a force of the child, seen in the parent frame."""
+        moment, force = self.R @ f[:3], self.R @ f[3:]
+        return np.concatenate([moment + cross(self.p, force), force])
+
+    def direction(self, x: Array) -> Array:
+        """Return a direction of the parent, seen in the child frame."""
+        return self.R.T @ x
+
+    def moment(self, h: Array, mass: Any) -> Array:
+        """Return the first moment of a mass that moves with the child, seen in the parent frame."""
+        return self.R @ h + mass * self.p
+
+    def inertia(self, P: Array) -> Array:
+        """Return a symmetric inertia of the child, seen in the parent frame."""
+        R, r = self.R, skew(self.p)
+        A, B, C = _congruence(R, P[:3, :3]), R @ P[:3, 3:] @ R.T, _congruence(R, P[3:, 3:])
+        shifted = B + r @ C
+        half = r @ B.T + shifted @ r.T
+        A = A + half
+        for i in range(3):
+            for j in range(i):
+                A[i, j] = A[j, i]
+        return _symmetric(A, shifted, C)
+
+    def rigid(self) -> Rigid:
+        """Return the placement itself."""
+        return self
+
+    def inverse(self) -> Rigid:
+        """Return where the parent frame stands in the child frame."""
+        return Rigid(self.R.T, -(self.R.T @ self.p))
+
+    def __matmul__(self, other: Rigid) -> Rigid:
+        """Return where a frame placed by `other` in the child frame stands in the parent frame."""
+        return Rigid(self.R @ other.R, self.p + self.R @ other.p)
+
+    def matrix(self) -> Array:
+        """Return the 4 x 4 homogeneous matrix."""
+        T = np.zeros((4, 4)).astype(object)
+        T[:3, :3], T[:3, 3], T[3, 3] = self.R, self.p, 1.0
+        return plain(T)
+
+
+class Placement:
+    """A placement in factors, from the parent outward."""
+
+    __slots__ = ("factors",)
+
+    def __init__(self, factors: Iterable[Screw | Rigid]) -> None:
+        self.factors = tuple(factors)
+
+    def motion(self, V: Array) -> Array:
+        """Return a motion of the parent, seen in the child frame."""
+        for factor in self.factors:
+            V = factor.motion(V)
+        return V
+
+    def force(self, f: Array) -> Array:
+        """Return a force of the child, seen in the parent frame."""
+        for factor in reversed(self.factors):
+            f = factor.force(f)
+        return f
+
+    def direction(self, x: Array) -> Array:
+        """Return a direction of the parent, seen in the child frame."""
+        for factor in self.factors:
+            x = factor.direction(x)
+        return x
+
+    def moment(self, h: Array, mass: Any) -> Array:
+        """Return the first moment of a mass that moves with the child, seen in the parent frame."""
+        for factor in reversed(self.factors):
+            h = factor.moment(h, mass)
+        return h
+
+    def inertia(self, P: Array) -> Array:
+        """Return a symmetric inertia of the child, seen in the parent frame."""
+        for factor in reversed(self.factors):
+            P = factor.inertia(P)
+        return P
+
+    def motions(self, S: Array) -> Array:
+        """Return the columns of S as motions, seen in the child frame."""
+        return _columns(self.motion, S)
+
+    def forces(self, F: Array) -> Array:
+        """Return the columns of F as forces, seen in the parent frame."""
+        return _columns(self.force, F)
+
+    def rigid(self) -> Rigid:
+        """Return the same placement as one dense factor."""
+        whole = Rigid(np.eye(3), np.zeros(3))
+        for factor in self.factors:
+            whole = whole @ factor.rigid()
+        return whole
+
+
+def _columns(function: Any, S: Array) -> Array:
+    if S.shape[1] == 0:
+        return S
+    return np.stack([function(S[:, c]) for c in range(S.shape[1])], axis=1)
+
+
+def _congruence(R: Array, A: Array) -> Array:
+    """Return R A R^T of a symmetric A."""
+    half = R @ A
+    result = np.empty((3, 3), dtype=object)
+    for i in range(3):
+        for j in range(i, 3):
+            result[i, j] = result[j, i] = half[i] @ R[j]
+    return plain(result)
+
+
+def _symmetric(A: Array, B: Array, C: Array) -> Array:
+    return np.concatenate([np.concatenate([A, B], axis=1), np.concatenate([B.T, C], axis=1)])
