@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pickle
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any
 
 import numpy as np
@@ -18,6 +18,7 @@ from catena.loops.mobility import configurations, regular
 from catena.loops.scaling import loop_units
 from catena.model import Mechanism
 from catena.native import Kernel
+from catena.native.differentiable import Differentiable
 
 #: How many plans go out with a kernel, and the steps of the walk on which they are found.
 _PLANS_OUT, _STEPS = 4, 16
@@ -26,7 +27,7 @@ _PLANS_OUT, _STEPS = 4, 16
 _DENSE = 200_000
 
 
-class ConstrainedKernel:
+class ConstrainedKernel(Differentiable):
     """A function of arrays for a mechanism with loops; called like a `Kernel`, and described like one.
 
     The code is compiled for a plan: which coordinates depend on which, and which constraints are independent. Every result is checked
@@ -57,7 +58,8 @@ class ConstrainedKernel:
         self.plan = plan  #: in words
         self._sound = sound  # a plan that was made at a singular configuration lacks constraints wherever it seems to fit
         self.name, self.method, self.references, self.function = planned.name, planned.method, planned.references, planned.function
-        self.model, self.labels = planned.model, planned.labels
+        self.model, self.labels, self.charts = planned.model, planned.labels, planned.charts
+        self._derivatives: dict[Any, Any] = {}
         self.inputs, self.outputs = planned.inputs, planned.outputs[:-1]
         self.operations, self.llvm, self.graph = planned.operations, planned.llvm, planned.graph
         self.seconds = planned.seconds
@@ -97,6 +99,15 @@ class ConstrainedKernel:
 
     def __repr__(self) -> str:
         return repr(self._planned).replace("<Kernel", f"<{type(self).__name__}")
+
+    def _derived(self, transform: Callable[[Graph, Collection[str]], Graph], labels: dict[str, tuple[str, ...]]) -> ConstrainedKernel:
+        flags = (self._planned.outputs[-1].name,)
+        planned, pivoted = (
+            None if kernel is None else kernel._derived(lambda graph, carried: transform(graph, flags), labels)
+            for kernel in (self._planned, self._pivoted)
+        )
+        assert planned is not None
+        return ConstrainedKernel(self._model, planned, pivoted, self.made_for, self.plan, None, self._sound)
 
     # a kernel never changes: copies are the kernel itself
     def __copy__(self) -> ConstrainedKernel:

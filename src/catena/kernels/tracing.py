@@ -18,6 +18,7 @@ from catena.formulations.applied_forces import applied_forces
 from catena.formulations.joint_forces import passive_force
 from catena.graph import Port, Trace
 from catena.model import Mechanism, Tree
+from catena.model.position_chart import PositionChart
 from catena.native import Kernel, compile_graph
 
 
@@ -72,9 +73,11 @@ def traced_kernel(
 
     seconds = time.perf_counter() - started
     labels = _labels(m, (*graph.inputs, *graph.outputs))
+    chart = PositionChart.of(m)
     return compile_graph(
-        graph, method=method, references=references, trace_seconds=seconds, function=eager, model=m.name, labels=labels, quick=quick
-    )
+        graph, method=method, references=references, trace_seconds=seconds, function=eager, model=m.name, labels=labels, quick=quick,
+        charts=None if chart is None else {"q": chart},
+    )  # fmt: skip
 
 
 def _labels(m: Mechanism, ports: Sequence[Port]) -> dict[str, tuple[str, ...]]:

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import pickle
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from functools import cached_property
 from typing import Any, NoReturn
 
 from catena.errors import ArgumentError
 from catena.graph import Graph, Port, divided, passes
+from catena.graph.differentiated import Chart
 from catena.native import arguments, ufunc
 from catena.native.compiled_program import compiled_program
+from catena.native.differentiable import Differentiable
 from catena.native.llvm import machine
 from catena.native.llvm.batch_loop import loop
 
 
-class Kernel:
+class Kernel(Differentiable):
     """A compiled function of arrays, made by `compile_graph`. Calls broadcast over leading axes like NumPy's own functions.
 
     Where a call fails, the arguments are examined and an `ArgumentError` names the one at fault. Results that are not finite stay in the
@@ -45,12 +47,15 @@ class Kernel:
         model: str = "",
         labels: Mapping[str, tuple[str, ...]] | None = None,
         quick: bool = False,
+        charts: Mapping[str, Chart] | None = None,
     ) -> None:
         started = time.perf_counter()
         host = machine.host()
         self.graph, self.name, self.method, self.references = graph, graph.name, method, references
         self.function, self.model = function, model
         self.labels: dict[str, tuple[str, ...]] = dict(labels or {})
+        self.charts: dict[str, Chart] = dict(charts or {})
+        self._derivatives: dict[Any, Any] = {}
         self.inputs: tuple[Port, ...] = graph.inputs
         self.outputs: tuple[Port, ...] = graph.outputs
         self.lanes = host.lanes
@@ -120,6 +125,12 @@ class Kernel:
             f"{self.lanes} lanes, {blocks}, {made}>"
         )
 
+    def _derived(self, transform: Callable[[Graph, Collection[str]], Graph], labels: dict[str, tuple[str, ...]]) -> Kernel:
+        started = time.perf_counter()
+        graph = transform(self.graph, ())
+        seconds = time.perf_counter() - started
+        return Kernel(graph, self.method, self.references, seconds, None, self.model, labels, self._quick, self.charts)
+
     # a kernel never changes: copies are the kernel itself, a pickle carries the graph and compiles (or finds) the code where it lands
     def __copy__(self) -> Kernel:
         return self
@@ -133,7 +144,8 @@ class Kernel:
             pickle.dumps(function)
         except Exception:  # a function defined inside another, which pickle cannot name
             function = None
-        return Kernel, (self.graph, self.method, self.references, self.seconds["trace"], function, self.model, self.labels, self._quick)
+        known = (self.method, self.references, self.seconds["trace"], function, self.model, self.labels, self._quick, self.charts)
+        return Kernel, (self.graph, *known)
 
 
 def compile_graph(
@@ -146,12 +158,14 @@ def compile_graph(
     model: str = "",
     labels: Mapping[str, tuple[str, ...]] | None = None,
     quick: bool = False,
+    charts: Mapping[str, Chart] | None = None,
 ) -> Kernel:
     """Return the kernel of a graph.
 
     `method` and `references` say which formulation made the graph, `function` is its untraced Python function, `model` is the name of the
-    model and `labels` what the entries of inputs and outputs are, along their first axis; the kernel carries them. A large graph that is
-    called seldom is compiled several times as fast with `quick`, and runs somewhat slower.
+    model and `labels` what the entries of inputs and outputs are, along their first axis; the kernel carries them. `charts` are those of
+    inputs and outputs on manifolds, along which derivatives are taken. A large graph that is called seldom is compiled several times as
+    fast with `quick`, and runs somewhat slower.
 
     >>> import numpy as np
     >>> from catena.graph import Trace
@@ -162,4 +176,4 @@ def compile_graph(
     >>> bool(np.allclose(x * x + y * y, 1.0))
     True
     """
-    return Kernel(graph, method, references, trace_seconds, function, model, labels, quick)
+    return Kernel(graph, method, references, trace_seconds, function, model, labels, quick, charts)
