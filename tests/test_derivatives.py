@@ -6,16 +6,22 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.mechanisms import tree
+from tests.mechanisms import JOINTS, tree
 
 import catena as ct
-from catena.examples import arm, chain, four_bar
+from catena.examples import arm, chain, four_bar, humanoid
+from catena.formulations.derivatives import articulated, through_mass_matrix
 from catena.graph import OPERATIONS, Graph, Port, Subgraph, Trace, where
 from catena.graph.differentiated import adjoint_graph, jacobian_graph, tangent_graph
 from catena.graph.operations import CONDITION
+from catena.model.simple_joints import with_simple_joints
 from catena.native import compile_graph
 
 STATES = np.array([[0.3, 0.7, 0.2], [0.9, 0.4, 1.5], [0.1, 2.5, 0.6], [3.0, 0.25, 7.0]])
+
+
+def graph_of(kernel: Any) -> Graph:
+    return kernel.graph
 
 
 def names(graph: Graph) -> tuple[str, ...]:
@@ -70,7 +76,7 @@ def test_forward_dynamics_of_random_trees(method: str) -> None:
     rng = np.random.default_rng(1)
     for seed in range(3):
         m = tree(seed, 5, options=True)
-        graph = ct.forward_dynamics(m, method).graph
+        graph = graph_of(ct.forward_dynamics(m, method))
         agree(graph, rng, [m.random(rng), rng.normal(size=m.nv), rng.normal(size=m.nv)], 1e-7)
 
 
@@ -131,7 +137,7 @@ def test_a_branch_that_is_not_taken_does_not_spoil_the_other() -> None:
 
 def test_bodies_that_are_alike_share_code_in_derivatives() -> None:
     def shapes(count: int) -> list[int]:
-        graph = ct.forward_dynamics(chain(count), "articulated-body").graph
+        graph = graph_of(ct.forward_dynamics(chain(count), "articulated-body"))
         wrt = names(graph)
         return [compile_graph(make(graph, wrt, {})).blocks for make in (tangent_graph, adjoint_graph)]
 
@@ -270,3 +276,66 @@ def test_derivatives_of_kernels_equal_differences_along_motions(build: Any, make
         np.ravel(sum(np.tensordot(next(matrices), d, axes=np.ndim(d)) for d in directions)) for _ in range(count)
     ])  # fmt: skip
     assert np.abs(total - changes).max() <= 1e-11 * max(1.0, np.abs(changes).max())
+
+
+# derivatives of the dynamics, by recursions
+
+PLAIN = [kind for kind in JOINTS if kind not in ("cam", "helicoid", "plate")]
+TREES = {
+    "crane": crane, "every joint": lambda: tree(3, 9, PLAIN, in_turn=True, options=True), "custom": lambda: tree(1, 4, options=True),
+    "floating": lambda: tree(4, 7, PLAIN, options=True, floating=True), "branches": lambda: tree(8, 12, ["revolute"], branching=0.9),
+    "arm": arm, "chain": lambda: chain(22), "humanoid": humanoid,
+}  # fmt: skip
+
+
+def relative(a: Any, b: Any) -> float:
+    return float(np.abs(np.asarray(a, dtype=float) - b).max(initial=0.0) / max(1.0, np.abs(b).max(initial=0.0)))
+
+
+@pytest.mark.parametrize("build", TREES.values(), ids=TREES)
+def test_recursions_equal_the_derivatives_of_the_kernels(build: Any) -> None:
+    m, rng = build(), np.random.default_rng(9)
+    time = ("t",) if m.time_dependent else ()
+    state = {"t": 0.4, "q": m.random(rng), "v": rng.normal(size=m.nv), "tau": rng.normal(size=m.nv), "vdot": rng.normal(size=m.nv)}
+    for make, kernel, output, load in (
+        (ct.forward_dynamics_derivatives, ct.forward_dynamics(m), "vdot", "tau"),
+        (ct.inverse_dynamics_derivatives, ct.inverse_dynamics(m), "tau", "vdot"),
+    ):
+        arguments = [state[name] for name in (*time, "q", "v", load)]
+        found = make(m).graph.evaluate(*arguments)
+        expected = jacobian_graph(graph_of(kernel), [output], ["q", "v", load, *time], kernel.charts, values=True).evaluate(*arguments)
+        for a, b in zip(found, expected, strict=True):
+            assert a.shape == b.shape
+            assert relative(a, b) < 1e-11
+
+
+def test_a_kernel_that_iterates_has_the_derivatives_of_one_that_does_not() -> None:
+    m, rng = chain(6), np.random.default_rng(12)
+    state = m.random(rng), rng.normal(size=6), rng.normal(size=6), *rng.normal(size=(3, 6))
+    found, expected = (ct.forward_dynamics(m, method).jvp()(*state) for method in ("conjugate-gradient", "articulated-body"))
+    assert relative(found[1], expected[1]) < 1e-13
+
+
+def test_both_recursions_of_forward_dynamics_are_the_same() -> None:
+    for build in TREES.values():
+        m, rng = build(), np.random.default_rng(10)
+        simple = with_simple_joints(m.tree().at(0.3))
+        if simple is None:
+            continue
+        q, v, tau = m.random(rng), rng.normal(size=m.nv), rng.normal(size=m.nv)
+        changes = rng.normal(size=(2, m.nv, m.nv))
+        one, other = (x.forward_dynamics_derivatives(simple, q, v, tau, *changes) for x in (articulated, through_mass_matrix))
+        assert all(relative(a, np.asarray(b, dtype=float)) < 1e-10 for a, b in zip(one, other, strict=True))
+
+
+@pytest.mark.parametrize("build", [arm, lambda: tree(4, 7, PLAIN, floating=True)], ids=["arm", "floating"])
+def test_inverse_and_forward_derivatives_are_related_by_the_mass_matrix(build: Any) -> None:
+    m, rng = build(), np.random.default_rng(11)
+    q, v, tau = m.random(rng), rng.normal(size=m.nv), rng.normal(size=m.nv)
+    vdot, by_q, by_v, inverse = ct.forward_dynamics_derivatives(m)(q, v, tau)
+    again, tau_by_q, tau_by_v, mass = ct.inverse_dynamics_derivatives(m)(q, v, vdot)
+    assert relative(again, tau) < 1e-11
+    assert relative(mass @ inverse, np.eye(m.nv)) < 1e-11
+    assert relative(mass @ by_q, -tau_by_q) < 1e-10
+    assert relative(mass @ by_v, -tau_by_v) < 1e-10
+    assert relative(mass, ct.mass_matrix(m)(q)) < 1e-13

@@ -23,6 +23,7 @@ from catena.errors import (
 from catena.export import CSource, export_c, export_casadi, export_jax
 from catena.facade import Model, load
 from catena.graph import atan2, maximum, minimum, where
+from catena.kernels.derivatives import forward_dynamics_derivatives, inverse_dynamics_derivatives
 from catena.kernels.dynamics import (
     bias_force,
     driving_forces,
@@ -77,9 +78,9 @@ __all__ = [
     "Pose", "Prismatic", "Reduced", "Revolute", "Rollout", "SimulationError", "SingularWarning", "Spherical", "StiffnessWarning",
     "TraceError", "Trajectory", "TrajectoryFileError", "Universal", "ViewWarning", "atan2", "bias_force", "box", "computed_torque",
     "cycloidal", "cylinder", "driving_forces", "energy", "ensemble", "export_c", "export_casadi", "export_jax", "forward_dynamics",
-    "hamiltonian_dynamics", "inverse_dynamics", "jacobian", "joint_wrenches", "load", "loop_error", "mass_matrix", "maximum", "methods",
-    "minimum", "momenta", "operators", "point_mass", "polynomial", "poses", "python", "reduced", "rod", "rollout", "simulate", "sphere",
-    "trapezoidal", "velocities", "where",
+    "forward_dynamics_derivatives", "hamiltonian_dynamics", "inverse_dynamics", "inverse_dynamics_derivatives", "jacobian",
+    "joint_wrenches", "load", "loop_error", "mass_matrix", "maximum", "methods", "minimum", "momenta", "operators", "point_mass",
+    "polynomial", "poses", "python", "reduced", "rod", "rollout", "simulate", "sphere", "trapezoidal", "velocities", "where",
 ]  # fmt: skip
 
 

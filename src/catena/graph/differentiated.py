@@ -69,20 +69,30 @@ def adjoint_graph(graph: Graph, wrt: Sequence[str], charts: Charts, carried: Col
     return trace.graph(**named, **{name: values[name] for name in carried}).check()
 
 
-def jacobian_graph(graph: Graph, outputs: Sequence[str], wrt: Sequence[str], charts: Charts, carried: Collection[str] = ()) -> Graph:
-    """Return the graph (inputs) -> matrices d…_d… of the derivatives of outputs by inputs, outputs first; outputs `carried` come last."""
+def jacobian_graph(
+    graph: Graph, outputs: Sequence[str], wrt: Sequence[str], charts: Charts, carried: Collection[str] = (), values: bool = False
+) -> Graph:
+    """Return the graph (inputs) -> matrices d…_d… of the derivatives of outputs by inputs, those of the first output first.
+
+    The outputs themselves come before the matrices with `values`; outputs `carried` come last.
+    """
     trace = Trace(f"{graph.name}, jacobian")
     build = _Builder(trace, graph, charts)
     build.take_inputs()
+    matrices = _matrices(build, outputs, wrt)
+    named = {f"d{output}_d{name}": matrices[output, name] for output in outputs for name in wrt}
+    known = build.tangents({})[0] if carried or values else {}
+    first = {name: known[name] for name in outputs} if values else {}
+    return trace.graph(**first, **named, **{name: known[name] for name in carried}).check()
+
+
+def _matrices(build: _Builder, outputs: Sequence[str], wrt: Sequence[str]) -> dict[tuple[str, str], Any]:
+    """Return the derivatives of outputs by inputs, by columns or by rows, whichever takes less."""
     columns = sum(build.size(build.input_port(name)) for name in wrt)
     rows = sum(build.size(build.output_port(name)) for name in outputs)
-    reverse = _ROW * rows < _COLUMN * columns
-    count = min(_ROW * rows, _COLUMN * columns) * len(graph.nodes)
-    fill = _rows if reverse else _columns
-    matrices = fill(build, outputs, wrt, count > UNROLLED)
-    named = {f"d{output}_d{name}": matrices[output, name] for output in outputs for name in wrt}
-    kept = build.tangents({})[0] if carried else {}
-    return trace.graph(**named, **{name: kept[name] for name in carried}).check()
+    count = min(_ROW * rows, _COLUMN * columns) * len(build.graph.nodes)
+    fill = _rows if _ROW * rows < _COLUMN * columns else _columns
+    return fill(build, outputs, wrt, count > UNROLLED)
 
 
 def _columns(build: _Builder, outputs: Sequence[str], wrt: Sequence[str], shared: bool) -> dict[tuple[str, str], Any]:

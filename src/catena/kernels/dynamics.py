@@ -7,6 +7,7 @@ model has loops.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -70,7 +71,8 @@ def _iterative(m: Mechanism, method: str, references: tuple[str, ...]) -> Iterat
         return tau + force - newton_euler.bias_force(tree, q, v, wrenches)
 
     kernel = dynamics_kernel(m, "forward_dynamics", ("q", "v", "tau"), "vdot", right, method, references)
-    return IterativeKernel(kernel, *(staged(m, part.__name__, part) for part in METHODS[method].iterates))
+    direct: Any = partial(forward_dynamics, m, "articulated-body")
+    return IterativeKernel(direct, kernel, *(staged(m, part.__name__, part) for part in METHODS[method].iterates))
 
 
 def staged(m: Mechanism, name: str, function: Callable[..., Any]) -> tuple[Kernel, Kernel]:

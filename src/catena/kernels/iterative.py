@@ -2,25 +2,28 @@
 
 from __future__ import annotations
 
+import pickle
 import warnings
 from collections import Counter
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from catena.errors import ConvergenceWarning
+from catena.errors import ArgumentError, ConvergenceWarning
 from catena.formulations.quadratic.conjugate_gradient import TOLERANCE
 from catena.native import Kernel, arguments
+from catena.native.differentiable import Differentiable
 
 _Stages = tuple[Kernel, Kernel]  # q, or (t, q) -> what depends on it alone; that and a vector -> a vector
 
 
-class IterativeKernel:
+class IterativeKernel(Differentiable):
     """A function of arrays that is solved by iteration, state by state; called like a `Kernel`, and described like one.
 
     `tolerance` is the residual |M vdot - (tau - C)| at which a state counts as solved, as a part of |tau - C|; set it to what is needed.
     After a call `iterations` and `residual` have a number for every state of the batch; states that did not reach the tolerance in ten
-    times as many iterations as coordinates raise a `ConvergenceWarning`.
+    times as many iterations as coordinates raise a `ConvergenceWarning`. Derivatives are those of a method that does not iterate.
 
     >>> from catena.examples import chain
     >>> m = chain(6)
@@ -30,13 +33,14 @@ class IterativeKernel:
     True
     """
 
-    def __init__(self, right: Kernel, product: _Stages, precondition: _Stages | None = None) -> None:
+    def __init__(self, direct: Callable[[], Kernel], right: Kernel, product: _Stages, precondition: _Stages | None = None) -> None:
         self.name, self.method, self.references = right.name, right.method, right.references
         self.inputs, self.outputs, self.signature = right.inputs, right.outputs, right.signature
         self.tolerance = TOLERANCE
         self.iterations: np.ndarray = np.zeros((), dtype=int)
         self.residual: np.ndarray = np.zeros(())
         self._right, self._product, self._precondition = right, product, precondition
+        self.labels, self.charts, self._derivatives, self._direct = right.labels, right.charts, {}, direct
         self._parts = (right, *product, *(precondition or ()))
 
     def __call__(self, *arrays: Any, out: Any = None, **named: Any) -> Any:
@@ -102,6 +106,19 @@ class IterativeKernel:
             return None
         held = stages[0](*at)
         return LinearOperator((n, n), matvec=lambda x: stages[1](held, x), dtype=float)  # type: ignore[call-arg]
+
+    def _derived(self, transform: Any, labels: dict[str, tuple[str, ...]]) -> Kernel:
+        if self._direct is None:
+            raise ArgumentError(f"{self.name}: the model could not be pickled with the kernel; take derivatives before")
+        return self._direct()._derived(transform, labels)
+
+    def __getstate__(self) -> dict[str, Any]:
+        state = self.__dict__ | {"_derivatives": {}}
+        try:
+            pickle.dumps(self._direct)
+        except Exception:  # functions defined inside others, which pickle cannot name
+            state["_direct"] = None
+        return state
 
     @property
     def operations(self) -> dict[str, int]:

@@ -100,6 +100,14 @@ class Tree:
             yield k
         self.mark()
 
+    def strided(self) -> Iterator[int]:
+        """Yield the bodies, parents first. A few turns are a region of the trace, for loops that do little in each."""
+        for k in range(self.n):
+            if k % STRIDE == 0:
+                self.mark()
+            yield k
+        self.mark()
+
     def path(self, k: int) -> Iterator[int]:
         """Yield k, its parent, and so on to the last body before the ground. A few turns are a region of the trace."""
         self.mark()

@@ -28,10 +28,10 @@ class Differentiable(ABC):
     def _derived(self, transform: Callable[[Graph, Collection[str]], Graph], labels: dict[str, tuple[str, ...]]) -> Any:
         """Return the kernel of another graph, which a function makes of this one's and of the outputs that are carried along."""
 
-    def jacobian(self, output: str | Sequence[str], wrt: str | Sequence[str]) -> Any:
+    def jacobian(self, output: str | Sequence[str], wrt: str | Sequence[str], values: bool = False) -> Any:
         """Return the kernel with the same inputs -> the matrix of derivatives of an output by an input, `d{output}_d{wrt}`.
 
-        Several names of either give several matrices, those of the first output first.
+        Several names of either give several matrices, those of the first output first; with `values`, the outputs come before them.
 
         >>> m = ct.Model("pendulum")
         >>> m.add("arm", ct.point_mass(1.0, at=(0, 0, -1)), ct.Revolute("y"))
@@ -42,7 +42,11 @@ class Differentiable(ABC):
         for one in outputs:
             named(self.name, self.outputs, one, "output")
         self._check_inputs(names)
-        return self._made(("jacobian", outputs, names), lambda graph, carried: jacobian_graph(graph, outputs, names, self.charts, carried))
+
+        def transform(graph: Graph, carried: Collection[str]) -> Graph:
+            return jacobian_graph(graph, outputs, names, self.charts, carried, values)
+
+        return self._made(("jacobian", outputs, names, values), transform)
 
     def jvp(self, wrt: str | Sequence[str] | None = None) -> Any:
         """Return the kernel (inputs, directions d…) -> (outputs, their derivatives d… along the directions).

@@ -83,6 +83,10 @@ class Dual:
     def __ge__(self, other: Any) -> Any:
         return self.value >= _value(other)
 
+    def __abs__(self) -> Dual:
+        size = abs(self.value)
+        return Dual(size, self.derivative * (self.value / (size + 1e-300)))  # without a slope at 0
+
     def chosen(self, where: Any, condition: Any, a: Any, b: Any) -> Dual:
         """Return `where(condition, a, b)` of Duals and numbers, by a function that chooses between values."""
         slopes = (x.derivative if isinstance(x, Dual) else 0.0 for x in (a, b))

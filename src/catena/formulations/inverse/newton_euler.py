@@ -78,6 +78,13 @@ def momenta(tree, q, v):
     return _joint_forces(tree, X, S, P, v)[0]
 
 
+def wrench_forces(tree, q, wrenches):
+    """Return the joint forces that wrenches on the bodies are worth."""
+    X, S = placements(tree, q)
+    f = [np.zeros(6) if wrench is None else wrench for wrench in wrenches]
+    return _joint_forces(tree, X, S, f, np.zeros(tree.nv))[0]
+
+
 def at_rest(tree, X, S, vdot):
     """Return the joint forces of the accelerations vdot at rest and without gravity: the mass matrix times vdot."""
     A, f = tree.columns(2)
