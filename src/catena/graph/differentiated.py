@@ -99,13 +99,14 @@ def _columns(build: _Builder, outputs: Sequence[str], wrt: Sequence[str], shared
     """Return the matrices, one direction after the other."""
     code = None
     if shared:
-        code = _Shared(build, _only(tangent_graph(build.graph, wrt, build.charts), [f"d{name}" for name in outputs]))
+        graph = _only(tangent_graph(build.graph, wrt, build.charts), [f"d{name}" for name in outputs])
+        code = Shared(build.trace, graph, build.inputs)
 
     def along(directions: dict[str, Any]) -> dict[str, Any]:
         if code is None:
             return build.tangents(directions)[1]
         whole = [directions.get(name, np.zeros(build.shape(build.input_port(name)))) for name in wrt]
-        return dict(zip(outputs, code(whole), strict=True))
+        return dict(zip(outputs, code(*whole), strict=True))
 
     matrices = build.empty(outputs, wrt)
     for name in wrt:
@@ -125,13 +126,14 @@ def _rows(build: _Builder, outputs: Sequence[str], wrt: Sequence[str], shared: b
     weighed = [port.name for port in build.graph.outputs if port.name in outputs]
     if shared:
         others = [port.name for port in build.graph.outputs if port.name not in outputs]
-        code = _Shared(build, _only(adjoint_graph(build.graph, wrt, build.charts, others), [f"{name}_bar" for name in wrt]))
+        graph = _only(adjoint_graph(build.graph, wrt, build.charts, others), [f"{name}_bar" for name in wrt])
+        code = Shared(build.trace, graph, build.inputs)
 
     def back(bars: dict[str, Any]) -> dict[str, Any]:
         if code is None:
             return build.adjoints(bars, wrt)[1]
         whole = [bars.get(name, np.zeros(build.shape(build.output_port(name)))) for name in weighed]
-        return dict(zip(wrt, code(whole), strict=True))
+        return dict(zip(wrt, code(*whole), strict=True))
 
     matrices = build.empty(outputs, wrt)
     for output in outputs:
@@ -153,16 +155,16 @@ def _only(graph: Graph, outputs: Sequence[str]) -> Graph:
     return Graph(graph.name, graph.nodes, graph.inputs, ports, results, graph.marks).drop_dead()
 
 
-class _Shared:
-    """A graph whose last inputs take many values: what depends on the inputs of the trace alone is computed once, the rest by one code."""
+class Shared:
+    """A graph whose last inputs take many values in a trace: what depends on the others alone is computed once, the rest by one code."""
 
-    def __init__(self, build: _Builder, graph: Graph) -> None:
-        first, second = split(graph, [port.name for port in build.graph.inputs])
-        self.trace, self.second = build.trace, Subgraph(second)
-        (self.held,) = self.trace.call(Subgraph(first), *build.inputs.values()) if first.outputs[0].size else (np.zeros(0),)
+    def __init__(self, trace: Trace, graph: Graph, inputs: Mapping[str, Any]) -> None:
+        first, second = split(graph, list(inputs))
+        self.trace, self.second = trace, Subgraph(second)
+        (self.held,) = trace.call(Subgraph(first), *inputs.values()) if first.outputs[0].size else (np.zeros(0),)
         assert second.inputs[0].name == HELD
 
-    def __call__(self, arguments: Sequence[Any]) -> tuple[Any, ...]:
+    def __call__(self, *arguments: Any) -> tuple[Any, ...]:
         return self.trace.call(self.second, self.held, *arguments)
 
 
@@ -244,11 +246,16 @@ class _Builder:
         return self._by_output(tangents(self.trace, self.graph, self._arguments(), [0.0] * len(self._arguments()))[0])[output]
 
     def _by_output(self, entries: Sequence[Any]) -> dict[str, Any]:
-        found, start = {}, 0
-        for port in self.graph.outputs:
-            found[port.name] = _array(entries[start : start + port.size], port.shape)
-            start += port.size
-        return found
+        return dict(zip((port.name for port in self.graph.outputs), by_output(self.graph, entries), strict=True))
+
+
+def by_output(graph: Graph, entries: Sequence[Any]) -> list[Any]:
+    """Return entries of all outputs of a graph as an array for each."""
+    found, start = [], 0
+    for port in graph.outputs:
+        found.append(_array(entries[start : start + port.size], port.shape))
+        start += port.size
+    return found
 
 
 def named(name: str, ports: Sequence[Port], wanted: str, what: str) -> Port:

@@ -12,6 +12,7 @@ from catena.formulations.derivatives.forces import acting_joint_forces, force_de
 from catena.formulations.inverse import newton_euler
 from catena.formulations.linear import articulated_body
 from catena.graph import Trace
+from catena.kernels import loop_derivatives
 from catena.kernels.dynamics import forward_dynamics, inverse_dynamics
 from catena.kernels.planned import ConstrainedKernel
 from catena.kernels.tracing import check_forces, frozen, traced_kernel
@@ -44,8 +45,10 @@ def forward_dynamics_derivatives(m: Mechanism, at: Any = None) -> Kernel | Const
     m = frozen(m, name)
     check_forces(m, name)
     wrt = ("q", "v", "tau", *(("t",) if m.time_dependent else ()))
-    if m.has_loops or with_simple_joints(m.tree()) is None:
-        return forward_dynamics(m, at=at).jacobian("vdot", wrt, values=True)
+    if m.has_loops:
+        return loop_derivatives.forward_dynamics_derivatives(m, at)
+    if with_simple_joints(m.tree()) is None:
+        return forward_dynamics(m).jacobian("vdot", wrt, values=True)
     recursion = _recursion(m)
 
     def function(tree: Tree, *arguments: Any) -> Any:

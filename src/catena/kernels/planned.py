@@ -100,14 +100,23 @@ class ConstrainedKernel(Differentiable):
     def __repr__(self) -> str:
         return repr(self._planned).replace("<Kernel", f"<{type(self).__name__}")
 
+    @property
+    def planned(self) -> Kernel:
+        """The kernel of the plan, whose last output are the flags of the states."""
+        return self._planned
+
     def _derived(self, transform: Callable[[Graph, Collection[str]], Graph], labels: dict[str, tuple[str, ...]]) -> ConstrainedKernel:
         flags = (self._planned.outputs[-1].name,)
-        planned, pivoted = (
-            None if kernel is None else kernel._derived(lambda graph, carried: transform(graph, flags), labels)
-            for kernel in (self._planned, self._pivoted)
+        return self.with_kernels(
+            self._planned._derived(lambda graph, _: transform(graph, flags), labels), lambda graph: transform(graph, flags), labels
         )
-        assert planned is not None
-        return ConstrainedKernel(self._model, planned, pivoted, self.made_for, self.plan, None, self._sound)
+
+    def with_kernels(
+        self, planned: Kernel, transform: Callable[[Graph], Graph], labels: dict[str, tuple[str, ...]] | None = None
+    ) -> ConstrainedKernel:
+        """Return a kernel of the same plan and configuration that computes something else, also with pivots chosen at run time."""
+        spare = None if self._pivoted is None else self._pivoted._derived(lambda graph, _: transform(graph), labels or planned.labels)
+        return ConstrainedKernel(self._model, planned, spare, self.made_for, self.plan, None, self._sound)
 
     # a kernel never changes: copies are the kernel itself
     def __copy__(self) -> ConstrainedKernel:

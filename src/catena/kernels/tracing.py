@@ -16,7 +16,8 @@ import numpy as np
 from catena.errors import ModelError
 from catena.formulations.applied_forces import applied_forces
 from catena.formulations.joint_forces import passive_force
-from catena.graph import Port, Trace
+from catena.graph import Graph, Port, Trace
+from catena.graph.differentiated import Chart
 from catena.model import Mechanism, Tree
 from catena.model.position_chart import PositionChart
 from catena.native import Kernel, compile_graph
@@ -54,30 +55,58 @@ def traced_kernel(
     Where joints are driven, t comes before the inputs, and the function has the tree at that time.
     """
     m = frozen(m, name)
+    started = time.perf_counter()
+    graph, eager = traced_graph(m, name, inputs, outputs, function, shapes)
+    return graph_kernel(m, graph, method, references, time.perf_counter() - started, eager, quick)
+
+
+def traced_graph(
+    m: Mechanism,
+    name: str,
+    inputs: tuple[str, ...],
+    outputs: tuple[str, ...],
+    function: Callable[..., Any],
+    shapes: Mapping[str, tuple[int, ...]] | None = None,
+) -> tuple[Graph, Callable[..., Any]]:
+    """Return the graph of a function as in `traced_kernel`, and the function of numbers."""
     tree = m.tree()
     if tree.driven and inputs[0] != "t":
 
         def timed(tree: Tree, t: Any, *rest: Any) -> Any:
             return function(tree, *rest)
 
-        return traced_kernel(m, name, ("t", *inputs), outputs, timed, method, references, shapes, quick)
+        return traced_graph(m, name, ("t", *inputs), outputs, timed, shapes)
     known = {"t": (), "q": (m.nq,), **(shapes or {})}
-    started = time.perf_counter()
     trace = Trace(name)
     arguments = [trace.input(i, known.get(i, (m.nv,))) for i in inputs]
     results = function(tree.traced(trace).at(arguments[0]), *arguments)
-    graph = trace.graph(**dict(zip(outputs, results if isinstance(results, tuple) else (results,), strict=True)))
 
     def eager(*arrays: Any) -> Any:
         return function(tree.at(arrays[0]), *(np.asarray(x, dtype=float) for x in arrays))
 
-    seconds = time.perf_counter() - started
-    labels = _labels(m, (*graph.inputs, *graph.outputs))
-    chart = PositionChart.of(m)
+    return trace.graph(**dict(zip(outputs, results if isinstance(results, tuple) else (results,), strict=True))), eager
+
+
+def graph_kernel(
+    m: Mechanism,
+    graph: Graph,
+    method: str,
+    references: tuple[str, ...],
+    seconds: float,
+    function: Callable[..., Any] | None = None,
+    quick: bool = False,
+) -> Kernel:
+    """Return the kernel of a graph that was traced for a mechanism, with what it knows of coordinates."""
     return compile_graph(
-        graph, method=method, references=references, trace_seconds=seconds, function=eager, model=m.name, labels=labels, quick=quick,
-        charts=None if chart is None else {"q": chart},
+        graph, method=method, references=references, trace_seconds=seconds, function=function, model=m.name,
+        labels=_labels(m, (*graph.inputs, *graph.outputs)), quick=quick, charts=charts(m),
     )  # fmt: skip
+
+
+def charts(m: Mechanism) -> dict[str, Chart]:
+    """Return the directions of positions, where they are not simply the rates."""
+    chart = PositionChart.of(m)
+    return {} if chart is None else {"q": chart}
 
 
 def _labels(m: Mechanism, ports: Sequence[Port]) -> dict[str, tuple[str, ...]]:

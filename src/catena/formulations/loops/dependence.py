@@ -128,6 +128,13 @@ class DependentMap:
             change[group.dependent] = -group.factor.solve(group.chosen(group.values))
         return change
 
+    def held(self, rates):
+        """Return the dependent velocities that undo rates of the independent constraints, by number; the independent ones are zero."""
+        v = self.tree.vector()
+        for group in self.groups:
+            v[group.dependent] = -group.factor.solve(np.array([rates[i] for i in group.partition.rows], dtype=object))
+        return v
+
     def on_independent(self, force):
         """Return the joint forces on the independent coordinates that do the work of others on all; zero on the dependent ones."""
         f = np.array(force, dtype=object)
