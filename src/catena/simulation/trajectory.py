@@ -363,6 +363,21 @@ class Trajectory:
 
         animate(self, path, fps=fps, speed=speed, size=size, show=show)
 
+    def draw(self, path: str | os.PathLike[str], times: Sequence[float] = (), *, size: tuple[int, int] = (320, 320)) -> None:
+        """Write a picture (.png) of the model at several times [s] of the run, side by side; without times, at four from start to end.
+
+        Needs Pillow, `pip install "catena[plot]"`.
+
+        >>> import pathlib, tempfile
+        >>> m = ct.Model("pendulum")
+        >>> m.add("arm", ct.rod(1.0, mass=2.0), ct.Revolute("y"))
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     ct.simulate(m, [0.0], until=0.6).draw(pathlib.Path(folder, "fall.png"), [0.0, 0.3, 0.6])
+        """
+        from catena.view.animation import strip  # here, because the view is made of trajectories and needs an optional package
+
+        strip(self.at(times if len(times) else np.linspace(self.t[0], self.t[-1], 4)), path, size)
+
     def view(self, *, port: int = 8080, browser: bool = True, wait: bool | None = None) -> Viewer:
         """Show the run in the browser: to be played, and turned; its joints can be moved. Needs viser: `pip install "catena[view]"`.
 

@@ -81,6 +81,23 @@ def draw(model: Mechanism, path: str | os.PathLike[str], q: Any = None, t: float
         painter.picture(scene, places, painter.camera(box), painter.floor(box), size).save(stream, "PNG")
 
 
+def strip(run: Trajectory, path: str | os.PathLike[str], size: tuple[int, int] = (320, 320)) -> None:
+    """Write a picture of the samples of a run, side by side: .png."""
+    from PIL import Image
+
+    file = as_path(path, TrajectoryFileError)
+    if file.suffix.lower() != ".png":
+        raise TrajectoryFileError(f"{file}: pictures of a run are written as .png, not as '{file.suffix}'; change the ending")
+    _check(1.0, 1.0, size, ())
+    if len(run) * size[0] > 65_000:
+        raise ArgumentError(f"draw: {len(run)} pictures of {size[0]} pixels are too wide for one; ask for fewer times")
+    whole = Image.new("RGB", (len(run) * size[0], size[1]))
+    for k, picture in enumerate(_pictures(run, size, ())):
+        whole.paste(picture, (k * size[0], 0))
+    with replacing(file, TrajectoryFileError) as stream:
+        whole.save(stream, "PNG")
+
+
 def _check(fps: float, speed: float, size: tuple[int, int], show: Collection[str]) -> None:
     for name, value in (("fps", fps), ("speed", speed)):
         if not (isinstance(value, (int, float)) and np.isfinite(value) and value > 0.0):
