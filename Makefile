@@ -34,6 +34,7 @@ bench: $(VENV)/.ready-test
 	$(BIN)/python benchmarks/loops.py
 	$(BIN)/python benchmarks/closed_robots.py
 	$(BIN)/python benchmarks/ladder.py
+	$(BIN)/python benchmarks/derivatives.py
 
 docs: $(VENV)/.ready-docs
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict

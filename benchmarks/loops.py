@@ -121,15 +121,19 @@ class Peer:
         assert isinstance(joint, ct.Spherical)
         return pin.JointModelSpherical()
 
-    def solver(self, name: str) -> Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarray]:
-        """Return forward dynamics with loops, on data of its own."""
-        constraints, results, data = pin.StdVec_RigidConstraintModel(), pin.StdVec_RigidConstraintData(), self.model.createData()
+    def constraints(self, name: str) -> tuple[Any, Any, Any]:
+        """Return the loops as constraints, room for their results, and the settings of a solver."""
+        constraints, results = pin.StdVec_RigidConstraintModel(), pin.StdVec_RigidConstraintData()
         for loop in self.m.loops:
             kind = pin.ContactType.CONTACT_6D if isinstance(loop.joint, ct.Fixed) else pin.ContactType.CONTACT_3D
             ends = (self.index[loop.a], pin.SE3(loop.at_a.R, loop.at_a.p), self.index[loop.b], pin.SE3(loop.at_b.R, loop.at_b.p))
             constraints.append(pin.RigidConstraintModel(kind, self.model, *ends, pin.ReferenceFrame.LOCAL))
             results.append(constraints[-1].createData())
-        settings = pin.ProximalSettings(1e-10, 1e-10, self.mu[name], 2 if name == "lcaba" else 1)
+        return constraints, results, pin.ProximalSettings(1e-10, 1e-10, self.mu[name], 2 if name == "lcaba" else 1)
+
+    def solver(self, name: str) -> Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarray]:
+        """Return forward dynamics with loops, on data of its own."""
+        (constraints, results, settings), data = self.constraints(name), self.model.createData()
         if name == "lcaba":
             pin.computeJointMinimalOrdering(self.model, data, constraints)
         else:
