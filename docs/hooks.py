@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+from latex2mathml.converter import convert
 from mkdocs.structure.files import File, Files, InclusionLevel
 from typer.testing import CliRunner
 
@@ -19,6 +20,7 @@ DOCS = Path(__file__).parent
 #: Pages that stand at the root of the repository.
 AT_ROOT = ("CHANGELOG.md", "CONTRIBUTING.md")
 
+_FORMULA = re.compile(r"^```math\n(.*?)^```$", re.M | re.S)
 _BLOCK = re.compile(r"(^ *```.*?^ *```$)", re.M | re.S)
 _LINK = re.compile(r"\]\(([^)#:\s]+)(#[^)\s]*)?\)")
 _PATH = re.compile(r"(?<!\[)`((?:\w+/)+\w+\.py)`(?!\])")
@@ -64,6 +66,7 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Files) -> str
         seen.add(found[1])
         return f"[{found[0]}][catena.{found[1]}]"
 
+    markdown = _FORMULA.sub(lambda found: f"<div>{convert(found[1].strip(), display='block')}</div>", markdown)
     parts = _BLOCK.split(markdown)
     for i in range(0, len(parts), 2):  # between the blocks of code
         lines = _LINK.sub(link, parts[i]).split("\n")

@@ -15,12 +15,8 @@ from catena.examples import cart_pole
 
 m = cart_pole()
 
-# d/dt (q, v) = A (q, v) + B force, about the upright pole: differences of the accelerations
-forward, rest, small = ct.forward_dynamics(m), np.zeros(4), 1e-6
-shifted = rest + small * np.eye(4)
-columns = (forward(shifted[:, :2], shifted[:, 2:], rest[:2]) - forward(-shifted[:, :2], -shifted[:, 2:], rest[:2])) / (2.0 * small)
-A = np.vstack([np.eye(4)[2:], columns.T])
-B = np.concatenate([[0.0, 0.0], forward(rest[:2], rest[:2], [1.0, 0.0])])[:, None]
+# d/dt (q, v) = A (q, v) + B force, about the upright pole
+A, B = ct.linearize(m, np.zeros(2), actuated=["cart"])
 gains = (B.T @ solve_continuous_are(A, B, np.diag([1.0, 1.0, 0.1, 0.1]), [[0.01]]) / 0.01)[0]
 print(f"force on the cart = {', '.join(f'{-k:.1f}' for k in gains)} times (cart, pole, their rates), within 15 N")
 

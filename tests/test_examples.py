@@ -171,8 +171,18 @@ def five_bar_robot(text):
         assert [line.endswith(": True") for line in lines] == [True, False, False, True]
 
 
+def upright(text):
+    lines = text.splitlines()
+    assert "stable" in lines[0] and "unstable" in lines[1]
+    # the eigenvalues at the lowest point are those of its mode
+    frequency = float(lines[3].split()[1])
+    assert numbers(lines[0])[-1] == pytest.approx(-2.0 * np.pi * frequency, abs=0.01)
+    held, fallen = numbers(lines[5])[1:3]
+    assert held < 0.01 and fallen > 90.0
+
+
 SILENT = (pendulum, batch, joints, inverse_dynamics, custom_joint, shaken_pendulum)
-DRAWN = (double_pendulum, top, bouncing, control, five_bar, four_bar, five_bar_robot)
+DRAWN = (double_pendulum, top, bouncing, control, five_bar, four_bar, five_bar_robot, upright)
 CHECKS = {f"{check.__name__}.py": check for check in (*SILENT, *DRAWN)}
 
 
