@@ -1,8 +1,8 @@
 """A four-bar is held upright by the motor of its crank, where it would fall: an equilibrium, its linearisation and a regulator.
 
 `ct.equilibrium` finds where the mechanism rests upright and says that it is unstable there; `ct.linearize` gives the linear system of the
-independent coordinate, the crank; SciPy's Riccati solver gives the gains. Run it with the path of a picture, or it writes upright.png to the
-current folder.
+independent coordinate, the crank; SciPy's Riccati solver gives the gains. Run it with the path of a picture, or it writes upright.png to
+the current folder.
 """
 
 import sys
