@@ -35,4 +35,4 @@ start = m.assemble(crank=up.q[0] + 0.3, guess=up.q)
 held, falls = ct.simulate(m, start, until=3.0, controller=law), ct.simulate(m, start, until=3.0)
 away = [np.degrees(abs(run["crank"][-1] - up.q[0])) for run in (held, falls)]
 print(f"after 3 s the crank is {away[0]:.3f} degrees away with the regulator, {away[1]:.0f} without")
-held.draw(sys.argv[1] if len(sys.argv) > 1 else "upright.png", [0.0, 0.1, 0.3, 3.0])
+held.draw(sys.argv[1] if len(sys.argv) > 1 else "upright.png", [0.0, 0.1, 0.3, 3.0], size=(400, 420))
