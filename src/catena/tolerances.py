@@ -12,6 +12,9 @@ CLOSED = 1e-12
 #: size: a millionth is more than integrators and files leave, and less than a wrong branch.
 LOOSE = 1e-6
 
+#: Positions whose loops are open by no more than this are taken for a configuration that the user knows, such as one with three decimals.
+NEARLY = 1e-2
+
 #: Pivots below this part of the largest are zero. What is left of a constraint that depends on others is 1e-15 or so; but a singular
 #: configuration, such as a folded linkage, is a double root of the closure residual: it is found to the square root of rounding, 1e-8, and
 #: so are its pivots. A mechanism this near to a singular configuration has lost half of its digits.

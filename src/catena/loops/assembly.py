@@ -25,10 +25,7 @@ from catena.model.motions import Given
 from catena.model.placed import PlacedClosure
 from catena.model.values import array, number
 from catena.spatial import Rigid, quaternion_exp, rotation
-from catena.tolerances import CLOSED, LOOSE, MASSLESS, RANK, SEARCH
-
-#: A mechanism is nearly together where no loop is further apart than this, relative to its size for lengths, in radians for angles.
-NEARLY = 1e-2
+from catena.tolerances import CLOSED, LOOSE, MASSLESS, NEARLY, RANK, SEARCH
 
 #: Steps of Newton's by which a joint frame takes up what is left of a loop; and a step to a generic configuration.
 _NEWTON, _AWAY = 6, 0.1

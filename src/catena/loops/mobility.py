@@ -11,13 +11,14 @@ import numpy as np
 from catena.errors import ModelError
 from catena.formulations.loops.basic_constraints import row_count
 from catena.formulations.loops.closure_kinematics import base, branch
-from catena.formulations.loops.constraints import constraint_jacobian, constraint_motion
+from catena.formulations.loops.constraints import constraint_jacobian
 from catena.formulations.loops.coupled_loops import CoupledLoops, coupled_loops
 from catena.formulations.loops.partitions import CoordinatePartition, GroupPartition
 from catena.loops.assembly import assemble, closing, loop_residuals, moved_along, project_velocity
+from catena.loops.groups import loop_groups
 from catena.loops.scaling import coordinate_units, loop_units, mechanism_size
 from catena.model import Mechanism
-from catena.tolerances import CLOSURE, CONSISTENT, LOOSE, RANK
+from catena.tolerances import LOOSE, RANK
 
 #: Length of the steps of a walk through the configurations [rad or m], and the longest time that one takes where joints are driven [s].
 _PACE, _LONGEST = 0.5, 0.7
@@ -102,7 +103,7 @@ def _mobility(m: Mechanism, q: np.ndarray) -> Mobility:
     """Return what the loops leave a model, at a time, at q."""
     tree, blocks = m.tree(), scaled_blocks(m, q)
     groups = coupled_loops(tree)
-    ranks = [pivots(J, 1.0, _tolerance(m, q))[0] for J in blocks]
+    ranks = [pivots(J, 1.0, loop_residuals(m, q).tolerance)[0] for J in blocks]
     dependent = {group.columns[c] for group, J, rank in zip(groups, blocks, ranks, strict=True) for c in _dependent(J, rank)}
     names, number = m.v_names, sum(len(J) for J in blocks)
     loops = tuple(
@@ -226,7 +227,7 @@ def rank(m: Mechanism, q: Any) -> int:
 
 def conditioning(m: Mechanism, q: Any) -> tuple[int, float]:
     """Return how many constraints are independent at q, and how much so: the least singular value that counts, as a part of the largest."""
-    tolerance, count, least = _tolerance(m, q), 0, 1.0
+    tolerance, count, least = loop_residuals(m, q).tolerance, 0, 1.0
     for J in scaled_blocks(m, q):
         number = pivots(J, 1.0, tolerance)[0]
         sizes = np.linalg.svd(J, compute_uv=False)
@@ -235,29 +236,10 @@ def conditioning(m: Mechanism, q: Any) -> tuple[int, float]:
     return count, least
 
 
-def _tolerance(m: Mechanism, q: Any) -> float:
-    """Return the part of the largest pivot up to which others are zero, at positions that may not quite close the loops."""
-    return RANK + CLOSURE * min(LOOSE, float(loop_residuals(m, q).sizes.max(initial=0.0)))
-
-
 def regular(m: Mechanism, q: Any) -> bool:
-    """Return whether the constraints that depend on each other at q, which closes the loops, do so around it.
-
-    Then the accelerations of any motion there can meet them all; a generic one tells.
-    """
-    if not m.has_loops:
-        return True
-    tree, rng = m.tree(), np.random.default_rng(2)
-    units, reach = np.array(loop_units(m)), coordinate_units(m)
-    J = np.asarray(constraint_jacobian(tree, q)[1], dtype=float) * reach / units[:, None]
-    left, sizes, right = np.linalg.svd(J)
-    tolerance = _tolerance(m, q)
-    number = int(np.count_nonzero(sizes > tolerance * sizes.max(initial=1.0)))
-    v = right[number:].T @ (right[number:] @ rng.normal(size=m.nv)) * reach
-    rest = project_velocity(m, q, np.zeros(m.nv), {}) if m.driven_names else np.zeros(m.nv)
-    bent, now = (np.asarray(constraint_motion(tree, q, x)[1], dtype=float) / units for x in (rest + v, rest))
-    across = left[:, number:].T @ (bent - now)
-    return bool(np.abs(across).max(initial=0.0) <= (CONSISTENT + tolerance) * (np.abs(bent - now).max(initial=0.0) + 1e-3))
+    """Return whether the constraints that depend on each other at q, which closes the loops, do so around it."""
+    q = np.asarray(q, dtype=float)
+    return not m.has_loops or all(loops.regular(q) for loops in loop_groups(m))
 
 
 def independent_rows(m: Mechanism, q: Any) -> tuple[int, ...]:
