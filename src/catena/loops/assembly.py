@@ -46,14 +46,18 @@ def loop_residuals(m: Mechanism, q: Any) -> LoopResiduals:
 def closing(m: Mechanism, what: str, q: Any) -> np.ndarray:
     """Return positions as an array, or refuse those that leave a loop open."""
     q = array(what, q, (m.nq,))
-    found = loop_residuals(m, q)
-    if not found.sizes.max(initial=0.0) <= LOOSE:
-        time = f", t={m.instant:g}" if m.driven_names else ""
-        raise ModelError(
-            f"{what} leaves loop '{found.worst}' of model '{m.name}' open, by {found.sizes.max():.2g} of its size or rad; give positions "
-            f"that close the loops, by m.assemble(guess=q{time})"
-        )
+    if not loop_residuals(m, q).sizes.max(initial=0.0) <= LOOSE:
+        raise ModelError(left_open(m, what, q))
     return q
+
+
+def left_open(m: Mechanism, what: str, q: Any) -> str:
+    """Return what is said of positions that leave a loop open."""
+    found, time = loop_residuals(m, q), f", t={m.instant:g}" if m.driven_names else ""
+    return (
+        f"{what} leaves loop '{found.worst}' of model '{m.name}' open, by {found.sizes.max():.2g} of its size or rad; give positions "
+        f"that close the loops, by m.assemble(guess=q{time})"
+    )
 
 
 def assemble(m: Mechanism, guess: Any = None, fixed: Mapping[str, float] | None = None, t: float | None = None) -> np.ndarray:

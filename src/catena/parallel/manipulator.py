@@ -24,7 +24,8 @@ from catena.kernels.planned import ConstrainedKernel, planned_kernel
 from catena.kernels.reduced import Reduced
 from catena.kernels.state_flags import following_flags, solved_flags
 from catena.kernels.tracing import dynamics_kernel, frozen, traced_kernel
-from catena.loops.conditioning import measures
+from catena.loops.assembly import left_open, loop_residuals
+from catena.loops.conditioning import largest, measures
 from catena.loops.platform_plans import explanation, platform_plan
 from catena.loops.scaling import coordinate_units, loop_units, mechanism_size
 from catena.model import Mechanism, Pose, Tree
@@ -32,6 +33,7 @@ from catena.native import Kernel
 from catena.parallel.positions import MET, Positions
 from catena.references import REFERENCES
 from catena.spatial import Factor, cross
+from catena.tolerances import LOOSE
 
 _METHOD, _SOURCE = "denoc", (REFERENCES["SS01"],)
 
@@ -114,8 +116,8 @@ class ParallelManipulator:
             raise ArgumentError(f"ParallelManipulator: tool is {tool!r}; give a point (x, y, z) of the platform, in its frame [m]")
         self.tool.setflags(write=False)  # kernels are made later
         self._for = self._reduced.made_for
-        self._plan_usual = self._plan(*self._for)
-        order = [j for leg in self._plan_usual.legs for j in leg.actuated]
+        self._generic_plan = self._plan(*self._for)
+        order = [j for leg in self._generic_plan.legs for j in leg.actuated]
         #: where the motors of the plan are among those of the user, and back
         self._of_plan = [self._at.index(j) for j in order]
         self._of_user = [order.index(j) for j in self._at]
@@ -123,13 +125,13 @@ class ParallelManipulator:
     @property
     def platform(self) -> str:
         """Name of the body that the legs hold."""
-        return self.model.tree().names[self._plan_usual.platform]
+        return self.model.tree().names[self._generic_plan.platform]
 
     @property
     def legs(self) -> tuple[tuple[str, ...], ...]:
         """Names of the bodies of each leg, from the base on; a leg that carries the platform comes first, and ends with it."""
         names = self.model.tree().names
-        legs = self._plan_usual.legs[1 if self._plan_usual.space is None else 0 :]
+        legs = self._generic_plan.legs[1 if self._generic_plan.space is None else 0 :]
         return tuple(tuple(names[k] for k in leg.bodies) for leg in legs)
 
     @property
@@ -142,7 +144,7 @@ class ParallelManipulator:
 
     def explain(self, q: Any = None) -> str:
         """Return what the robot is made of, in words; and at positions q, how near it is to singular ones."""
-        text = explanation(self.model, self._plan_usual)
+        text = explanation(self.model, self._generic_plan)
         if q is None:
             return text
         found = self.singularities(np.asarray(q, dtype=float).reshape(self.model.nq))
@@ -211,7 +213,7 @@ class ParallelManipulator:
             if batch:
                 raise ArgumentError(f"inverse_kinematics: pose has the shape {wanted.shape}; with branches, give one")
             # with the platform in place, legs are free of each other
-            legs = [leg.actuated for leg in self._plan_usual.legs] if core == (4, 4) else [self._at]
+            legs = [leg.actuated for leg in self._generic_plan.legs] if core == (4, 4) else [self._at]
             found = self._positions.all(m.random, lambda q: [self._motor_key(q, motors) for motors in legs], wanted)
             if not found:
                 raise ModelError(f"inverse_kinematics: '{self.platform}' cannot get to {wanted.tolist()}; give a pose within reach")
@@ -247,7 +249,7 @@ class ParallelManipulator:
         combined = np.array(list(product(*(range(len(own)) for own in postures))))
         q = postures[0][combined[:, 0]].copy()
         tree = self.model.tree()
-        for number, (leg, own) in enumerate(zip(self._plan_usual.legs, postures, strict=True)):
+        for number, (leg, own) in enumerate(zip(self._generic_plan.legs, postures, strict=True)):
             for k in leg.bodies:
                 q[:, tree.q_slices[k]] = own[combined[:, number]][:, tree.q_slices[k]]
         return q
@@ -356,7 +358,7 @@ class ParallelManipulator:
     # singularities, complements
 
     def singularities(self, q: Any) -> Singularities:
-        """Return how near positions (..., nq) that close the loops are to singular ones, of type 1 and of type 2.
+        """Return how near positions (..., nq) are to singular ones, of type 1 and of type 2; refuse those that leave a loop open.
 
         >>> from catena.examples import planar_3rrr
         >>> robot = ct.ParallelManipulator(planar_3rrr(), ["leg1_proximal", "leg2_proximal", "leg3_proximal"])
@@ -366,15 +368,17 @@ class ParallelManipulator:
         """
         q = np.asarray(q, dtype=float)
         lost = ~np.isfinite(q).all(axis=-1, keepdims=True)  # NumPy would refuse the whole batch
-        gram, squares, F, B, at_tool = self._measures(np.where(lost, self._for[1], q))
+        gram, squares, F, B, at_tool, open_by = self._measures(np.where(lost, self._for[1], q))
+        for at in np.argwhere(open_by > LOOSE).tolist():
+            raise ArgumentError(left_open(self.model, f"singularities: {f'state {tuple(at)}' if at else 'the state'}", q[tuple(at)]))
         sizes = np.sqrt(np.maximum(squares, 1e-300))
         gram = gram / (sizes[..., :, None] * sizes[..., None, :])
         type_1 = np.zeros(squares.shape)
-        for leg in self._plan_usual.legs:
+        for leg in self._generic_plan.legs:
             own = [self._at.index(j) for j in leg.actuated]
             if own:
                 type_1[..., own] = np.linalg.eigvalsh(gram[..., own, :][..., own])[..., :1]
-            if own and leg.closure is None and self._plan_usual.space is not None and self.freedom < self._plan_usual.motions:
+            if own and leg.closure is None and self._generic_plan.space is not None and self.freedom < self._generic_plan.motions:
                 given = [n for n, j in enumerate(velocity_coordinates(self.model.tree(), leg.bodies)) if j in leg.actuated]
                 passive = np.delete(at_tool, given, axis=-1)
                 moved = at_tool[..., given] / np.maximum(np.linalg.norm(at_tool[..., given], axis=-2, keepdims=True), 1e-300)
@@ -392,15 +396,15 @@ class ParallelManipulator:
     def _measures(self) -> Kernel:
         """The function q -> what is left of the motors' columns in their legs, of what squares; Phi of (14a), and the motions it is for."""
         scale = np.repeat([1.0, 1.0 / mechanism_size(self.model)], 3)
-        first, *others = self._plan_usual.legs
-        if self._plan_usual.space is not None:  # rows that are orthonormal, lengths in sizes of the mechanism
+        first, *others = self._generic_plan.legs
+        if self._generic_plan.space is not None:  # rows that are orthonormal, lengths in sizes of the mechanism
             left, sizes, _ = np.linalg.svd(np.array(first.rows).T * scale[:, None], full_matrices=False)
             basis = left[:, sizes > 1e-9 * sizes[0]].T * scale
             first = first._replace(rows=tuple(map(tuple, basis.tolist())))
-        plan = replace(self._plan_usual, legs=(first, *others))
+        plan, units = replace(self._generic_plan, legs=(first, *others)), loop_units(self.model)
 
         def function(tree: Tree, q: Any) -> Any:
-            platform = Platform(tree, q, plan, units=loop_units(self.model))
+            platform = Platform(tree, q, plan, units=units)
             gram, squares = np.zeros((self.freedom, self.freedom)).astype(object), np.zeros(self.freedom).astype(object)
             for leg in platform.legs:
                 own = [self._at.index(j) for j in leg.leg.actuated]
@@ -409,9 +413,10 @@ class ParallelManipulator:
                     squares[own] = [column @ column for column in leg.given.T]
             point = self._point(platform)
             at_tool = [platform.columns[j][3:] + cross(platform.columns[j][:3], point) for j in platform.legs[0].coordinates]
-            return gram, squares, platform.F, self._at_tool(platform), np.stack(at_tool, axis=1)
+            open_by = largest(platform.values * (1.0 / np.array(units)))
+            return gram, squares, platform.F, self._at_tool(platform), np.stack(at_tool, axis=1), open_by
 
-        outputs = ("gram", "squares", "F", "motions", "at_tool")
+        outputs = ("gram", "squares", "F", "motions", "at_tool", "open_by")
         return traced_kernel(self.model, "singularities", ("q",), outputs, function, _METHOD, _SOURCE)
 
     def complements(self, q: Any) -> Complements:
@@ -426,6 +431,8 @@ class ParallelManipulator:
         m, q = self.model, np.asarray(q, dtype=float)
         if q.shape != (m.nq,):
             raise ArgumentError(f"complements: q has the shape {q.shape}; give ({m.nq},)")
+        if not loop_residuals(m, q).sizes.max(initial=0.0) <= LOOSE:
+            raise ArgumentError(left_open(m, "complements: q", q))
         tree = m.tree()
         N_l, N_c, N_d, own = denoc.complements(Platform(tree, q, platform_plan(m, q, self._at, afloat=False)))
         to_world = np.stack([tree.ground.inverse().motion(unit) for unit in np.eye(6)], axis=1).astype(float)
