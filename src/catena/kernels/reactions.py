@@ -27,9 +27,7 @@ from catena.loops.scaling import coordinate_units, loop_units
 from catena.model import Driven, Mechanism, Tree
 from catena.model.driven_trees import undriven_slices, undriven_tree, with_driven_coordinates
 from catena.spatial import Rigid
-
-#: What redundant constraints add to a component of a wrench is rounding below this part of the largest.
-_ROUNDING = 1e-9
+from catena.tolerances import ZERO
 
 
 class WrenchKernel(ConstrainedKernel):
@@ -91,7 +89,7 @@ class WrenchKernel(ConstrainedKernel):
         none = wrenches(np.zeros(len(units)))
         added = [np.abs(wrenches(own / units) - none) for own in left.T[rank:]]
         most = max((x.max() for x in added), default=0.0)
-        return np.all([np.ones(none.shape, dtype=bool), *(x <= _ROUNDING * most for x in added)], axis=0)
+        return np.all([np.ones(none.shape, dtype=bool), *(x <= ZERO * most for x in added)], axis=0)
 
 
 class DrivingKernel(ConstrainedKernel):

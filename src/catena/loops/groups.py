@@ -19,19 +19,13 @@ from catena.loops.scaling import coordinate_units, loop_owners, loop_sizes, loop
 from catena.model import Mechanism
 from catena.model.tree import Tree
 from catena.native import Kernel, compile_graph
-from catena.tolerances import CLOSED, CLOSURE, CONSISTENT, LOOSE, NEARLY, RANK, SEARCH
+from catena.tolerances import ABOVE_ROUNDING, CLOSED, CLOSURE, CONSISTENT, LOOSE, MINIMUM, NEARLY, PROGRESS, RANK, ROUNDING, SEARCH
 
-#: What rounding leaves of a residual at most, as a part of the distances from which it is computed.
-ROUNDING = 16.0 * np.finfo(float).eps
+#: Starts that are tried beside the one given, and steps of each. A start is given up where so many steps make no progress.
+STARTS, STEPS, PATIENCE = 20, 200, 20
 
-#: Starts that are tried beside the one given, and steps of each. A start is given up where so many steps take off less than this part.
-STARTS, STEPS, PATIENCE, PROGRESS = 20, 200, 20, 0.05
-
-#: A start ends at a minimum, where the gradient is this part of what residual and Jacobian could make, and the residual above the second.
-_FLAT, _LEFT = 1e-6, 1e-9
-
-#: Starts from here on take coordinates between two limits from anywhere between them.
-_ANYWHERE = 8
+#: From this start on, coordinates with two limits are drawn uniformly between them.
+_UNIFORM_FROM = 8
 
 
 class LoopResiduals(NamedTuple):
@@ -297,7 +291,7 @@ class LoopGroup:
         if bounded:
             q = self.within_limits(q, free)
             between = np.isfinite(self.lower[self._plain]) & np.isfinite(self.upper[self._plain]) & free[self._plain]
-            if number >= _ANYWHERE and between.any():
+            if number >= _UNIFORM_FROM and between.any():
                 plain = self._plain[between]
                 q[:, self._positions[between]] = rng.uniform(self.lower[plain], self.upper[plain])
         return q[0]
@@ -307,7 +301,7 @@ def _at_minimum(values: np.ndarray, J: np.ndarray) -> np.ndarray:
     """Return where the residual has a minimum that is not zero."""
     gradient = np.abs(values[:, None] @ J).max(axis=(1, 2), initial=0.0)
     size = np.linalg.norm(values, axis=1)
-    return (gradient <= _FLAT * size * np.abs(J).max(axis=(1, 2), initial=0.0)) & (size > _LEFT)
+    return (gradient <= MINIMUM * size * np.abs(J).max(axis=(1, 2), initial=0.0)) & (size > ABOVE_ROUNDING)
 
 
 def _around(tree: Tree, number: int) -> list[int]:

@@ -18,17 +18,13 @@ from catena.loops.assembly import assemble, closing, loop_residuals, moved_along
 from catena.loops.groups import loop_groups
 from catena.loops.scaling import coordinate_units, loop_units, mechanism_size
 from catena.model import Mechanism
-from catena.tolerances import LOOSE, RANK
+from catena.tolerances import ABOVE_ROUNDING, GENERIC, LOOSE, RANK
 
 #: Length of the steps of a walk through the configurations [rad or m], and the longest time that one takes where joints are driven [s].
 _PACE, _LONGEST = 0.5, 0.7
 
-#: Configurations that are looked at to find a generic one, unless constraints are as independent as the second; and starts from which other
-#: branches are sought.
-_TRIED, _CLEAR, _BRANCHES = 6, 0.05, 4
-
-#: A walk ends where a loop is further apart than this, relative to the mechanism's size or in radians.
-_OPEN = 1e-9
+#: Configurations among which a generic one is chosen, and starts from which other branches are sought.
+_TRIED, _BRANCHES = 6, 4
 
 
 @dataclass(frozen=True)
@@ -171,7 +167,7 @@ def configurations(m: Mechanism, steps: int, at: tuple[Mechanism, np.ndarray] | 
         step = step / max(np.abs(step).max(), 1e-300)
         now = _later(now)
         q = moved_along(now, q, _PACE * step)
-        if m.driven_names and not loop_residuals(now, q).sizes.max(initial=0.0) <= _OPEN:
+        if m.driven_names and not loop_residuals(now, q).sizes.max(initial=0.0) <= ABOVE_ROUNDING:
             return
         yield now, q
 
@@ -312,7 +308,7 @@ def _generic(m: Mechanism) -> tuple[Mechanism, np.ndarray]:
         q = moved_along(now, q if start_regular else first, 0.1 * (1 + n) * rng.normal(size=m.nv))
         own, least = conditioning(now, q)
         good = loop_residuals(now, q).sizes.max(initial=0.0) <= LOOSE and regular(now, q)
-        if good and start_regular and own <= count and least >= _CLEAR:
+        if good and start_regular and own <= count and least >= GENERIC:
             return now, q
         start_regular = start_regular and own <= count
         # regular ones first, then those with the most freedom; none is regular where constraints depend on each other everywhere

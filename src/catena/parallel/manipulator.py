@@ -30,15 +30,12 @@ from catena.loops.platform_plans import explanation, platform_plan
 from catena.loops.scaling import coordinate_units, loop_units, mechanism_size
 from catena.model import Mechanism, Pose, Tree
 from catena.native import Kernel
-from catena.parallel.positions import MET, Positions
+from catena.parallel.positions import Positions
 from catena.references import REFERENCES
 from catena.spatial import Factor, cross
-from catena.tolerances import LOOSE
+from catena.tolerances import CLOSED, LOOSE, NAMED_SINGULAR, ZERO
 
 _METHOD, _SOURCE = "denoc", (REFERENCES["SS01"],)
-
-#: Measures below this are named as singular.
-SINGULAR = 1e-6
 
 
 class Singularities(NamedTuple):
@@ -150,11 +147,11 @@ class ParallelManipulator:
         found = self.singularities(np.asarray(q, dtype=float).reshape(self.model.nq))
         lines = [text]
         for name, measure in zip(self.actuated, found.type_1, strict=True):
-            state = "singular: the motor moves without the platform" if measure < SINGULAR else "regular"
+            state = "singular: the motor moves without the platform" if measure < NAMED_SINGULAR else "regular"
             lines.append(f"type 1, {name}: {measure:.3g}, {state}")
         turn, shift = (", ".join(f"{x:.3g}" for x in part) for part in (found.motion[:3], found.motion[3:]))
         loose = f"with all motors locked the platform can turn along ({turn}) while its tool moves along ({shift})"
-        lines.append(f"type 2: {found.type_2:.3g}, {f'singular: {loose}' if found.type_2 < SINGULAR else 'regular'}")
+        lines.append(f"type 2: {found.type_2:.3g}, {f'singular: {loose}' if found.type_2 < NAMED_SINGULAR else 'regular'}")
         return "\n".join(lines)
 
     # positions
@@ -224,10 +221,10 @@ class ParallelManipulator:
         batch = np.broadcast_shapes(batch, given.shape[:-1])
         wanted = np.broadcast_to(wanted, (*batch, *core)).reshape(-1, *core)
         q, left = self._positions.settle(np.broadcast_to(given, (*batch, m.nq)).reshape(-1, m.nq), wanted)
-        for i in np.flatnonzero(left > MET):
+        for i in np.flatnonzero(left > CLOSED):
             tried, open_by = self._positions.settle(m.random(0, 64), wanted[i]) if guess is None else (q[[i]], left[[i]])
             q[i] = tried[np.argmin(open_by)]
-            if open_by.min() > MET:
+            if open_by.min() > CLOSED:
                 raise ModelError(
                     f"inverse_kinematics: '{self.platform}' does not get to {wanted[i].tolist()}, {open_by.min():.2g} of the robot's size "
                     "or rad are left; give a pose within reach, or a guess that is nearer"
@@ -382,7 +379,7 @@ class ParallelManipulator:
                 given = [n for n, j in enumerate(velocity_coordinates(self.model.tree(), leg.bodies)) if j in leg.actuated]
                 passive = np.delete(at_tool, given, axis=-1)
                 moved = at_tool[..., given] / np.maximum(np.linalg.norm(at_tool[..., given], axis=-2, keepdims=True), 1e-300)
-                left = moved - passive @ (np.linalg.pinv(passive, rcond=1e-9) @ moved)
+                left = moved - passive @ (np.linalg.pinv(passive, rcond=ZERO) @ moved)
                 type_1[..., own] = np.linalg.eigvalsh(np.swapaxes(left, -1, -2) @ left)[..., :1]
         weight = np.repeat([1.0, 1.0 / mechanism_size(self.model) ** 2], 3)
         inverse = np.linalg.inv(np.linalg.cholesky(np.swapaxes(B, -1, -2) * weight @ B))
@@ -399,7 +396,7 @@ class ParallelManipulator:
         first, *others = self._generic_plan.legs
         if self._generic_plan.space is not None:  # rows that are orthonormal, lengths in sizes of the mechanism
             left, sizes, _ = np.linalg.svd(np.array(first.rows).T * scale[:, None], full_matrices=False)
-            basis = left[:, sizes > 1e-9 * sizes[0]].T * scale
+            basis = left[:, sizes > ZERO * sizes[0]].T * scale
             first = first._replace(rows=tuple(map(tuple, basis.tolist())))
         plan, units = replace(self._generic_plan, legs=(first, *others)), loop_units(self.model)
 
