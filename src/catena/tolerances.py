@@ -20,13 +20,6 @@ LOOSE = 1e-6
 #: Positions whose loops are open by no more than this are taken for a configuration that the user knows, such as one with three decimals.
 NEARLY = 1e-2
 
-# rank and conditioning
-
-#: Pivots below this part of the largest are zero. What is left of a constraint that depends on others is 1e-15 or so; but a singular
-#: configuration, such as a folded linkage, is a double root of the closure residual: it is found to the square root of rounding, 1e-8, and
-#: so are its pivots. A mechanism this near to a singular configuration has lost half of its digits.
-RANK = 1e-7
-
 #: A search stops at a minimum of the residual: where the gradient is the first part of the largest that residual and Jacobian could have,
 #: and the residual is above the second, so that it does not come from rounding.
 MINIMUM, ABOVE_ROUNDING = 1e-6, 1e-9
@@ -37,6 +30,13 @@ PROGRESS = 0.05
 #: A search for configurations follows singular values of the Jacobian down to this part of the largest, which is less than a rank counts:
 #: so it comes as near to a singular configuration as rounding lets it.
 SEARCH = 1e-9
+
+# rank and conditioning
+
+#: Pivots below this part of the largest are zero. What is left of a constraint that depends on others is 1e-15 or so; but a singular
+#: configuration, such as a folded linkage, is a double root of the closure residual: it is found to the square root of rounding, 1e-8, and
+#: so are its pivots. A mechanism this near to a singular configuration has lost half of its digits.
+RANK = 1e-7
 
 #: Where the rank is known, as along a motion, pivots count down to this: the rounding of a Jacobian.
 LOST = 1e-13

@@ -1,4 +1,4 @@
-"""The doors: a model and a method in, a compiled kernel out.
+"""Public constructors of kernels.
 
 Each function traces its formulation on the model's tree, compiles the graph and returns a `Kernel`, or a `ConstrainedKernel` where the
 model has loops.
@@ -89,7 +89,7 @@ def inverse_dynamics(
 ) -> Kernel | ConstrainedKernel:
     """Return the kernel (q, v, vdot) -> tau: the joint forces that give the accelerations vdot.
 
-    What acts by itself is counted as in `forward_dynamics`; where a force depends on time or a joint is driven, the kernel is
+    Passive and applied forces count as in `forward_dynamics`; where a force depends on time or a joint is driven, the kernel is
     (t, q, v, vdot) -> tau.
 
     With loops `actuated` names the coordinates that motors act on, without it all; tau is zero on the others. Where there are more of them
@@ -191,7 +191,7 @@ def hamiltonian_dynamics(m: Mechanism, at: Any = None) -> Kernel | ConstrainedKe
     """Return the kernel (q, p, tau) -> (v, pdot): Hamilton's equations, under joint forces tau.
 
     p are the canonical momenta of `ct.momenta`, conjugate to v; those of `Spherical` and `Free` joints belong to rates that are no
-    derivatives of coordinates, and their pdot has the terms of Euler's equations. What acts by itself is counted as in
+    derivatives of coordinates, and their pdot has the terms of Euler's equations. Passive and applied forces count as in
     `forward_dynamics`; where a force depends on time or a joint is driven, the kernel is (t, q, p, tau) -> (v, pdot).
 
     With loops the constraints hold at the level of velocities: v keeps them closed, and p is M v and the impulses that they have taken up.
@@ -255,7 +255,7 @@ def poses(m: Mechanism) -> Kernel:
 def loop_error(m: Mechanism) -> Kernel:
     """Return the kernel q -> how far each loop and coupling is from being closed, in the order of `m.loops`, then `m.couplings`.
 
-    The largest of what is between the two ends of the closing joint: lengths [m], and differences of directions, which are angles [rad]
+    The largest entry of the closure residual: lengths [m], and differences of directions, which are angles [rad]
     where they are small. Where a joint is driven, the kernel is (t, q) -> error.
 
     >>> m = ct.Model("gears")

@@ -1,4 +1,4 @@
-"""Reactions: the wrench that every joint transmits, also those that close loops, and which of them are not unique; what driving takes."""
+"""Reactions: the wrench that every joint transmits, closing joints included, which components are unique; and driving forces."""
 
 from __future__ import annotations
 
@@ -138,8 +138,8 @@ def _moved(
     assert closes is not None
     solved = closes.forward_dynamics(tree, q, v, tau + force, wrenches, plan=chosen.plan)
     closed = DependentMap(tree, q, chosen.coordinates)
-    lacking = newton_euler.inverse_dynamics(tree, q, v, solved.vdot, wrenches) - tau - force
-    multipliers = closed.multipliers(lacking, np.array(loop_units(m)))
+    constraint_forces = newton_euler.inverse_dynamics(tree, q, v, solved.vdot, wrenches) - tau - force
+    multipliers = closed.multipliers(constraint_forces, np.array(loop_units(m)))
     flag = either(solved_flags(m, solved, tree, v, eliminated(method, chosen.plan)), flags(m, closed, v=v))
     return _Moved(solved.vdot, closing_wrenches(tree, q, multipliers), flag)
 

@@ -200,7 +200,7 @@ class Reduced:
 
     @cached_property
     def _newton(self) -> ConstrainedKernel:
-        """One step of Newton's: q -> (q that is nearer, how far it is away, how far apart the loops are at q)."""
+        """One step of Newton's: q -> (q that is nearer, how far it is away, closure residual at q)."""
         m = self.model
         columns = coordinate_units(m)
 

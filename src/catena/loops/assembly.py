@@ -1,4 +1,4 @@
-"""Putting mechanisms with loops together: configurations that close all loops, and velocities that keep them closed.
+"""Assembly of mechanisms with loops: configurations that close all loops, and velocities that keep them closed.
 
 Both work on the model's own coordinates, with the rank of the constraints: redundant ones, as in a planar loop in space, do no harm.
 """
@@ -162,7 +162,7 @@ def _opened(m: Mechanism, loops: LoopGroup, found: LoopResiduals, stopped: str, 
     )
     if m.folder is not None and residual <= NEARLY:
         remedy += f"; where this is the precision of the file, load it with tolerance={2.0 * residual:.1g}"
-    best = f"the best of {STARTS + 1} starts leaves loop '{found.worst}' apart by {left}"
+    best = f"the best of {STARTS + 1} starts leaves loop '{found.worst}' open by {left}"
     return f"model '{m.name}' does not close{held}: {stopped}{best}; {remedy}"
 
 
@@ -308,7 +308,7 @@ def _settled(loops: LoopGroup, q: np.ndarray, free: np.ndarray, damping: float =
 
 
 def _aside(loops: LoopGroup, ahead: np.ndarray, then: np.ndarray) -> float:
-    """Return how far apart two configurations are, without units."""
+    """Return the distance between two configurations, without units."""
     return float(np.abs(loops.difference(ahead[None], then[None])).max())
 
 

@@ -36,7 +36,7 @@ class LoopResiduals(NamedTuple):
 
     @property
     def worst(self) -> str:
-        """Name of the loop that is furthest apart."""
+        """Name of the loop with the largest residual."""
         return self.names[int(np.argmax(self.sizes))]
 
     @property
@@ -127,7 +127,7 @@ class LoopGroup:
         return (np.abs(values) <= least[:, self._owners]).all(axis=1)
 
     def residuals(self, values: np.ndarray) -> LoopResiduals:
-        """Return how far each loop is apart; a distance is compared as such, not by its square."""
+        """Return the closure residual of each loop; a distance is compared as such, not by its square."""
         values, sizes = values.copy(), np.zeros(len(self.names))
         for at, length in self._rods:
             values[at] = np.sqrt(np.maximum(length**2 + 2.0 * length * values[at], 0.0)) - length

@@ -1,4 +1,4 @@
-"""What the loops of a mechanism leave it: degrees of freedom, redundant constraints, independent coordinates, loops that couple."""
+"""Mobility of mechanisms with loops: degrees of freedom, redundant constraints, independent coordinates, groups of coupled loops."""
 
 from __future__ import annotations
 
@@ -39,10 +39,10 @@ class Loop:
 
 @dataclass(frozen=True)
 class Mobility:
-    """What the constraints leave a mechanism, at a configuration that closes its loops.
+    """The mobility of a mechanism at a configuration that closes its loops.
 
-    `coordinates` are the velocity coordinates of the tree, of which `independent` may be given and `dependent` follow. `constraints` are
-    what loops and couplings ask for, of which `redundant` ask for nothing new. `coupled` has the groups of loops that share joints. Where
+    `coordinates` counts the velocity coordinates of the tree: the `dependent` ones follow from the `independent` ones. `constraints` counts
+    those of loops and couplings, of which `redundant` depend on the others. `coupled` has the groups of loops that share joints. Where
     joints are driven, all this is at the time `t` [s].
 
     At a `singular` configuration constraints depend on each other that do not around it: motions of the null space go on in some directions
@@ -69,7 +69,7 @@ class Mobility:
 
 
 def mobility(m: Mechanism, q: Any = None, t: float | None = None) -> Mobility:
-    """Return what the loops leave a model, at q, or at a generic configuration; at a time where joints are driven.
+    """Return the mobility of a model at q, or at a generic configuration; at a time where joints are driven.
 
     >>> m = ct.Model("slider-crank")
     >>> m.add("crank", ct.rod(0.2, mass=1.0), ct.Revolute("y"))
@@ -81,7 +81,7 @@ def mobility(m: Mechanism, q: Any = None, t: float | None = None) -> Mobility:
     (1, 5, 3)
     """
     if q is None and t is None:
-        found = m.once("mobility", (), lambda: _anywhere(m, *generic(m)))
+        found = m.once("mobility", (), lambda: _with_freedoms(m, *generic(m)))
         return replace(found, q=found.q.copy())
     now = m.timed(t)
     if q is None:
@@ -89,14 +89,14 @@ def mobility(m: Mechanism, q: Any = None, t: float | None = None) -> Mobility:
     return _mobility(now, closing(now, "mobility: q", q))
 
 
-def _anywhere(m: Mechanism, now: Mechanism, q: np.ndarray) -> Mobility:
+def _with_freedoms(m: Mechanism, now: Mechanism, q: np.ndarray) -> Mobility:
     """Return the mobility at a generic configuration, with the degrees of freedom on other branches."""
     found = _mobility(now, q)
     return replace(found, freedoms=tuple(sorted({found.freedom, *(m.nv - rank(*other) for other in branches(m))})))
 
 
 def _mobility(m: Mechanism, q: np.ndarray) -> Mobility:
-    """Return what the loops leave a model, at a time, at q."""
+    """Return the mobility of a model, at a time, at q."""
     tree, blocks = m.tree(), scaled_blocks(m, q)
     groups = coupled_loops(tree)
     ranks = [pivots(J, 1.0, loop_residuals(m, q).tolerance)[0] for J in blocks]

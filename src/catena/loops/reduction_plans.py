@@ -130,8 +130,8 @@ class _Planner:
                 continue
             if rows and len(set().union(*(self.samples[0][i] for i in rows))) <= PLAN_FEW * len(pairs):
                 continue
-            kept = [j for _, j in pairs]
-            free = [j for j in coordinates if j not in kept]
+            dependent = [j for _, j in pairs]
+            free = [j for j in coordinates if j not in dependent]
             waiting = [j for j in waiting if j not in free]
             for j in free:
                 self._forget(j)

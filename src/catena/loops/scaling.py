@@ -151,7 +151,7 @@ def loop_units(m: Mechanism) -> list[float]:
 
 
 def loop_owners(m: Mechanism, size: float | None = 1.0) -> list[tuple[int, float]]:
-    """Return, for every value between the ends of all loops, the number of its loop, and what it is measured by.
+    """Return, for every entry of the closure residual, the number of its loop, and what it is measured by.
 
     Lengths are measured by a size [m] and couplings by 1, or, where the size is None, both as `loop_units` has them.
     """
@@ -167,7 +167,7 @@ def loop_owners(m: Mechanism, size: float | None = 1.0) -> list[tuple[int, float
 
 
 def loop_measures(m: Mechanism) -> tuple[str, ...]:
-    """Return in what each loop and coupling is apart: "m", "rad", "m or rad" where it has both; nothing where a coordinate has no unit."""
+    """Return the unit of each closure residual: "m", "rad", "m or rad" where it has both; nothing where a coordinate has no unit."""
     units = dict(zip(m.q_names, m.q_units, strict=True))
     found = [{"m" if basic.kind in _LENGTHS else "rad" for basic in closure.constraints} for closure in m.tree().closures]
     found += [{units[name] for name, _ in coupling.coefficients} for coupling in m.couplings]

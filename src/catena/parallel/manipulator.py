@@ -86,7 +86,7 @@ class ParallelManipulator:
         singularities(q), complements(q)
 
     All but `complements` take batches; functions of q, v are compiled when they are first used. `tool` is a point of the platform, in its
-    frame [m]. What acts by itself, such as gravity and springs, is counted as in `ct.forward_dynamics`.
+    frame [m]. Passive and applied forces count as in `ct.forward_dynamics`.
 
     >>> from catena.examples import planar_3rrr
     >>> robot = ct.ParallelManipulator(planar_3rrr(), ["leg1_proximal", "leg2_proximal", "leg3_proximal"])
@@ -101,9 +101,9 @@ class ParallelManipulator:
         m = frozen(m, "ParallelManipulator")
         if m.driven_names:
             raise ModelError(f"ParallelManipulator: '{m.driven_names[0]}' of model '{m.name}' is driven; leave it free, and actuate it")
-        lacking = requirement(m.tree())
-        if lacking:
-            raise ModelError(f"ParallelManipulator: model '{m.name}' is not a platform on legs: {lacking}")
+        reason = requirement(m.tree())
+        if reason:
+            raise ModelError(f"ParallelManipulator: model '{m.name}' is not a platform on legs: {reason}")
         self.model = m
         self._reduced = Reduced(m, actuated, at)
         self.actuated = self._reduced.names

@@ -105,8 +105,8 @@ class Positions:
             new, J_new = self._residual(there, None if wanted is None else wanted[going])
             now = np.linalg.norm(new, axis=1)
             better = now < size[going]
-            kept = going[better]
-            q[kept], values[kept], J[kept], size[kept] = there[better], new[better], J_new[better], now[better]
+            improved = going[better]
+            q[improved], values[improved], J[improved], size[improved] = there[better], new[better], J_new[better], now[better]
             damping[going] *= np.where(better, 0.3, 4.0)
         return q, np.abs(values).max(axis=1, initial=0.0)
 
