@@ -17,8 +17,9 @@ from catena.formulations.joint_forces import passive_force
 from catena.formulations.loops.constraints import closing_wrenches, constraint_jacobian
 from catena.formulations.loops.dependence import DependentMap
 from catena.formulations.loops.partitions import CoordinatePartition
+from catena.graph.functions import where
 from catena.kernels.planned import ConstrainedKernel, planned_kernel
-from catena.kernels.state_flags import either, flags, pivoted_flags, solved_flags
+from catena.kernels.state_flags import flags, pivoted_flags, solved_flags
 from catena.kernels.tracing import acting_forces, check_forces, traced_kernel
 from catena.loops.assembly import closing, loop_residuals
 from catena.loops.conditioning import measures
@@ -116,11 +117,6 @@ class _Moved(NamedTuple):
     flag: Any
 
 
-def _plan(m: Mechanism, method: str, q: Any) -> WithCoordinates:
-    """Return the plans of a method for a configuration, which are none where there are no loops."""
-    return plan_with_coordinates(m, method, q) if m.has_loops else WithCoordinates((), CoordinatePartition(()))
-
-
 def _moved(
     m: Mechanism, tree: Tree, method: str, solve: Callable[..., Any], chosen: WithCoordinates | None, t: Any, q: Any, v: Any, tau: Any
 ) -> _Moved:  # fmt: skip
@@ -140,8 +136,8 @@ def _moved(
     closed = DependentMap(tree, q, chosen.coordinates)
     constraint_forces = newton_euler.inverse_dynamics(tree, q, v, solved.vdot, wrenches) - tau - force
     multipliers = closed.multipliers(constraint_forces, np.array(loop_units(m)))
-    flag = either(solved_flags(m, solved, tree, v, eliminated(method, chosen.plan)), flags(m, closed, v=v))
-    return _Moved(solved.vdot, closing_wrenches(tree, q, multipliers), flag)
+    moved, held = solved_flags(m, solved, tree, v, eliminated(method, chosen.plan)), flags(m, closed, v=v)
+    return _Moved(solved.vdot, closing_wrenches(tree, q, multipliers), where(moved > 0.0, moved, held))
 
 
 def _kernel(
@@ -158,7 +154,11 @@ def _kernel(
 
     inputs = ("t", "q", "v", "tau") if m.time_dependent else ("q", "v", "tau")
     make = partial(traced_kernel, m, name, inputs, (output, "flags"), method=described, references=references)
-    return planned_kernel(m, configuration(m, at), lambda m, q: _plan(m, method, q), planned, planned(None), make, kind=kind)
+
+    def plan(m: Mechanism, q: Any) -> WithCoordinates:
+        return plan_with_coordinates(m, method, q) if m.has_loops else WithCoordinates((), CoordinatePartition(()))
+
+    return planned_kernel(m, configuration(m, at), plan, planned, planned(None), make, kind=kind)
 
 
 def joint_wrenches(

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from catena.formulations.loops.basic_constraints import closure_residual
-from catena.formulations.loops.closure_kinematics import base, branch
+from catena.formulations.loops.closure_kinematics import loop_bodies
 from catena.formulations.loops.constraints import constraint_jacobian, constraint_motion
 from catena.formulations.loops.coupled_loops import CoupledLoops, coupled_loops
 from catena.graph import Trace
@@ -304,17 +304,10 @@ def _at_minimum(values: np.ndarray, J: np.ndarray) -> np.ndarray:
     return (gradient <= MINIMUM * size * np.abs(J).max(axis=(1, 2), initial=0.0)) & (size > ABOVE_ROUNDING)
 
 
-def _around(tree: Tree, number: int) -> list[int]:
-    """Return the bodies around a loop, without its base."""
-    closure = tree.closures[number]
-    stop = base(tree, closure)
-    return [*branch(tree, closure.a, stop), *branch(tree, closure.b, stop)]
-
-
 def _reach(tree: Tree, number: int) -> float:
     """Return the distances [m] from which the residual of a loop is computed, in sum; 0 for a coupling."""
     if number >= len(tree.closures):
         return 0.0
     closure = tree.closures[number]
-    places: list[Any] = [factor.rigid() for k in _around(tree, number) for factor in tree.before[k].factors]
+    places: list[Any] = [factor.rigid() for k in loop_bodies(tree, closure) for factor in tree.before[k].factors]
     return sum(float(np.abs(place.p).max()) for place in (*places, closure.at_a, closure.at_b))

@@ -10,7 +10,7 @@ import numpy as np
 
 from catena.errors import ModelError
 from catena.formulations.loops.basic_constraints import row_count
-from catena.formulations.loops.closure_kinematics import base, branch
+from catena.formulations.loops.closure_kinematics import base, loop_bodies
 from catena.formulations.loops.constraints import constraint_jacobian
 from catena.formulations.loops.coupled_loops import CoupledLoops, coupled_loops
 from catena.formulations.loops.partitions import CoordinatePartition, GroupPartition
@@ -101,10 +101,9 @@ def _mobility(m: Mechanism, q: np.ndarray) -> Mobility:
     groups = coupled_loops(tree)
     ranks = [pivots(J, 1.0, loop_residuals(m, q).tolerance)[0] for J in blocks]
     dependent = {group.columns[c] for group, J, rank in zip(groups, blocks, ranks, strict=True) for c in _dependent(J, rank)}
-    names, number = m.v_names, sum(len(J) for J in blocks)
+    names, number, bodies = m.v_names, sum(len(J) for J in blocks), (*tree.names, "ground")
     loops = tuple(
-        Loop(closure.name, _name(tree, base(tree, closure)), tuple(tree.names[k] for k in _around(tree, closure)), row_count(closure))
-        for closure in tree.closures
+        Loop(one.name, bodies[base(tree, one)], tuple(bodies[k] for k in loop_bodies(tree, one)), row_count(one)) for one in tree.closures
     )
     return Mobility(
         q,
@@ -124,7 +123,6 @@ def generic(m: Mechanism) -> tuple[Mechanism, np.ndarray]:
     """Return a generic configuration, after the model at the time at which it is one; it is found once."""
     if not m.has_loops:
         return m, m.neutral()
-
 
     def make() -> tuple[float, np.ndarray]:
         now, q = _generic(m)
@@ -316,13 +314,3 @@ def _generic(m: Mechanism) -> tuple[Mechanism, np.ndarray]:
         now = _later(now) if now is not m else now
     *_, now, q = min(found, key=lambda one: one[:3])
     return now, q
-
-
-def _name(tree: Any, k: int) -> str:
-    return "ground" if k < 0 else tree.names[k]
-
-
-def _around(tree: Any, closure: Any) -> list[int]:
-    """Return the bodies on the way around a loop, from one end to the other, without the base."""
-    stop = base(tree, closure)
-    return [*reversed(branch(tree, closure.a, stop)), *branch(tree, closure.b, stop)]

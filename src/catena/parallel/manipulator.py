@@ -19,7 +19,7 @@ from catena.formulations.linear.platform_structure import PlatformPlan, requirem
 from catena.formulations.loops.closure_kinematics import velocity_coordinates
 from catena.formulations.loops.pivoted_constraints import PivotedMap
 from catena.formulations.mass import composite_body
-from catena.kernels.named_coordinates import coordinates, places
+from catena.kernels.named_coordinates import coordinates, places, spread
 from catena.kernels.planned import ConstrainedKernel, planned_kernel
 from catena.kernels.reduced import Reduced
 from catena.kernels.state_flags import following_flags, solved_flags
@@ -279,7 +279,7 @@ class ParallelManipulator:
             v = platform.rates(rate[self._of_plan])
             return v, v
 
-        return self._kinematics("rates", "v", planned, lambda following, rate: following.rates(self._spread(rate)), ("q", "rate"))
+        return self._kinematics("rates", "v", planned, lambda closed, x: closed.rates(spread(self.model, self._at, x)), ("q", "rate"))
 
     @cached_property
     def jacobian(self) -> ConstrainedKernel:
@@ -318,7 +318,7 @@ class ParallelManipulator:
             return vdot, platform.solution(vdot)
 
         def pivoted(following: PivotedMap, v: Any, acceleration: Any) -> Any:
-            return following.accelerations(v, self._spread(acceleration))
+            return following.accelerations(v, spread(self.model, self._at, acceleration))
 
         return self._kernel("accelerations", ("q", "v", "acceleration"), "vdot", planned, pivoted)
 
@@ -331,7 +331,7 @@ class ParallelManipulator:
             return tau[self._of_user], solved
 
         def pivoted(following: PivotedMap, v: Any, acceleration: Any, force: Any, wrenches: Any) -> Any:
-            vdot = following.accelerations(v, self._spread(acceleration))
+            vdot = following.accelerations(v, spread(self.model, self._at, acceleration))
             return following.on_independent(newton_euler.inverse_dynamics(following.tree, following.q, v, vdot, wrenches) - force)[self._at]
 
         return self._kernel("inverse_dynamics", ("q", "v", "acceleration"), "tau", planned, pivoted, acting=True)
@@ -341,13 +341,13 @@ class ParallelManipulator:
         """The function (q, v, tau) -> acceleration of the motors, under their joint forces tau."""
 
         def planned(tree: Tree, plan: PlatformPlan, q: Any, v: Any, tau: Any, force: Any, wrenches: Any) -> Any:
-            solved = denoc.forward_dynamics(tree, q, v, self._spread(tau) + force, wrenches, plan=plan)
+            solved = denoc.forward_dynamics(tree, q, v, spread(self.model, self._at, tau) + force, wrenches, plan=plan)
             return solved.vdot[self._at], solved
 
         def pivoted(following: PivotedMap, v: Any, tau: Any, force: Any, wrenches: Any) -> Any:
             tree, q = following.tree, following.q
             N, vdot = following.basis()[:, self._at], following.accelerations(v, np.zeros(tree.nv))
-            left = self._spread(tau) + force - newton_euler.inverse_dynamics(tree, q, v, vdot, wrenches)
+            left = spread(self.model, self._at, tau) + force - newton_euler.inverse_dynamics(tree, q, v, vdot, wrenches)
             return Factor(N.T @ composite_body.mass_matrix(tree, q) @ N).solve(N.T @ left)
 
         return self._kernel("forward_dynamics", ("q", "v", "tau"), "acceleration", planned, pivoted, acting=True)
@@ -499,20 +499,11 @@ class ParallelManipulator:
             return result, following_flags(m, following, rest[0] if "v" in inputs else None)
 
         kernel = partial(dynamics_kernel if acting else traced_kernel, m, name, inputs, (output, "flags"))
-        make = partial(kernel, method=_METHOD, references=_SOURCE, shapes=self._shapes)
+        shapes = dict.fromkeys(("rate", "acceleration", "tau"), (self.freedom,))
+        make = partial(kernel, method=_METHOD, references=_SOURCE, shapes=shapes)
         return planned_kernel(m, self._for, self._plan, of_plan, of_pivots, make, partial(explanation, m))
 
     def _probed(self, platform: Platform, J: Any) -> Any:
         """Return the rates of all joints for generic ones of the motors, where J leads from these to the platform."""
         rates = np.cos(2.0 + 3.0 * np.arange(self.freedom)) * coordinate_units(self.model)[self._at][self._of_plan]
         return platform.joint_rates(J @ rates, rates)
-
-    def _spread(self, x: Any) -> Any:
-        """Return a vector of all velocity coordinates, with x in the place of the motors' ones."""
-        spread = np.zeros(self.model.nv).astype(object)
-        spread[self._at] = x
-        return spread
-
-    @property
-    def _shapes(self) -> dict[str, tuple[int, ...]]:
-        return dict.fromkeys(("rate", "acceleration", "tau"), (self.freedom,))
