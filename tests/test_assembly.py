@@ -385,9 +385,27 @@ def test_a_loop_that_cannot_close_is_given_up_after_few_evaluations(monkeypatch:
     evaluated = []
     residual = LoopGroup.residual
     monkeypatch.setattr(LoopGroup, "residual", lambda loops, q: evaluated.append(len(np.atleast_2d(q))) or residual(loops, q))
-    with pytest.raises(ct.ModelError, match=r"the best of 21 starts leaves loop 'rod' apart by 3\.1 m or 0\.62 rad"):
+    with pytest.raises(ct.ModelError, match=r"the best of 21 starts leaves loop 'rod' open by 3\.1 m or 0\.62 rad"):
         m.assemble()
     assert sum(evaluated) < 21 * 60
+
+
+# regular configurations come first
+
+
+def test_random_guesses_do_not_end_on_double_roots() -> None:
+    """Guesses out of reach lead to rods in gimbal lock, where the constraints of a Delta robot depend on each other."""
+    m = EXAMPLES["delta"]()
+    (loops,) = loop_groups(m)
+    guesses = m.random(np.random.default_rng(0), 60)
+    ends, values = loops.settle(guesses, np.ones(m.nv, dtype=bool))
+    singular = [i for i in np.flatnonzero(loops.closed(ends, values)) if not loops.regular(ends[i])]
+    assert len(singular) > 1
+    for i in singular:
+        q = m.assemble(guesses[i])
+        assert not m.mobility(q).singular
+        np.testing.assert_array_equal(EXAMPLES["delta"]().assemble(guesses[i]), q)
+        np.testing.assert_allclose(m.assemble(ends[i]), ends[i], atol=1e-6)  # a guess that closes the loops is meant
 
 
 # the rank of velocities is a matter of geometry

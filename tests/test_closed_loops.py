@@ -98,7 +98,7 @@ def test_parts_that_cannot_meet_are_named() -> None:
     m.add("a", ct.rod(1.0, mass=1.0), ct.Revolute("y"))
     m.add("b", ct.rod(1.0, mass=1.0), ct.Revolute("y"), at=(5, 0, 0))
     m.close("link", ct.Distance(1.0), "a", "b", at_a=(1, 0, 0), at_b=(1, 0, 0))
-    with pytest.raises(ct.ModelError, match=r"model 'far' does not close: .* leaves loop 'link' apart by 2 m"):
+    with pytest.raises(ct.ModelError, match=r"model 'far' does not close: .* leaves loop 'link' open by 2 m"):
         assemble(m, None, {})
     with pytest.raises(ct.ModelError, match=r"model 'far' has no coordinate 'c'; choose from a, b"):
         assemble(m, None, {"c": 1.0})

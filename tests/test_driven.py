@@ -650,3 +650,17 @@ def test_files_with_wrong_motions_are_refused_with_their_place(motion, message, 
     path.write_text(f'[[body]]\nname = "a"\nmass = 1.0\njoint = {{ type = "revolute", motion = {motion} }}\n')
     with pytest.raises(ct.ModelFileError, match=rf"m\.toml:4: body\[0\]\.joint\.motion.*{message}"):
         ct.load(path)
+
+
+def test_a_leg_whose_only_joint_is_driven_leads_a_platform_as_other_methods_say() -> None:
+    """A bar on three cranks, of which the middle one is driven: its leg has no coordinate of its own."""
+    m = ct.Model("three cranks")
+    for name, x in (("left", 0.0), ("middle", 0.5), ("right", 1.0)):
+        joint = ct.Revolute("y")
+        m.add(name, ct.rod(0.3, mass=1.0), ct.Driven(joint, lambda t: 0.7 + t + t * t) if name == "middle" else joint, at=(x, 0, 0))
+    m.add("bar", ct.rod(1.0, mass=2.0), ct.Revolute("y"), parent="left", at=(0.3, 0, 0))
+    for name, x in (("middle", 0.5), ("right", 1.0)):
+        m.close(f"{name} pin", ct.Revolute("y"), "bar", name, at_a=(x, 0, 0), at_b=(0.3, 0, 0))
+    q = m.assemble([0.7, 0.7, -0.7])
+    v = m.project_velocity(q)
+    np.testing.assert_allclose(ct.forward_dynamics(m, "denoc")(0.0, q, v, np.ones(3)), [2.0, 2.0, -2.0], atol=1e-12)

@@ -834,7 +834,7 @@ def test_loops_close_to_the_precision_of_their_file(kind, tmp_path):
 def test_tolerance_says_how_much_of_a_loop_may_be_taken_up(kind, tmp_path):
     file = four_bar_file(tmp_path, kind, 1e-3)
     remedy = r"where this is the precision of the file, load it with tolerance=0\.002"
-    with pytest.raises(ct.ModelError, match=rf"apart by 0\.001 m or 0\.001 rad; .*; {remedy}"):
+    with pytest.raises(ct.ModelError, match=rf"open by 0\.001 m or 0\.001 rad; .*; {remedy}"):
         ct.load(file).assemble()
     m = ct.load(file, tolerance=0.002)
     assert ct.loop_error(m)(m.assemble(crank=1.0)).max() < 1e-12

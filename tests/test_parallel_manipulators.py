@@ -402,3 +402,17 @@ def test_poses_out_of_reach_and_wrong_shapes_are_refused() -> None:
         found.inverse_kinematics(np.eye(4), guess=[1.0])
     with pytest.raises(ct.ArgumentError, match="q has the shape"):
         found.complements([1.0])
+
+
+def test_positions_that_leave_a_loop_open_are_refused() -> None:
+    """Singularities and complements name the state, the loop and the remedy, as the kernels do."""
+    found = robot("planar-3rrr")
+    q = found.model.assemble()
+    open_at = q + 0.1
+    remedy = r"leaves loop '\w+' of model 'planar-3rrr' open, by .* of its size or rad; .* m\.assemble\(guess=q\)"
+    with pytest.raises(ct.ArgumentError, match=rf"singularities: state \(1,\) {remedy}"):
+        found.singularities([q, open_at, q])
+    with pytest.raises(ct.ArgumentError, match=f"singularities: the state {remedy}"):
+        found.explain(open_at)
+    with pytest.raises(ct.ArgumentError, match=f"complements: q {remedy}"):
+        found.complements(open_at)

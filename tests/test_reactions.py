@@ -177,3 +177,18 @@ def test_forces_that_depend_on_time_enter() -> None:
     found = ct.joint_wrenches(m)(3.0, [0.0], [0.0], [6.0])
     assert found[1].round(12).tolist() == [0.0, 0.0, 0.0, 4.0, -3.0, 0.0]  # 2 kg at 2 m/s^2, and against the push
     assert found[0].round(12).tolist() == [3.0, 4.0, 0.0, 6.0, -3.0, 0.0]
+
+
+def test_which_components_are_unique_is_asked_at_positions_of_a_time_that_close_the_loops() -> None:
+    m = ct.Model("driven four-bar")
+    m.add("crank", ct.rod(0.3, mass=1.5), ct.Driven(ct.Revolute("y"), lambda t: 1.0 + t))
+    m.add("coupler", ct.rod(1.0, mass=5.0), ct.Revolute("y"), parent="crank", at=(0.3, 0, 0))
+    m.add("rocker", ct.rod(0.6, mass=3.0), ct.Revolute("y"), at=(1.0, 0, 0))
+    m.close("pin", ct.Revolute("y"), "coupler", "rocker", at_a=(1.0, 0, 0), at_b=(0.6, 0, 0))
+    wrenches = ct.joint_wrenches(m)
+    q = m.assemble(t=0.5)
+    assert wrenches.unique_at(q, t=0.5)[3].tolist() == [False, True, False, True, False, True]
+    with pytest.raises(ct.ModelError, match=r"joint_wrenches: q leaves loop 'pin' of model 'driven four-bar' open"):
+        wrenches.unique_at(q, t=0.0)
+    run = ct.simulate(m, m.assemble(t=0.0), until=0.2)
+    assert np.isfinite(run.reactions[:, 3, 3]).all()

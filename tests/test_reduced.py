@@ -140,7 +140,7 @@ def test_positions_far_from_a_guess_keep_to_its_branch() -> None:
 def test_a_point_of_peaucelliers_linkage_goes_straight() -> None:
     m = peaucellier()
     r = ct.reduced(m)
-    middle = m.assemble()[r._places()]
+    middle = m.assemble()[[m.q_names.index(name) for name in r.names]]
     q = r.positions(middle + np.linspace(-0.2, 0.2, 41)[:, None])
     frames = ct.poses(m)(q)[:, m.body_names.index("left lower")]
     pen = frames[:, :3, :3] @ m.loops[2].at_a.p + frames[:, :3, 3]

@@ -96,7 +96,7 @@ def reduced_parts(found: Any, m: ct.Model, q: Any, v: Any, tau: Any) -> list[Any
     rate = rates_of(m, v, found.names)
     return [
         found.rates(q, rate), found.basis(q), found.mass_matrix(q), found.accelerations(q, v, rate), found.bias_force(q, v),
-        found.positions(q[0, found._places()] + 0.01, guess=q[0]),
+        found.positions(q[0, [found.model.q_names.index(name) for name in found.names]] + 0.01, guess=q[0]),
     ]  # fmt: skip
 
 

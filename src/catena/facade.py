@@ -42,6 +42,7 @@ class _ModelMethods(Mechanism):
 
         The guess selects the branch where a mechanism can be assembled in several ways; without one the search begins at `home`.
         Coordinates move from there to their values in steps, so that the mechanism stays on its branch.
+        Regular configurations are preferred to singular ones, unless the guess nearly closes the loops.
         Positions within the limits of the joints are preferred; a `LimitWarning` names coordinates beyond their limits where the search
         finds no others.
         `fixed` takes names that are not Python's, such as those of joints with several coordinates.

@@ -1,9 +1,14 @@
-"""Every threshold of loops, with its unit and reason.
+"""Every threshold of loops, with its unit and reason. Numbers of steps and starts are beside the searches that they end.
 
 Constraints are measured without units: lengths by the size of their own loop, angles in radians, couplings by their largest coefficient;
 coordinates by their reach, a radian or the size of the loop. Masses have no say in it. A pivot is what is left of a row, or column, of the
 constraint Jacobian once those before it are taken out; its part of the whole is the sine of an angle between constraints.
 """
+
+# assembly
+
+#: What rounding leaves of a closure residual at most, as a part of the lengths [m] from which it is computed.
+ROUNDING = 16.0 * 2.0**-52
 
 #: A mechanism is together where no loop is further open than this: some thousand times the rounding of its lengths.
 CLOSED = 1e-12
@@ -12,14 +17,26 @@ CLOSED = 1e-12
 #: size: a millionth is more than integrators and files leave, and less than a wrong branch.
 LOOSE = 1e-6
 
-#: Pivots below this part of the largest are zero. What is left of a constraint that depends on others is 1e-15 or so; but a singular
-#: configuration, such as a folded linkage, is a double root of the closure residual: it is found to the square root of rounding, 1e-8, and
-#: so are its pivots. A mechanism this near to a singular configuration has lost half of its digits.
-RANK = 1e-7
+#: Positions whose loops are open by no more than this are taken for a configuration that the user knows, such as one with three decimals.
+NEARLY = 1e-2
+
+#: A search stops at a minimum of the residual: where the gradient is the first part of the largest that residual and Jacobian could have,
+#: and the residual is above the second, so that it does not come from rounding.
+MINIMUM, ABOVE_ROUNDING = 1e-6, 1e-9
+
+#: A start makes progress where the steps of `PATIENCE` take off this part of the residual at least.
+PROGRESS = 0.05
 
 #: A search for configurations follows singular values of the Jacobian down to this part of the largest, which is less than a rank counts:
 #: so it comes as near to a singular configuration as rounding lets it.
 SEARCH = 1e-9
+
+# rank and conditioning
+
+#: Pivots below this part of the largest are zero. What is left of a constraint that depends on others is 1e-15 or so; but a singular
+#: configuration, such as a folded linkage, is a double root of the closure residual: it is found to the square root of rounding, 1e-8, and
+#: so are its pivots. A mechanism this near to a singular configuration has lost half of its digits.
+RANK = 1e-7
 
 #: Where the rank is known, as along a motion, pivots count down to this: the rounding of a Jacobian.
 LOST = 1e-13
@@ -38,12 +55,35 @@ MULTIPLIER_PIVOT = 1e-10
 #: Accelerations that a plan gives meet all constraints, chosen or not, to this part of their terms; else the plan lacks one of them.
 RESIDUAL = 1e-9
 
+#: What null vectors add to a component of a joint wrench is rounding below this part of the largest; so are entries of the Jacobian and
+#: motions of a platform where plans are made: they come from products of a few rotations.
+ZERO = 1e-9
+
 #: Where the accelerations of a generic velocity that keeps the loops closed do so too, up to this part, the constraints that depend on each
 #: other at a state do so around it, and the state is regular.
 CONSISTENT = 1e-6
 
 #: A motion whose inertia is below this part of the largest counts as massless where velocities are projected by kinetic energy.
 MASSLESS = 1e-12
+
+#: Measures of a manipulator's singularities below this, sines of angles, are named as singular.
+NAMED_SINGULAR = 1e-6
+
+# making plans
+
+#: A pivot is at least this part of its row: so dependent coordinates move at most as many times as far as independent ones.
+PLAN_PIVOT = 0.1
+
+#: Open loops are held by pivots that are at least this part of their rows as they were; else coordinates wait longer.
+PLAN_HOLD = 0.01
+
+#: They wait anyhow where a group of loops has no more than this many coordinates for each that depends: that costs less than to hold them.
+PLAN_FEW = 2.0
+
+#: Constraints whose least singular value is this part of the largest are independent enough for a generic configuration.
+GENERIC = 0.05
+
+# runs
 
 #: The conditioning of a plan is the square of a sine: 1 where its pivots are as large as they can be, 0 where it holds nothing. A run uses
 #: a plan until its conditioning is the first part of what it was where the plan was made, at most until the second: beyond it the

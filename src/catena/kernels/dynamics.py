@@ -1,4 +1,4 @@
-"""The doors: a model and a method in, a compiled kernel out.
+"""Public constructors of kernels.
 
 Each function traces its formulation on the model's tree, compiles the graph and returns a `Kernel`, or a `ConstrainedKernel` where the
 model has loops.
@@ -91,7 +91,7 @@ def inverse_dynamics(
 ) -> Kernel | ConstrainedKernel:
     """Return the kernel (q, v, vdot) -> tau: the joint forces that give the accelerations vdot.
 
-    What acts by itself is counted as in `forward_dynamics`; where a force depends on time or a joint is driven, the kernel is
+    Passive and applied forces count as in `forward_dynamics`; where a force depends on time or a joint is driven, the kernel is
     (t, q, v, vdot) -> tau.
 
     With loops `actuated` names the coordinates that motors act on, without it all; tau is zero on the others. Where there are more of them
@@ -193,7 +193,7 @@ def hamiltonian_dynamics(m: Mechanism, at: Any = None) -> Kernel | ConstrainedKe
     """Return the kernel (q, p, tau) -> (v, pdot): Hamilton's equations, under joint forces tau.
 
     p are the canonical momenta of `ct.momenta`, conjugate to v; those of `Spherical` and `Free` joints belong to rates that are no
-    derivatives of coordinates, and their pdot has the terms of Euler's equations. What acts by itself is counted as in
+    derivatives of coordinates, and their pdot has the terms of Euler's equations. Passive and applied forces count as in
     `forward_dynamics`; where a force depends on time or a joint is driven, the kernel is (t, q, p, tau) -> (v, pdot).
 
     With loops the constraints hold at the level of velocities: v keeps them closed, and p is M v and the impulses that they have taken up.
@@ -257,7 +257,7 @@ def poses(m: Mechanism) -> Kernel:
 def loop_error(m: Mechanism) -> Kernel:
     """Return the kernel q -> how far each loop and coupling is from being closed, in the order of `m.loops`, then `m.couplings`.
 
-    The largest of what is between the two ends of the closing joint: lengths [m], and differences of directions, which are angles [rad]
+    The largest entry of the closure residual: lengths [m], and differences of directions, which are angles [rad]
     where they are small. Where a joint is driven, the kernel is (t, q) -> error.
 
     >>> m = ct.Model("gears")
@@ -289,9 +289,9 @@ def joint_wrenches(m: Mechanism, method: str = "auto", at: Any = None) -> reacti
     The joints are those of the bodies in the order they were added, then those that close loops, in the order of `m.loops`. A wrench is
     that of the parent on the body, in the axes of the body's frame and about the joint's point; for a closing joint that of body a on
     body b, in the joint frame on b. What drives or loads the joint is part of it. Where constraints are redundant, some reactions are a
-    matter of how stiff the parts are, and not unique for rigid ones: the solution of least norm is given, and `unique` (joints, 6) says
-    which components all solutions share at the configuration `at`, which is as in `forward_dynamics`. Where a force depends on time or a
-    joint is driven, the kernel is (t, q, v, tau) -> (joints, 6).
+    matter of how stiff the parts are, and not unique for rigid ones: the solution of least norm is given. `unique` (joints, 6) says which
+    components all solutions share at the configuration `at`, which is as in `forward_dynamics`; on other branches these may be others,
+    which `unique_at(q)` tells. Where a force depends on time or a joint is driven, the kernel is (t, q, v, tau) -> (joints, 6).
 
     >>> m = ct.Model("pendulum")
     >>> m.add("arm", ct.point_mass(2.0, at=(1, 0, 0)), ct.Revolute("y"))

@@ -101,16 +101,16 @@ def automatic(problem: str, m: Mechanism) -> tuple[str, str]:
 def _automatic(problem: str, m: Mechanism) -> tuple[str, str]:
     if problem == "forward_dynamics" and m.has_loops:
         return _automatic_with_loops(m)
-    usual = AUTO[problem]
-    others = [name for name in fitting(problem, m) if name != usual and not METHODS[name].iterates]
+    default = AUTO[problem]
+    others = [name for name in fitting(problem, m) if name != default and not METHODS[name].iterates]
     if problem != "forward_dynamics":
         fewest = f"the fewest operations of {len(others) + 1} methods, give or take one where bodies are few"
-        return usual, fewest if others else "the only method"
+        return default, fewest if others else "the only method"
     tree = m.tree()
     depth = _mean_depth(tree)
     if depth > DEPTH:
-        return usual, f"the fastest where coordinates have a mean depth above {DEPTH:g}, and here it is {depth:.1f}"
-    counts = {name: _operations(tree, METHODS[name].solves[problem]) for name in CANDIDATES if name == usual or name in others}
+        return default, f"the fastest where coordinates have a mean depth above {DEPTH:g}, and here it is {depth:.1f}"
+    counts = {name: _operations(tree, METHODS[name].solves[problem]) for name in CANDIDATES if name == default or name in others}
     best = min(counts, key=lambda name: counts[name])
     rest = ", ".join(f"{name} {counts[name]:,}" for name in counts if name != best)
     return best, f"{counts[best]:,} operations; {rest}"

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from typing import Any
+
+import numpy as np
 
 from catena.errors import ModelError
 from catena.model import Mechanism
@@ -17,6 +20,13 @@ def coordinates(m: Mechanism, names: Collection[str], what: str) -> tuple[int, .
             choice = ", ".join(m.v_names)
             raise ModelError(f"{what} names {name!r}, which is not a velocity coordinate of model '{m.name}'; choose from {choice}")
     return tuple(m.v_names.index(name) for name in names)
+
+
+def spread(m: Mechanism, at: Collection[int], x: Any) -> Any:
+    """Return a vector of all velocity coordinates, with x in the place of those given by number, and zeros elsewhere."""
+    whole = np.zeros(m.nv).astype(object)
+    whole[list(at)] = x
+    return whole
 
 
 def places(m: Mechanism, at: Collection[int], what: str) -> list[int]:

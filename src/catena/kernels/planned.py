@@ -13,7 +13,7 @@ from catena.errors import ArgumentError, SingularWarning
 from catena.formulations.loops.constraints import constraint_motion
 from catena.graph import Graph
 from catena.kernels.state_flags import BREAKING, OPEN, OPENING, SINGULAR, WEAK
-from catena.loops.assembly import loop_residuals
+from catena.loops.assembly import left_open
 from catena.loops.mobility import configurations, regular
 from catena.loops.scaling import loop_units
 from catena.model import Mechanism
@@ -175,14 +175,8 @@ class ConstrainedKernel(Differentiable):
         m = None if self._model is None else self._model.at(t)
         time = f", t={t:g}" if m is not None and m.driven_names else ""
         if flag & OPEN:
-            loop, by = "a loop", ""
-            if m is not None:
-                found = loop_residuals(m, state["q"])
-                loop, by = f"loop '{found.worst}'", f", by {found.sizes.max():.2g} of its size or rad"
-            raise ArgumentError(
-                f"{self.name}: {name} leaves {loop} of model '{self.model}' open{by}; give positions that close the loops, "
-                f"by m.assemble(guess=q{time})"
-            )
+            unnamed = f"{self.name}: {name} leaves a loop of model '{self.model}' open; close it by m.assemble(guess=q)"
+            raise ArgumentError(unnamed if m is None else left_open(m, f"{self.name}: {name}", state["q"]))
         if flag & OPENING:
             rate = ""
             if m is not None:

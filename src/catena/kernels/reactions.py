@@ -1,4 +1,4 @@
-"""Reactions: the wrench that every joint transmits, also those that close loops, and which of them are not unique; what driving takes."""
+"""Reactions: the wrench that every joint transmits, closing joints included, which components are unique; and driving forces."""
 
 from __future__ import annotations
 
@@ -17,20 +17,18 @@ from catena.formulations.joint_forces import passive_force
 from catena.formulations.loops.constraints import closing_wrenches, constraint_jacobian
 from catena.formulations.loops.dependence import DependentMap
 from catena.formulations.loops.partitions import CoordinatePartition
+from catena.graph.functions import where
 from catena.kernels.planned import ConstrainedKernel, planned_kernel
-from catena.kernels.state_flags import either, flags, pivoted_flags, solved_flags
+from catena.kernels.state_flags import flags, pivoted_flags, solved_flags
 from catena.kernels.tracing import acting_forces, check_forces, traced_kernel
+from catena.loops.assembly import closing, loop_residuals
 from catena.loops.conditioning import measures
 from catena.loops.plan_library import WithCoordinates, configuration, eliminated, plan_with_coordinates
 from catena.loops.scaling import coordinate_units, loop_units
 from catena.model import Driven, Mechanism, Tree
 from catena.model.driven_trees import undriven_slices, undriven_tree, with_driven_coordinates
-from catena.model.values import array
 from catena.spatial import Rigid
-from catena.tolerances import RANK
-
-#: What redundant constraints add to a component of a wrench is rounding below this part of the largest.
-_ROUNDING = 1e-9
+from catena.tolerances import ZERO
 
 
 class WrenchKernel(ConstrainedKernel):
@@ -51,24 +49,39 @@ class WrenchKernel(ConstrainedKernel):
 
     @cached_property
     def unique(self) -> np.ndarray:
-        """Which components of the wrenches are the same in all solutions, (joints, 6), at the configuration of the kernel's plan."""
+        """Which components of the wrenches all solutions share (joints, 6), at the configuration `made_for` of the kernel's plan.
+
+        On a branch where other constraints are redundant, other components are unique: `unique_at(q)` tells them.
+        """
         return self.unique_at(self.made_for)
 
-    def unique_at(self, q: Any) -> np.ndarray:
-        """Return which components of the wrenches are the same in all solutions, (joints, 6), at positions q that close the loops."""
-        m = self._model
-        if m is None:
+    def unique_at(self, q: Any, t: float | None = None) -> np.ndarray:
+        """Return which components of the wrenches all solutions share (joints, 6), at positions q that close the loops.
+
+        Where joints are driven, the positions are those of the time t [s]; that of the kernel's plan if not given.
+
+        >>> m = ct.Model("parallelogram")
+        >>> for name, x in (("left", 0.0), ("right", 1.0)):
+        ...     m.add(name, ct.rod(0.3, mass=1.0), ct.Revolute("y"), at=(x, 0, 0))
+        >>> m.add("coupler", ct.rod(1.0, mass=2.0), ct.Revolute("y"), parent="left", at=(0.3, 0, 0))
+        >>> m.close("pin", ct.Revolute("y"), "coupler", "right", at_a=(1, 0, 0), at_b=(0.3, 0, 0))
+        >>> wrenches = ct.joint_wrenches(m)
+        >>> wrenches.unique[3, 3:], wrenches.unique_at([0.0, 0.0, 0.0])[3, 3:]  # flat: the force along the bars is not unique
+        (array([ True, False,  True]), array([False, False,  True]))
+        """
+        if self._model is None:
             raise ArgumentError(
                 f"{self.name}: model '{self.model}' has functions that pickle cannot carry, so that the kernel came without it; "
                 "ask for what is unique where it was made"
             )
-        if not m.has_loops:
+        if not self._model.has_loops:
             return np.ones((len(self.joints), 6), dtype=bool)
-        q, now = array(f"{self.name}: q", q, (m.nq,)), np.zeros(m.nv)
+        m = self._model.timed(t)
+        q, now = closing(m, f"{self.name}: q", q), np.zeros(m.nv)
         units = np.array(loop_units(m))
         J = np.asarray(constraint_jacobian(m.tree(), q)[1], dtype=float) * coordinate_units(m) / units[:, None]
         left, sizes, _ = np.linalg.svd(J)
-        rank = int(np.count_nonzero(sizes > RANK * sizes.max(initial=1.0)))
+        rank = int(np.count_nonzero(sizes > loop_residuals(m, q).tolerance * sizes.max(initial=1.0)))
 
         def wrenches(multipliers: np.ndarray) -> np.ndarray:
             tree = m.tree(weld=False)
@@ -77,7 +90,7 @@ class WrenchKernel(ConstrainedKernel):
         none = wrenches(np.zeros(len(units)))
         added = [np.abs(wrenches(own / units) - none) for own in left.T[rank:]]
         most = max((x.max() for x in added), default=0.0)
-        return np.all([np.ones(none.shape, dtype=bool), *(x <= _ROUNDING * most for x in added)], axis=0)
+        return np.all([np.ones(none.shape, dtype=bool), *(x <= ZERO * most for x in added)], axis=0)
 
 
 class DrivingKernel(ConstrainedKernel):
@@ -104,11 +117,6 @@ class _Moved(NamedTuple):
     flag: Any
 
 
-def _plan(m: Mechanism, method: str, q: Any) -> WithCoordinates:
-    """Return the plans of a method for a configuration, which are none where there are no loops."""
-    return plan_with_coordinates(m, method, q) if m.has_loops else WithCoordinates((), CoordinatePartition(()))
-
-
 def _moved(
     m: Mechanism, tree: Tree, method: str, solve: Callable[..., Any], chosen: WithCoordinates | None, t: Any, q: Any, v: Any, tau: Any
 ) -> _Moved:  # fmt: skip
@@ -126,10 +134,10 @@ def _moved(
     assert closes is not None
     solved = closes.forward_dynamics(tree, q, v, tau + force, wrenches, plan=chosen.plan)
     closed = DependentMap(tree, q, chosen.coordinates)
-    lacking = newton_euler.inverse_dynamics(tree, q, v, solved.vdot, wrenches) - tau - force
-    multipliers = closed.multipliers(lacking, np.array(loop_units(m)))
-    flag = either(solved_flags(m, solved, tree, v, eliminated(method, chosen.plan)), flags(m, closed, v=v))
-    return _Moved(solved.vdot, closing_wrenches(tree, q, multipliers), flag)
+    constraint_forces = newton_euler.inverse_dynamics(tree, q, v, solved.vdot, wrenches) - tau - force
+    multipliers = closed.multipliers(constraint_forces, np.array(loop_units(m)))
+    moved, held = solved_flags(m, solved, tree, v, eliminated(method, chosen.plan)), flags(m, closed, v=v)
+    return _Moved(solved.vdot, closing_wrenches(tree, q, multipliers), where(moved > 0.0, moved, held))
 
 
 def _kernel(
@@ -146,7 +154,11 @@ def _kernel(
 
     inputs = ("t", "q", "v", "tau") if m.time_dependent else ("q", "v", "tau")
     make = partial(traced_kernel, m, name, inputs, (output, "flags"), method=described, references=references)
-    return planned_kernel(m, configuration(m, at), lambda m, q: _plan(m, method, q), planned, planned(None), make, kind=kind)
+
+    def plan(m: Mechanism, q: Any) -> WithCoordinates:
+        return plan_with_coordinates(m, method, q) if m.has_loops else WithCoordinates((), CoordinatePartition(()))
+
+    return planned_kernel(m, configuration(m, at), plan, planned, planned(None), make, kind=kind)
 
 
 def joint_wrenches(

@@ -15,7 +15,7 @@ from catena.formulations.loops.dependence import DependentMap
 from catena.formulations.loops.partitions import CoordinatePartition
 from catena.formulations.loops.pivoted_constraints import PivotedMap
 from catena.formulations.mass import composite_body
-from catena.kernels.named_coordinates import coordinates, places
+from catena.kernels.named_coordinates import coordinates, places, spread
 from catena.kernels.planned import ConstrainedKernel, planned_kernel
 from catena.kernels.state_flags import flags, following_flags
 from catena.kernels.tracing import dynamics_kernel, frozen, traced_kernel
@@ -34,7 +34,6 @@ WALKS = (1, 32, 256)
 #: Steps of Newton's at most; how far the independent coordinates may move at one of the steps of a walk, and the others be corrected,
 #: relative to size or in radians.
 NEWTON, MOVE, SURE = 20, 1.0, 0.3
-
 
 _METHOD, _SOURCE = "coordinate partitioning", (REFERENCES["WH82"],)
 
@@ -91,19 +90,19 @@ class Reduced:
     @cached_property
     def rates(self) -> ConstrainedKernel:
         """The function (q, rate) -> v."""
-        return self._kernel("rates", ("q", "rate"), "v", lambda closed, rate: closed.rates(self._spread(rate)))
+        return self._kernel("rates", ("q", "rate"), "v", lambda closed, rate: closed.rates(spread(self.model, self._at, rate)))
 
     @cached_property
     def basis(self) -> ConstrainedKernel:
         """The function q -> N (nv, freedom), with v = N rate."""
-        return self._kernel("basis", ("q",), "basis", self._basis)
+        return self._kernel("basis", ("q",), "basis", lambda closed: closed.basis()[:, self._at])
 
     @cached_property
     def mass_matrix(self) -> ConstrainedKernel:
         """The function q -> mass matrix (freedom, freedom), with which kinetic energy is rate @ mass @ rate / 2."""
 
         def function(closed: Any) -> Any:
-            N = self._basis(closed)
+            N = closed.basis()[:, self._at]
             return N.T @ composite_body.mass_matrix(closed.tree, closed.q) @ N
 
         return self._kernel("mass_matrix", ("q",), "mass", function)
@@ -113,7 +112,7 @@ class Reduced:
         """The function (q, v, acceleration) -> vdot."""
 
         def function(closed: Any, v: Any, acceleration: Any) -> Any:
-            return closed.accelerations(v, self._spread(acceleration))
+            return closed.accelerations(v, spread(self.model, self._at, acceleration))
 
         return self._kernel("accelerations", ("q", "v", "acceleration"), "vdot", function)
 
@@ -138,27 +137,27 @@ class Reduced:
         """
         m = self.model
         times = np.asarray(0.0 if t is None else t, dtype=float)
-        places = self._places()
+        at = places(m, self._at, "positions")
         x = np.asarray(x, dtype=float)
-        if x.shape[-1:] != (len(places),):
-            raise ArgumentError(f"positions: x has the shape {x.shape}; give (..., {len(places)}), the values of {', '.join(self.names)}")
+        if x.shape[-1:] != (len(at),):
+            raise ArgumentError(f"positions: x has the shape {x.shape}; give (..., {len(at)}), the values of {', '.join(self.names)}")
         start = np.asarray(guess if guess is not None else assemble(m) if self._start is None else self._start, dtype=float)
         if start.shape[-1:] != (m.nq,):
             raise ArgumentError(f"positions: guess has the shape {start.shape}; give (..., {m.nq})")
         batch = np.broadcast_shapes(x.shape[:-1], start.shape[:-1], times.shape)
         times = np.broadcast_to(times, batch).reshape(-1)
         first = times if guess is not None else np.zeros(len(times))
-        x = np.broadcast_to(x, (*batch, len(places))).reshape(len(times), len(places))
+        x = np.broadcast_to(x, (*batch, len(at))).reshape(len(times), len(at))
         start = np.broadcast_to(start, (*batch, m.nq)).reshape(len(times), m.nq)
         start, found = start.copy(), np.full(start.shape, np.nan)
         left = np.flatnonzero(np.isfinite(np.column_stack([x, start, times])).all(axis=1))
         if guess is not None and len(left):
-            closed, sure = self._walk(start[left], start[left][:, places], places, 1, first[left], first[left], SURE * NEWTON)
+            closed, sure = self._walk(start[left], start[left][:, at], at, 1, first[left], first[left], SURE * NEWTON)
             start[left] = np.where(sure[:, None], closed, start[left])
         for steps in WALKS[0 if guess is not None else 1 :]:
             if not len(left):
                 break
-            walked, sure = self._walk(start[left], x[left], places, steps, first[left], times[left])
+            walked, sure = self._walk(start[left], x[left], at, steps, first[left], times[left])
             found[left[sure]] = walked[sure]
             left = left[~sure]
         if len(left):
@@ -200,7 +199,7 @@ class Reduced:
 
     @cached_property
     def _newton(self) -> ConstrainedKernel:
-        """One step of Newton's: q -> (q that is nearer, how far it is away, how far apart the loops are at q)."""
+        """One step of Newton's: q -> (q that is nearer, how far it is away, closure residual at q)."""
         m = self.model
         columns = coordinate_units(m)
 
@@ -232,25 +231,9 @@ class Reduced:
             return result, following_flags(m, following, rest[0] if "v" in inputs else None, opened)
 
         kernel = partial(dynamics_kernel if acting else traced_kernel, m, name, inputs, (output, "flags"))
-        make = partial(kernel, method=_METHOD, references=_SOURCE, shapes=self._shapes)
+        shapes = dict.fromkeys(("rate", "acceleration"), (len(self._at),))
+        make = partial(kernel, method=_METHOD, references=_SOURCE, shapes=shapes)
         return planned_kernel(m, self.made_for, self._plan, planned, pivoted, make)
-
-    @property
-    def _shapes(self) -> dict[str, tuple[int, ...]]:
-        return dict.fromkeys(("rate", "acceleration"), (len(self._at),))
-
-    def _spread(self, x: Any) -> Any:
-        """Return a vector of all velocity coordinates, with x in the place of the independent ones."""
-        spread = np.zeros(self.model.nv).astype(object)
-        spread[self._at] = x
-        return spread
-
-    def _basis(self, closed: Any) -> Any:
-        return closed.basis()[:, self._at]
-
-    def _places(self) -> list[int]:
-        """Return where the independent coordinates are among the positions."""
-        return places(self.model, self._at, "positions")
 
 
 def reduced(m: Mechanism, independent: Collection[str] | None = None, at: Any = None) -> Reduced:

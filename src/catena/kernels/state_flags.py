@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from catena.formulations.loops.basic_constraints import row_count
-from catena.formulations.loops.closure_kinematics import base, branch
+from catena.formulations.loops.closure_kinematics import loop_bodies, velocity_coordinates
 from catena.formulations.loops.constraints import constraint_motion
 from catena.formulations.loops.dependence import DependentMap
 from catena.formulations.loops.pivoted_constraints import PivotedMap, may_differ
@@ -63,9 +63,7 @@ def around(tree: Tree) -> list[tuple[list[int], list[int]]]:
     """Return the constraints of each loop and coupling, and the velocity coordinates that are in them."""
     found, first = [], 0
     for closure in tree.closures:
-        bodies = [k for end in (closure.a, closure.b) for k in branch(tree, end, base(tree, closure))]
-        columns = [j for k in bodies for j in range(tree.v_slices[k].start, tree.v_slices[k].stop)]
-        found.append((list(range(first, first + row_count(closure))), columns))
+        found.append((list(range(first, first + row_count(closure))), velocity_coordinates(tree, loop_bodies(tree, closure))))
         first += row_count(closure)
     return [*found, *(([first + i], [j for j, _ in coupling.coefficients]) for i, coupling in enumerate(tree.couplings))]
 
@@ -128,8 +126,3 @@ def _flags(weak: Any, singular: Any, open_by: Any, rates: Any, speed: Any = None
     if most is not None:
         found = found + where(left > LOOSE * most + 1e-12, float(BREAKING), 0.0)
     return found + where(weak, float(WEAK), 0.0) + where(singular, float(SINGULAR), 0.0)
-
-
-def either(one: Any, other: Any) -> Any:
-    """Return the flags of a state of which two parts were solved: those of one of them, if it has any, else those of the other."""
-    return where(one > 0.0, one, other)

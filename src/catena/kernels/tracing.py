@@ -1,6 +1,6 @@
-"""From a function of a model's tree to a compiled kernel: what the doors share.
+"""From a function of a model's tree to a compiled kernel; the constructors of kernels share it.
 
-What acts by itself, in the joints (springs, dampers, friction, stops) and on the bodies (springs, forces from functions), is added here, so
+Passive forces in the joints (springs, dampers, friction, stops) and applied forces on the bodies (springs, functions) are added here, so
 that the formulations deal with joint forces and wrenches only. Where a force depends on time, the kernels that it enters take t as their
 first argument; where a joint is driven, all kernels do, and functions of the tree have it at that time.
 """
@@ -131,7 +131,7 @@ def dynamics_kernel(
     velocities: Callable[..., Any] | None = None,
     quick: bool = False,
 ) -> Kernel:
-    """Return the kernel of `function(tree, *inputs, force, wrenches)`, with what acts in the joints and on the bodies.
+    """Return the kernel of `function(tree, *inputs, force, wrenches)`, with passive and applied forces.
 
     The inputs begin with q and v; or with q and what the velocities follow from, by `velocities(tree, q, x)`.
     """
@@ -152,6 +152,6 @@ def dynamics_kernel(
 
 
 def acting_forces(tree: Tree, t: Any, q: Any, v: Any) -> tuple[Any, Any]:
-    """Return the joint forces and the wrenches on the bodies that act by themselves."""
+    """Return the passive and applied forces: joint forces, and wrenches on the bodies."""
     force, wrenches = applied_forces(tree, t, q, v)
     return passive_force(tree, q, v) + force, wrenches

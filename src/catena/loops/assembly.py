@@ -1,4 +1,4 @@
-"""Putting mechanisms with loops together: configurations that close all loops, and velocities that keep them closed.
+"""Assembly of mechanisms with loops: configurations that close all loops, and velocities that keep them closed.
 
 Both work on the model's own coordinates, with the rank of the constraints: redundant ones, as in a planar loop in space, do no harm.
 """
@@ -25,10 +25,7 @@ from catena.model.motions import Given
 from catena.model.placed import PlacedClosure
 from catena.model.values import array, number
 from catena.spatial import Rigid, quaternion_exp, rotation
-from catena.tolerances import CLOSED, LOOSE, MASSLESS, RANK, SEARCH
-
-#: A mechanism is nearly together where no loop is further apart than this, relative to its size for lengths, in radians for angles.
-NEARLY = 1e-2
+from catena.tolerances import CLOSED, LOOSE, MASSLESS, NEARLY, RANK, SEARCH
 
 #: Steps of Newton's by which a joint frame takes up what is left of a loop; and a step to a generic configuration.
 _NEWTON, _AWAY = 6, 0.1
@@ -49,14 +46,18 @@ def loop_residuals(m: Mechanism, q: Any) -> LoopResiduals:
 def closing(m: Mechanism, what: str, q: Any) -> np.ndarray:
     """Return positions as an array, or refuse those that leave a loop open."""
     q = array(what, q, (m.nq,))
-    found = loop_residuals(m, q)
-    if not found.sizes.max(initial=0.0) <= LOOSE:
-        time = f", t={m.instant:g}" if m.driven_names else ""
-        raise ModelError(
-            f"{what} leaves loop '{found.worst}' of model '{m.name}' open, by {found.sizes.max():.2g} of its size or rad; give positions "
-            f"that close the loops, by m.assemble(guess=q{time})"
-        )
+    if not loop_residuals(m, q).sizes.max(initial=0.0) <= LOOSE:
+        raise ModelError(left_open(m, what, q))
     return q
+
+
+def left_open(m: Mechanism, what: str, q: Any) -> str:
+    """Return what is said of positions that leave a loop open."""
+    found, time = loop_residuals(m, q), f", t={m.instant:g}" if m.driven_names else ""
+    return (
+        f"{what} leaves loop '{found.worst}' of model '{m.name}' open, by {found.sizes.max():.2g} of its size or rad; give positions "
+        f"that close the loops, by m.assemble(guess=q{time})"
+    )
 
 
 def assemble(m: Mechanism, guess: Any = None, fixed: Mapping[str, float] | None = None, t: float | None = None) -> np.ndarray:
@@ -161,7 +162,7 @@ def _opened(m: Mechanism, loops: LoopGroup, found: LoopResiduals, stopped: str, 
     )
     if m.folder is not None and residual <= NEARLY:
         remedy += f"; where this is the precision of the file, load it with tolerance={2.0 * residual:.1g}"
-    best = f"the best of {STARTS + 1} starts leaves loop '{found.worst}' apart by {left}"
+    best = f"the best of {STARTS + 1} starts leaves loop '{found.worst}' open by {left}"
     return f"model '{m.name}' does not close{held}: {stopped}{best}; {remedy}"
 
 
@@ -307,7 +308,7 @@ def _settled(loops: LoopGroup, q: np.ndarray, free: np.ndarray, damping: float =
 
 
 def _aside(loops: LoopGroup, ahead: np.ndarray, then: np.ndarray) -> float:
-    """Return how far apart two configurations are, without units."""
+    """Return the distance between two configurations, without units."""
     return float(np.abs(loops.difference(ahead[None], then[None])).max())
 
 

@@ -11,27 +11,21 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from catena.formulations.loops.basic_constraints import closure_residual
-from catena.formulations.loops.closure_kinematics import base, branch
-from catena.formulations.loops.constraints import constraint_jacobian
+from catena.formulations.loops.closure_kinematics import loop_bodies
+from catena.formulations.loops.constraints import constraint_jacobian, constraint_motion
 from catena.formulations.loops.coupled_loops import CoupledLoops, coupled_loops
 from catena.graph import Trace
-from catena.loops.scaling import coordinate_units, loop_owners, loop_sizes
+from catena.loops.scaling import coordinate_units, loop_owners, loop_sizes, loop_units
 from catena.model import Mechanism
 from catena.model.tree import Tree
 from catena.native import Kernel, compile_graph
-from catena.tolerances import CLOSED, SEARCH
+from catena.tolerances import ABOVE_ROUNDING, CLOSED, CLOSURE, CONSISTENT, LOOSE, MINIMUM, NEARLY, PROGRESS, RANK, ROUNDING, SEARCH
 
-#: What rounding leaves of a residual at most, as a part of the distances from which it is computed.
-ROUNDING = 16.0 * np.finfo(float).eps
+#: Starts that are tried beside the one given, and steps of each. A start is given up where so many steps make no progress.
+STARTS, STEPS, PATIENCE = 20, 200, 20
 
-#: Starts that are tried beside the one given, and steps of each. A start is given up where so many steps take off less than this part.
-STARTS, STEPS, PATIENCE, PROGRESS = 20, 200, 20, 0.05
-
-#: A start ends at a minimum, where the gradient is this part of what residual and Jacobian could make, and the residual above the second.
-_FLAT, _LEFT = 1e-6, 1e-9
-
-#: Starts from here on take coordinates between two limits from anywhere between them.
-_ANYWHERE = 8
+#: From this start on, coordinates with two limits are drawn uniformly between them.
+_UNIFORM_FROM = 8
 
 
 class LoopResiduals(NamedTuple):
@@ -42,8 +36,13 @@ class LoopResiduals(NamedTuple):
 
     @property
     def worst(self) -> str:
-        """Name of the loop that is furthest apart."""
+        """Name of the loop with the largest residual."""
         return self.names[int(np.argmax(self.sizes))]
+
+    @property
+    def tolerance(self) -> float:
+        """The part of the largest pivot up to which others are zero, at positions that may not quite close the loops."""
+        return RANK + CLOSURE * min(LOOSE, float(self.sizes.max(initial=0.0)))
 
 
 def loop_groups(m: Mechanism) -> tuple[LoopGroup, ...]:
@@ -64,6 +63,7 @@ class LoopGroup:
         self.names = tuple(names[i] for i in numbers)
         self._owners = np.array([i for i, units in enumerate(own) for _ in units])
         self._units = np.concatenate(own)
+        self._row_units = np.array(loop_units(m))[list(group.rows)]
         self.columns = list(group.columns)
         self.coordinates = coordinate_units(m)[self.columns]
         sizes = loop_sizes(m)
@@ -127,12 +127,37 @@ class LoopGroup:
         return (np.abs(values) <= least[:, self._owners]).all(axis=1)
 
     def residuals(self, values: np.ndarray) -> LoopResiduals:
-        """Return how far each loop is apart; a distance is compared as such, not by its square."""
+        """Return the closure residual of each loop; a distance is compared as such, not by its square."""
         values, sizes = values.copy(), np.zeros(len(self.names))
         for at, length in self._rods:
             values[at] = np.sqrt(np.maximum(length**2 + 2.0 * length * values[at], 0.0)) - length
         np.maximum.at(sizes, self._owners, np.abs(values))
         return LoopResiduals(self.names, sizes)
+
+    def regular(self, q: np.ndarray) -> bool:
+        """Return whether the constraints that depend on each other at a configuration (nq,) that closes the loops do so around it.
+
+        Then the accelerations of any motion there can meet them all; a generic one tells.
+        """
+        J = np.asarray(constraint_jacobian(self._tree, q, group=self.group)[1], dtype=float) * self.coordinates / self._row_units[:, None]
+        left, sizes, right = np.linalg.svd(J)
+        tolerance = self.residuals(self.residual(q)[0]).tolerance
+        rank = int(np.count_nonzero(sizes > tolerance * sizes.max(initial=1.0)))
+        if rank == len(J):
+            return True
+        along = right[rank:]
+        v = along.T @ (along @ np.random.default_rng(2).normal(size=len(self.columns)))
+        rate, _ = self._motion(q, np.zeros(len(v)))
+        rest = -np.linalg.lstsq(J, rate, rcond=tolerance)[0]  # what driven joints ask for
+        bent = self._motion(q, rest + v)[1] - self._motion(q, rest)[1]
+        across = left[:, rank:].T @ bent
+        return bool(np.abs(across).max(initial=0.0) <= (CONSISTENT + tolerance) * (np.abs(bent).max(initial=0.0) + 1e-3))
+
+    def _motion(self, q: np.ndarray, step: np.ndarray) -> tuple[np.ndarray, ...]:
+        """Return the rates of the constraints at q, and the right-hand sides of their accelerations, for rates of the coordinates."""
+        v = np.zeros(self._tree.nv)
+        v[self.columns] = step * self.coordinates
+        return tuple(np.asarray(x, dtype=float) / self._row_units for x in constraint_motion(self._tree, q, v, self.group))
 
     # moving
 
@@ -236,24 +261,27 @@ class LoopGroup:
     ) -> tuple[np.ndarray, np.ndarray, bool]:
         """Return a configuration (nq,) that closes the loops, or the best found; the residual there; and whether they are closed.
 
-        The search begins at a start and at others around it, further and further away. With `bounded` it keeps to the limits of the
-        coordinates.
+        The search begins at a start and at others around it, further and further away, and prefers regular configurations: many starts
+        lead to double roots, such as a workspace boundary or a universal joint in gimbal lock. A start that nearly closes the loops is
+        meant as it is. With `bounded` the search keeps to the limits of the coordinates.
         """
         rng = np.random.default_rng(0)
-        best, smallest = start, np.full(len(self._units), np.inf)
+        best, smallest, found = start, np.full(len(self._units), np.inf), False
+        as_given = np.abs(self.residual(start)[0]).max(initial=0.0) <= NEARLY
         for first, last in ((0, 1), (1, 5), (5, starts + 1)):
             begun = np.array([self._start(start, free, number, rng, bounded) for number in range(first, min(last, starts + 1))])
             if not len(begun):
                 break
             q, values = self.settle(begun, free, bounded=bounded)
             good = self.closed(q, values)
+            for i in np.flatnonzero(good):
+                if (as_given and not i + first) or self.regular(q[i]):
+                    return q[i], values[i], True
             worst = np.where(good, -1.0, np.abs(values).max(axis=1))
             i = int(np.argmin(np.where(np.isfinite(worst), worst, np.inf)))  # of several that are closed the first
-            if worst[i] < np.abs(smallest).max():
-                best, smallest = q[i], values[i]
-            if good.any():
-                return best, smallest, True
-        return best, smallest, False
+            if not found and worst[i] < np.abs(smallest).max():
+                best, smallest, found = q[i], values[i], bool(good[i])
+        return best, smallest, found
 
     def _start(self, start: np.ndarray, free: np.ndarray, number: int, rng: np.random.Generator, bounded: bool) -> np.ndarray:
         """Return a start of a number: the first is the one given."""
@@ -263,7 +291,7 @@ class LoopGroup:
         if bounded:
             q = self.within_limits(q, free)
             between = np.isfinite(self.lower[self._plain]) & np.isfinite(self.upper[self._plain]) & free[self._plain]
-            if number >= _ANYWHERE and between.any():
+            if number >= _UNIFORM_FROM and between.any():
                 plain = self._plain[between]
                 q[:, self._positions[between]] = rng.uniform(self.lower[plain], self.upper[plain])
         return q[0]
@@ -273,14 +301,7 @@ def _at_minimum(values: np.ndarray, J: np.ndarray) -> np.ndarray:
     """Return where the residual has a minimum that is not zero."""
     gradient = np.abs(values[:, None] @ J).max(axis=(1, 2), initial=0.0)
     size = np.linalg.norm(values, axis=1)
-    return (gradient <= _FLAT * size * np.abs(J).max(axis=(1, 2), initial=0.0)) & (size > _LEFT)
-
-
-def _around(tree: Tree, number: int) -> list[int]:
-    """Return the bodies around a loop, without its base."""
-    closure = tree.closures[number]
-    stop = base(tree, closure)
-    return [*branch(tree, closure.a, stop), *branch(tree, closure.b, stop)]
+    return (gradient <= MINIMUM * size * np.abs(J).max(axis=(1, 2), initial=0.0)) & (size > ABOVE_ROUNDING)
 
 
 def _reach(tree: Tree, number: int) -> float:
@@ -288,5 +309,5 @@ def _reach(tree: Tree, number: int) -> float:
     if number >= len(tree.closures):
         return 0.0
     closure = tree.closures[number]
-    places: list[Any] = [factor.rigid() for k in _around(tree, number) for factor in tree.before[k].factors]
+    places: list[Any] = [factor.rigid() for k in loop_bodies(tree, closure) for factor in tree.before[k].factors]
     return sum(float(np.abs(place.p).max()) for place in (*places, closure.at_a, closure.at_b))

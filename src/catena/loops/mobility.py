@@ -1,4 +1,4 @@
-"""What the loops of a mechanism leave it: degrees of freedom, redundant constraints, independent coordinates, loops that couple."""
+"""Mobility of mechanisms with loops: degrees of freedom, redundant constraints, independent coordinates, groups of coupled loops."""
 
 from __future__ import annotations
 
@@ -10,24 +10,21 @@ import numpy as np
 
 from catena.errors import ModelError
 from catena.formulations.loops.basic_constraints import row_count
-from catena.formulations.loops.closure_kinematics import base, branch
-from catena.formulations.loops.constraints import constraint_jacobian, constraint_motion
+from catena.formulations.loops.closure_kinematics import base, loop_bodies
+from catena.formulations.loops.constraints import constraint_jacobian
 from catena.formulations.loops.coupled_loops import CoupledLoops, coupled_loops
 from catena.formulations.loops.partitions import CoordinatePartition, GroupPartition
 from catena.loops.assembly import assemble, closing, loop_residuals, moved_along, project_velocity
+from catena.loops.groups import loop_groups
 from catena.loops.scaling import coordinate_units, loop_units, mechanism_size
 from catena.model import Mechanism
-from catena.tolerances import CLOSURE, CONSISTENT, LOOSE, RANK
+from catena.tolerances import ABOVE_ROUNDING, GENERIC, LOOSE, RANK
 
 #: Length of the steps of a walk through the configurations [rad or m], and the longest time that one takes where joints are driven [s].
 _PACE, _LONGEST = 0.5, 0.7
 
-#: Configurations that are looked at to find a generic one, unless constraints are as independent as the second; and starts from which other
-#: branches are sought.
-_TRIED, _CLEAR, _BRANCHES = 6, 0.05, 4
-
-#: A walk ends where a loop is further apart than this, relative to the mechanism's size or in radians.
-_OPEN = 1e-9
+#: Configurations among which a generic one is chosen, and starts from which other branches are sought.
+_TRIED, _BRANCHES = 6, 4
 
 
 @dataclass(frozen=True)
@@ -42,10 +39,10 @@ class Loop:
 
 @dataclass(frozen=True)
 class Mobility:
-    """What the constraints leave a mechanism, at a configuration that closes its loops.
+    """The mobility of a mechanism at a configuration that closes its loops.
 
-    `coordinates` are the velocity coordinates of the tree, of which `independent` may be given and `dependent` follow. `constraints` are
-    what loops and couplings ask for, of which `redundant` ask for nothing new. `coupled` has the groups of loops that share joints. Where
+    `coordinates` counts the velocity coordinates of the tree: the `dependent` ones follow from the `independent` ones. `constraints` counts
+    those of loops and couplings, of which `redundant` depend on the others. `coupled` has the groups of loops that share joints. Where
     joints are driven, all this is at the time `t` [s].
 
     At a `singular` configuration constraints depend on each other that do not around it: motions of the null space go on in some directions
@@ -72,7 +69,7 @@ class Mobility:
 
 
 def mobility(m: Mechanism, q: Any = None, t: float | None = None) -> Mobility:
-    """Return what the loops leave a model, at q, or at a generic configuration; at a time where joints are driven.
+    """Return the mobility of a model at q, or at a generic configuration; at a time where joints are driven.
 
     >>> m = ct.Model("slider-crank")
     >>> m.add("crank", ct.rod(0.2, mass=1.0), ct.Revolute("y"))
@@ -84,7 +81,7 @@ def mobility(m: Mechanism, q: Any = None, t: float | None = None) -> Mobility:
     (1, 5, 3)
     """
     if q is None and t is None:
-        found = m.once("mobility", (), lambda: _anywhere(m, *generic(m)))
+        found = m.once("mobility", (), lambda: _with_freedoms(m, *generic(m)))
         return replace(found, q=found.q.copy())
     now = m.timed(t)
     if q is None:
@@ -92,22 +89,21 @@ def mobility(m: Mechanism, q: Any = None, t: float | None = None) -> Mobility:
     return _mobility(now, closing(now, "mobility: q", q))
 
 
-def _anywhere(m: Mechanism, now: Mechanism, q: np.ndarray) -> Mobility:
+def _with_freedoms(m: Mechanism, now: Mechanism, q: np.ndarray) -> Mobility:
     """Return the mobility at a generic configuration, with the degrees of freedom on other branches."""
     found = _mobility(now, q)
     return replace(found, freedoms=tuple(sorted({found.freedom, *(m.nv - rank(*other) for other in branches(m))})))
 
 
 def _mobility(m: Mechanism, q: np.ndarray) -> Mobility:
-    """Return what the loops leave a model, at a time, at q."""
+    """Return the mobility of a model, at a time, at q."""
     tree, blocks = m.tree(), scaled_blocks(m, q)
     groups = coupled_loops(tree)
-    ranks = [pivots(J, 1.0, _tolerance(m, q))[0] for J in blocks]
+    ranks = [pivots(J, 1.0, loop_residuals(m, q).tolerance)[0] for J in blocks]
     dependent = {group.columns[c] for group, J, rank in zip(groups, blocks, ranks, strict=True) for c in _dependent(J, rank)}
-    names, number = m.v_names, sum(len(J) for J in blocks)
+    names, number, bodies = m.v_names, sum(len(J) for J in blocks), (*tree.names, "ground")
     loops = tuple(
-        Loop(closure.name, _name(tree, base(tree, closure)), tuple(tree.names[k] for k in _around(tree, closure)), row_count(closure))
-        for closure in tree.closures
+        Loop(one.name, bodies[base(tree, one)], tuple(bodies[k] for k in loop_bodies(tree, one)), row_count(one)) for one in tree.closures
     )
     return Mobility(
         q,
@@ -127,7 +123,6 @@ def generic(m: Mechanism) -> tuple[Mechanism, np.ndarray]:
     """Return a generic configuration, after the model at the time at which it is one; it is found once."""
     if not m.has_loops:
         return m, m.neutral()
-
 
     def make() -> tuple[float, np.ndarray]:
         now, q = _generic(m)
@@ -170,7 +165,7 @@ def configurations(m: Mechanism, steps: int, at: tuple[Mechanism, np.ndarray] | 
         step = step / max(np.abs(step).max(), 1e-300)
         now = _later(now)
         q = moved_along(now, q, _PACE * step)
-        if m.driven_names and not loop_residuals(now, q).sizes.max(initial=0.0) <= _OPEN:
+        if m.driven_names and not loop_residuals(now, q).sizes.max(initial=0.0) <= ABOVE_ROUNDING:
             return
         yield now, q
 
@@ -226,7 +221,7 @@ def rank(m: Mechanism, q: Any) -> int:
 
 def conditioning(m: Mechanism, q: Any) -> tuple[int, float]:
     """Return how many constraints are independent at q, and how much so: the least singular value that counts, as a part of the largest."""
-    tolerance, count, least = _tolerance(m, q), 0, 1.0
+    tolerance, count, least = loop_residuals(m, q).tolerance, 0, 1.0
     for J in scaled_blocks(m, q):
         number = pivots(J, 1.0, tolerance)[0]
         sizes = np.linalg.svd(J, compute_uv=False)
@@ -235,29 +230,10 @@ def conditioning(m: Mechanism, q: Any) -> tuple[int, float]:
     return count, least
 
 
-def _tolerance(m: Mechanism, q: Any) -> float:
-    """Return the part of the largest pivot up to which others are zero, at positions that may not quite close the loops."""
-    return RANK + CLOSURE * min(LOOSE, float(loop_residuals(m, q).sizes.max(initial=0.0)))
-
-
 def regular(m: Mechanism, q: Any) -> bool:
-    """Return whether the constraints that depend on each other at q, which closes the loops, do so around it.
-
-    Then the accelerations of any motion there can meet them all; a generic one tells.
-    """
-    if not m.has_loops:
-        return True
-    tree, rng = m.tree(), np.random.default_rng(2)
-    units, reach = np.array(loop_units(m)), coordinate_units(m)
-    J = np.asarray(constraint_jacobian(tree, q)[1], dtype=float) * reach / units[:, None]
-    left, sizes, right = np.linalg.svd(J)
-    tolerance = _tolerance(m, q)
-    number = int(np.count_nonzero(sizes > tolerance * sizes.max(initial=1.0)))
-    v = right[number:].T @ (right[number:] @ rng.normal(size=m.nv)) * reach
-    rest = project_velocity(m, q, np.zeros(m.nv), {}) if m.driven_names else np.zeros(m.nv)
-    bent, now = (np.asarray(constraint_motion(tree, q, x)[1], dtype=float) / units for x in (rest + v, rest))
-    across = left[:, number:].T @ (bent - now)
-    return bool(np.abs(across).max(initial=0.0) <= (CONSISTENT + tolerance) * (np.abs(bent - now).max(initial=0.0) + 1e-3))
+    """Return whether the constraints that depend on each other at q, which closes the loops, do so around it."""
+    q = np.asarray(q, dtype=float)
+    return not m.has_loops or all(loops.regular(q) for loops in loop_groups(m))
 
 
 def independent_rows(m: Mechanism, q: Any) -> tuple[int, ...]:
@@ -330,7 +306,7 @@ def _generic(m: Mechanism) -> tuple[Mechanism, np.ndarray]:
         q = moved_along(now, q if start_regular else first, 0.1 * (1 + n) * rng.normal(size=m.nv))
         own, least = conditioning(now, q)
         good = loop_residuals(now, q).sizes.max(initial=0.0) <= LOOSE and regular(now, q)
-        if good and start_regular and own <= count and least >= _CLEAR:
+        if good and start_regular and own <= count and least >= GENERIC:
             return now, q
         start_regular = start_regular and own <= count
         # regular ones first, then those with the most freedom; none is regular where constraints depend on each other everywhere
@@ -338,13 +314,3 @@ def _generic(m: Mechanism) -> tuple[Mechanism, np.ndarray]:
         now = _later(now) if now is not m else now
     *_, now, q = min(found, key=lambda one: one[:3])
     return now, q
-
-
-def _name(tree: Any, k: int) -> str:
-    return "ground" if k < 0 else tree.names[k]
-
-
-def _around(tree: Any, closure: Any) -> list[int]:
-    """Return the bodies on the way around a loop, from one end to the other, without the base."""
-    stop = base(tree, closure)
-    return [*reversed(branch(tree, closure.a, stop)), *branch(tree, closure.b, stop)]

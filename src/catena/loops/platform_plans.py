@@ -18,9 +18,7 @@ from catena.loops.assembly import project_velocity
 from catena.loops.mobility import configurations, partition, pivots
 from catena.loops.scaling import coordinate_units, loop_sizes, loop_units, mechanism_size
 from catena.model import Mechanism, Tree
-
-#: Motions that are smaller than this part of the largest are none.
-_NONE = 1e-9
+from catena.tolerances import ZERO
 
 #: Steps of the walk on which the motions of a platform are found.
 _STEPS = 6
@@ -94,7 +92,7 @@ def _motions(m: Mechanism, q: np.ndarray, found: PlatformStructure) -> tuple[int
         tree = now.tree()
         _, columns = _leg(tree, place, bodies)
         _, sizes, right = np.linalg.svd(np.asarray(constraint_jacobian(tree, place)[1], dtype=float))
-        free = right[np.count_nonzero(sizes > _NONE * sizes.max(initial=0.0)) :]
+        free = right[np.count_nonzero(sizes > ZERO * sizes.max(initial=0.0)) :]
         twists.append(columns @ free.T[velocity_coordinates(tree, bodies)])
         joints.append(columns)
         if m.driven_names:
@@ -110,7 +108,7 @@ def _motions(m: Mechanism, q: np.ndarray, found: PlatformStructure) -> tuple[int
 def _basis(columns: np.ndarray, scale: np.ndarray) -> tuple[tuple[float, ...], ...]:
     """Return a basis of a space, with as many zeros as it can have."""
     left, sizes, _ = np.linalg.svd(columns * scale, full_matrices=False)
-    basis = left[:, sizes > _NONE * sizes.max(initial=0.0)].T
+    basis = left[:, sizes > ZERO * sizes.max(initial=0.0)].T
     for i in range(len(basis)):  # reduced to echelon form, by the largest entries
         c = int(np.argmax(np.abs(basis[i:]).max(axis=0) > 0.5 * np.abs(basis[i:]).max()))
         n = i + int(np.argmax(np.abs(basis[i:, c])))
@@ -119,7 +117,7 @@ def _basis(columns: np.ndarray, scale: np.ndarray) -> tuple[tuple[float, ...], .
         for other in range(len(basis)):
             if other != i:
                 basis[other] = basis[other] - basis[other, c] * basis[i]
-    basis = np.where(np.abs(basis) < 1e-9, 0.0, basis) / scale[:, 0]
+    basis = np.where(np.abs(basis) < ZERO, 0.0, basis) / scale[:, 0]
     return tuple(tuple(float(x) for x in row / np.abs(row).max()) for row in basis)
 
 

@@ -21,18 +21,7 @@ from catena.loops.mobility import independent_rows
 from catena.loops.scaling import coordinate_units, loop_units
 from catena.model import Mechanism, Tree
 from catena.model.driven_trees import randomly_driven
-
-#: A pivot is at least this part of its row: so dependent coordinates move at most as many times as far as independent ones.
-PART = 0.1
-
-#: Open loops are held by pivots that are at least this part of their rows as they were; else coordinates wait longer.
-HOLD = 0.01
-
-#: They wait anyhow where a group of loops has no more than this many coordinates for each that depends: that costs less than to hold them.
-FEW = 2.0
-
-#: Entries below this part of the largest are zero.
-ZERO = 1e-9
+from catena.tolerances import PLAN_FEW, PLAN_HOLD, PLAN_PIVOT, ZERO
 
 Rows = dict[int, dict[int, float]]  # constraint, velocity coordinate -> entry
 Pairs = list[tuple[int, int]]  # constraint, the coordinate that depends on it
@@ -136,13 +125,13 @@ class _Planner:
                 stages.append(EliminationStage(closed=tuple(closed)))
         alone: list[int] = []
         for rows, coordinates in self._groups(waiting):
-            pairs = self._pairs(rows, coordinates, HOLD)
+            pairs = self._pairs(rows, coordinates, PLAN_HOLD)
             if pairs is None or len(pairs) == len(coordinates) or self._rank(rows, coordinates) > len(pairs):
                 continue
-            if rows and len(set().union(*(self.samples[0][i] for i in rows))) <= FEW * len(pairs):
+            if rows and len(set().union(*(self.samples[0][i] for i in rows))) <= PLAN_FEW * len(pairs):
                 continue
-            kept = [j for _, j in pairs]
-            free = [j for j in coordinates if j not in kept]
+            dependent = [j for _, j in pairs]
+            free = [j for j in coordinates if j not in dependent]
             waiting = [j for j in waiting if j not in free]
             for j in free:
                 self._forget(j)
@@ -172,7 +161,7 @@ class _Planner:
                 break
             inside = pattern[np.ix_(left_rows, left)]
             spread = np.outer(inside.sum(axis=1) - 1, inside.sum(axis=0) - 1)
-            good = (sizes >= PART * sizes.max(axis=1, keepdims=True)) & (sizes > ZERO * largest)
+            good = (sizes >= PLAN_PIVOT * sizes.max(axis=1, keepdims=True)) & (sizes > ZERO * largest)
             if limit:
                 good &= sizes >= limit * lengths[left_rows][:, None]
             if not good.any():

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from catena.formulations.loops.basic_constraints import Ends, closure_residual
-from catena.formulations.loops.closure_kinematics import base, branch
+from catena.formulations.loops.closure_kinematics import loop_bodies
 from catena.model import Free, Mechanism
 from catena.model.driven import undriven
 from catena.model.placed import Basic, PlacedClosure
@@ -66,20 +66,20 @@ def _sizes(m: Mechanism) -> _Sizes:
 def _measured(m: Mechanism) -> _Sizes:
     tree, joints = m.tree(), _joint_points(m)
     loops = [_around(tree, closure, joints) for closure in tree.closures]
-    for k in {k for closure in tree.closures for k in _bodies(tree, closure)} - joints.keys():
-        through = [loop for closure, loop in zip(tree.closures, loops, strict=True) if k in _bodies(tree, closure)]
+    for k in {k for closure in tree.closures for k in loop_bodies(tree, closure)} - joints.keys():
+        through = [loop for closure, loop in zip(tree.closures, loops, strict=True) if k in loop_bodies(tree, closure)]
         for body in (k, tree.parent[k]):
             centre = np.mean([point for loop in through for own, point in loop if own == body], axis=0)
             for loop in through:
                 loop.append((body, centre))
-    rods = [_rod(closure) for closure in tree.closures]
+    rods = [max((basic.value for basic in closure.constraints if basic.kind == "ss"), default=0.0) for closure in tree.closures]
     everything = [*(at for ends in joints.values() for at in ends), *(at for loop in loops for at in loop), *_centres(m)]
     size = max([_extent(everything), *rods]) or 1.0
     sizes, reach = [], np.zeros(m.nv)
     for closure, loop, rod in zip(tree.closures, loops, rods, strict=True):
         extent = max(_extent(loop), rod)
         sizes.append(extent if extent > _POINT * size else size)
-        for k in _bodies(tree, closure):
+        for k in loop_bodies(tree, closure):
             reach[tree.v_slices[k]] = np.maximum(reach[tree.v_slices[k]], sizes[-1])
     lengths = np.array([unit == "m/s" for unit in m.v_units], dtype=bool)
     return _Sizes(size, tuple(sizes), np.where(lengths, np.where(reach > 0.0, reach, size), 1.0))
@@ -102,15 +102,9 @@ def _centres(m: Mechanism) -> list[Point]:
     return [(k, frame.p + frame.R @ np.array(link.body.com)) for link, k, frame in placed if k >= 0]
 
 
-def _bodies(tree: Tree, closure: PlacedClosure) -> set[int]:
-    """Return the bodies around a loop, without the base."""
-    stop = base(tree, closure)
-    return {k for end in (closure.a, closure.b) for k in branch(tree, end, stop)}
-
-
 def _around(tree: Tree, closure: PlacedClosure, joints: dict[int, tuple[Point, Point]]) -> list[Point]:
     """Return the points at which bodies are held in a loop, the base too: those of the joints around it, and of the closing one."""
-    points = [at for k in sorted(_bodies(tree, closure)) if k in joints for at in joints[k]]
+    points = [at for k in sorted(loop_bodies(tree, closure)) if k in joints for at in joints[k]]
     return [*points, (closure.a, closure.at_a.p), (closure.b, closure.at_b.p)]
 
 
@@ -122,11 +116,6 @@ def _extent(points: list[Point]) -> float:
         away = np.linalg.norm(at[:, None] - at[None], axis=-1).max()
         largest = max(largest, away if away > 1e-12 * np.abs(at).max() else 0.0)
     return float(largest)
-
-
-def _rod(closure: PlacedClosure) -> float:
-    """Return the length of the rod that closes a loop, 0 where there is none."""
-    return max((basic.value for basic in closure.constraints if basic.kind == "ss"), default=0.0)
 
 
 # what constraints are measured by
@@ -151,7 +140,7 @@ def loop_units(m: Mechanism) -> list[float]:
 
 
 def loop_owners(m: Mechanism, size: float | None = 1.0) -> list[tuple[int, float]]:
-    """Return, for every value between the ends of all loops, the number of its loop, and what it is measured by.
+    """Return, for every entry of the closure residual, the number of its loop, and what it is measured by.
 
     Lengths are measured by a size [m] and couplings by 1, or, where the size is None, both as `loop_units` has them.
     """
@@ -167,7 +156,7 @@ def loop_owners(m: Mechanism, size: float | None = 1.0) -> list[tuple[int, float
 
 
 def loop_measures(m: Mechanism) -> tuple[str, ...]:
-    """Return in what each loop and coupling is apart: "m", "rad", "m or rad" where it has both; nothing where a coordinate has no unit."""
+    """Return the unit of each closure residual: "m", "rad", "m or rad" where it has both; nothing where a coordinate has no unit."""
     units = dict(zip(m.q_names, m.q_units, strict=True))
     found = [{"m" if basic.kind in _LENGTHS else "rad" for basic in closure.constraints} for closure in m.tree().closures]
     found += [{units[name] for name, _ in coupling.coefficients} for coupling in m.couplings]

@@ -19,24 +19,23 @@ from catena.formulations.linear.platform_structure import PlatformPlan, requirem
 from catena.formulations.loops.closure_kinematics import velocity_coordinates
 from catena.formulations.loops.pivoted_constraints import PivotedMap
 from catena.formulations.mass import composite_body
-from catena.kernels.named_coordinates import coordinates, places
+from catena.kernels.named_coordinates import coordinates, places, spread
 from catena.kernels.planned import ConstrainedKernel, planned_kernel
 from catena.kernels.reduced import Reduced
 from catena.kernels.state_flags import following_flags, solved_flags
 from catena.kernels.tracing import dynamics_kernel, frozen, traced_kernel
-from catena.loops.conditioning import measures
+from catena.loops.assembly import left_open, loop_residuals
+from catena.loops.conditioning import largest, measures
 from catena.loops.platform_plans import explanation, platform_plan
 from catena.loops.scaling import coordinate_units, loop_units, mechanism_size
 from catena.model import Mechanism, Pose, Tree
 from catena.native import Kernel
-from catena.parallel.positions import MET, Positions
+from catena.parallel.positions import Positions
 from catena.references import REFERENCES
 from catena.spatial import Factor, cross
+from catena.tolerances import CLOSED, LOOSE, NAMED_SINGULAR, ZERO
 
 _METHOD, _SOURCE = "denoc", (REFERENCES["SS01"],)
-
-#: Measures below this are named as singular.
-SINGULAR = 1e-6
 
 
 class Singularities(NamedTuple):
@@ -87,7 +86,7 @@ class ParallelManipulator:
         singularities(q), complements(q)
 
     All but `complements` take batches; functions of q, v are compiled when they are first used. `tool` is a point of the platform, in its
-    frame [m]. What acts by itself, such as gravity and springs, is counted as in `ct.forward_dynamics`.
+    frame [m]. Passive and applied forces count as in `ct.forward_dynamics`.
 
     >>> from catena.examples import planar_3rrr
     >>> robot = ct.ParallelManipulator(planar_3rrr(), ["leg1_proximal", "leg2_proximal", "leg3_proximal"])
@@ -102,9 +101,9 @@ class ParallelManipulator:
         m = frozen(m, "ParallelManipulator")
         if m.driven_names:
             raise ModelError(f"ParallelManipulator: '{m.driven_names[0]}' of model '{m.name}' is driven; leave it free, and actuate it")
-        lacking = requirement(m.tree())
-        if lacking:
-            raise ModelError(f"ParallelManipulator: model '{m.name}' is not a platform on legs: {lacking}")
+        reason = requirement(m.tree())
+        if reason:
+            raise ModelError(f"ParallelManipulator: model '{m.name}' is not a platform on legs: {reason}")
         self.model = m
         self._reduced = Reduced(m, actuated, at)
         self.actuated = self._reduced.names
@@ -114,8 +113,8 @@ class ParallelManipulator:
             raise ArgumentError(f"ParallelManipulator: tool is {tool!r}; give a point (x, y, z) of the platform, in its frame [m]")
         self.tool.setflags(write=False)  # kernels are made later
         self._for = self._reduced.made_for
-        self._plan_usual = self._plan(*self._for)
-        order = [j for leg in self._plan_usual.legs for j in leg.actuated]
+        self._generic_plan = self._plan(*self._for)
+        order = [j for leg in self._generic_plan.legs for j in leg.actuated]
         #: where the motors of the plan are among those of the user, and back
         self._of_plan = [self._at.index(j) for j in order]
         self._of_user = [order.index(j) for j in self._at]
@@ -123,13 +122,13 @@ class ParallelManipulator:
     @property
     def platform(self) -> str:
         """Name of the body that the legs hold."""
-        return self.model.tree().names[self._plan_usual.platform]
+        return self.model.tree().names[self._generic_plan.platform]
 
     @property
     def legs(self) -> tuple[tuple[str, ...], ...]:
         """Names of the bodies of each leg, from the base on; a leg that carries the platform comes first, and ends with it."""
         names = self.model.tree().names
-        legs = self._plan_usual.legs[1 if self._plan_usual.space is None else 0 :]
+        legs = self._generic_plan.legs[1 if self._generic_plan.space is None else 0 :]
         return tuple(tuple(names[k] for k in leg.bodies) for leg in legs)
 
     @property
@@ -142,17 +141,17 @@ class ParallelManipulator:
 
     def explain(self, q: Any = None) -> str:
         """Return what the robot is made of, in words; and at positions q, how near it is to singular ones."""
-        text = explanation(self.model, self._plan_usual)
+        text = explanation(self.model, self._generic_plan)
         if q is None:
             return text
         found = self.singularities(np.asarray(q, dtype=float).reshape(self.model.nq))
         lines = [text]
         for name, measure in zip(self.actuated, found.type_1, strict=True):
-            state = "singular: the motor moves without the platform" if measure < SINGULAR else "regular"
+            state = "singular: the motor moves without the platform" if measure < NAMED_SINGULAR else "regular"
             lines.append(f"type 1, {name}: {measure:.3g}, {state}")
         turn, shift = (", ".join(f"{x:.3g}" for x in part) for part in (found.motion[:3], found.motion[3:]))
         loose = f"with all motors locked the platform can turn along ({turn}) while its tool moves along ({shift})"
-        lines.append(f"type 2: {found.type_2:.3g}, {f'singular: {loose}' if found.type_2 < SINGULAR else 'regular'}")
+        lines.append(f"type 2: {found.type_2:.3g}, {f'singular: {loose}' if found.type_2 < NAMED_SINGULAR else 'regular'}")
         return "\n".join(lines)
 
     # positions
@@ -211,7 +210,7 @@ class ParallelManipulator:
             if batch:
                 raise ArgumentError(f"inverse_kinematics: pose has the shape {wanted.shape}; with branches, give one")
             # with the platform in place, legs are free of each other
-            legs = [leg.actuated for leg in self._plan_usual.legs] if core == (4, 4) else [self._at]
+            legs = [leg.actuated for leg in self._generic_plan.legs] if core == (4, 4) else [self._at]
             found = self._positions.all(m.random, lambda q: [self._motor_key(q, motors) for motors in legs], wanted)
             if not found:
                 raise ModelError(f"inverse_kinematics: '{self.platform}' cannot get to {wanted.tolist()}; give a pose within reach")
@@ -222,10 +221,10 @@ class ParallelManipulator:
         batch = np.broadcast_shapes(batch, given.shape[:-1])
         wanted = np.broadcast_to(wanted, (*batch, *core)).reshape(-1, *core)
         q, left = self._positions.settle(np.broadcast_to(given, (*batch, m.nq)).reshape(-1, m.nq), wanted)
-        for i in np.flatnonzero(left > MET):
+        for i in np.flatnonzero(left > CLOSED):
             tried, open_by = self._positions.settle(m.random(0, 64), wanted[i]) if guess is None else (q[[i]], left[[i]])
             q[i] = tried[np.argmin(open_by)]
-            if open_by.min() > MET:
+            if open_by.min() > CLOSED:
                 raise ModelError(
                     f"inverse_kinematics: '{self.platform}' does not get to {wanted[i].tolist()}, {open_by.min():.2g} of the robot's size "
                     "or rad are left; give a pose within reach, or a guess that is nearer"
@@ -247,7 +246,7 @@ class ParallelManipulator:
         combined = np.array(list(product(*(range(len(own)) for own in postures))))
         q = postures[0][combined[:, 0]].copy()
         tree = self.model.tree()
-        for number, (leg, own) in enumerate(zip(self._plan_usual.legs, postures, strict=True)):
+        for number, (leg, own) in enumerate(zip(self._generic_plan.legs, postures, strict=True)):
             for k in leg.bodies:
                 q[:, tree.q_slices[k]] = own[combined[:, number]][:, tree.q_slices[k]]
         return q
@@ -280,7 +279,7 @@ class ParallelManipulator:
             v = platform.rates(rate[self._of_plan])
             return v, v
 
-        return self._kinematics("rates", "v", planned, lambda following, rate: following.rates(self._spread(rate)), ("q", "rate"))
+        return self._kinematics("rates", "v", planned, lambda closed, x: closed.rates(spread(self.model, self._at, x)), ("q", "rate"))
 
     @cached_property
     def jacobian(self) -> ConstrainedKernel:
@@ -319,7 +318,7 @@ class ParallelManipulator:
             return vdot, platform.solution(vdot)
 
         def pivoted(following: PivotedMap, v: Any, acceleration: Any) -> Any:
-            return following.accelerations(v, self._spread(acceleration))
+            return following.accelerations(v, spread(self.model, self._at, acceleration))
 
         return self._kernel("accelerations", ("q", "v", "acceleration"), "vdot", planned, pivoted)
 
@@ -332,7 +331,7 @@ class ParallelManipulator:
             return tau[self._of_user], solved
 
         def pivoted(following: PivotedMap, v: Any, acceleration: Any, force: Any, wrenches: Any) -> Any:
-            vdot = following.accelerations(v, self._spread(acceleration))
+            vdot = following.accelerations(v, spread(self.model, self._at, acceleration))
             return following.on_independent(newton_euler.inverse_dynamics(following.tree, following.q, v, vdot, wrenches) - force)[self._at]
 
         return self._kernel("inverse_dynamics", ("q", "v", "acceleration"), "tau", planned, pivoted, acting=True)
@@ -342,13 +341,13 @@ class ParallelManipulator:
         """The function (q, v, tau) -> acceleration of the motors, under their joint forces tau."""
 
         def planned(tree: Tree, plan: PlatformPlan, q: Any, v: Any, tau: Any, force: Any, wrenches: Any) -> Any:
-            solved = denoc.forward_dynamics(tree, q, v, self._spread(tau) + force, wrenches, plan=plan)
+            solved = denoc.forward_dynamics(tree, q, v, spread(self.model, self._at, tau) + force, wrenches, plan=plan)
             return solved.vdot[self._at], solved
 
         def pivoted(following: PivotedMap, v: Any, tau: Any, force: Any, wrenches: Any) -> Any:
             tree, q = following.tree, following.q
             N, vdot = following.basis()[:, self._at], following.accelerations(v, np.zeros(tree.nv))
-            left = self._spread(tau) + force - newton_euler.inverse_dynamics(tree, q, v, vdot, wrenches)
+            left = spread(self.model, self._at, tau) + force - newton_euler.inverse_dynamics(tree, q, v, vdot, wrenches)
             return Factor(N.T @ composite_body.mass_matrix(tree, q) @ N).solve(N.T @ left)
 
         return self._kernel("forward_dynamics", ("q", "v", "tau"), "acceleration", planned, pivoted, acting=True)
@@ -356,7 +355,7 @@ class ParallelManipulator:
     # singularities, complements
 
     def singularities(self, q: Any) -> Singularities:
-        """Return how near positions (..., nq) that close the loops are to singular ones, of type 1 and of type 2.
+        """Return how near positions (..., nq) are to singular ones, of type 1 and of type 2; refuse those that leave a loop open.
 
         >>> from catena.examples import planar_3rrr
         >>> robot = ct.ParallelManipulator(planar_3rrr(), ["leg1_proximal", "leg2_proximal", "leg3_proximal"])
@@ -366,19 +365,21 @@ class ParallelManipulator:
         """
         q = np.asarray(q, dtype=float)
         lost = ~np.isfinite(q).all(axis=-1, keepdims=True)  # NumPy would refuse the whole batch
-        gram, squares, F, B, at_tool = self._measures(np.where(lost, self._for[1], q))
+        gram, squares, F, B, at_tool, open_by = self._measures(np.where(lost, self._for[1], q))
+        for at in np.argwhere(open_by > LOOSE).tolist():
+            raise ArgumentError(left_open(self.model, f"singularities: {f'state {tuple(at)}' if at else 'the state'}", q[tuple(at)]))
         sizes = np.sqrt(np.maximum(squares, 1e-300))
         gram = gram / (sizes[..., :, None] * sizes[..., None, :])
         type_1 = np.zeros(squares.shape)
-        for leg in self._plan_usual.legs:
+        for leg in self._generic_plan.legs:
             own = [self._at.index(j) for j in leg.actuated]
             if own:
                 type_1[..., own] = np.linalg.eigvalsh(gram[..., own, :][..., own])[..., :1]
-            if own and leg.closure is None and self._plan_usual.space is not None and self.freedom < self._plan_usual.motions:
+            if own and leg.closure is None and self._generic_plan.space is not None and self.freedom < self._generic_plan.motions:
                 given = [n for n, j in enumerate(velocity_coordinates(self.model.tree(), leg.bodies)) if j in leg.actuated]
                 passive = np.delete(at_tool, given, axis=-1)
                 moved = at_tool[..., given] / np.maximum(np.linalg.norm(at_tool[..., given], axis=-2, keepdims=True), 1e-300)
-                left = moved - passive @ (np.linalg.pinv(passive, rcond=1e-9) @ moved)
+                left = moved - passive @ (np.linalg.pinv(passive, rcond=ZERO) @ moved)
                 type_1[..., own] = np.linalg.eigvalsh(np.swapaxes(left, -1, -2) @ left)[..., :1]
         weight = np.repeat([1.0, 1.0 / mechanism_size(self.model) ** 2], 3)
         inverse = np.linalg.inv(np.linalg.cholesky(np.swapaxes(B, -1, -2) * weight @ B))
@@ -392,15 +393,15 @@ class ParallelManipulator:
     def _measures(self) -> Kernel:
         """The function q -> what is left of the motors' columns in their legs, of what squares; Phi of (14a), and the motions it is for."""
         scale = np.repeat([1.0, 1.0 / mechanism_size(self.model)], 3)
-        first, *others = self._plan_usual.legs
-        if self._plan_usual.space is not None:  # rows that are orthonormal, lengths in sizes of the mechanism
+        first, *others = self._generic_plan.legs
+        if self._generic_plan.space is not None:  # rows that are orthonormal, lengths in sizes of the mechanism
             left, sizes, _ = np.linalg.svd(np.array(first.rows).T * scale[:, None], full_matrices=False)
-            basis = left[:, sizes > 1e-9 * sizes[0]].T * scale
+            basis = left[:, sizes > ZERO * sizes[0]].T * scale
             first = first._replace(rows=tuple(map(tuple, basis.tolist())))
-        plan = replace(self._plan_usual, legs=(first, *others))
+        plan, units = replace(self._generic_plan, legs=(first, *others)), loop_units(self.model)
 
         def function(tree: Tree, q: Any) -> Any:
-            platform = Platform(tree, q, plan, units=loop_units(self.model))
+            platform = Platform(tree, q, plan, units=units)
             gram, squares = np.zeros((self.freedom, self.freedom)).astype(object), np.zeros(self.freedom).astype(object)
             for leg in platform.legs:
                 own = [self._at.index(j) for j in leg.leg.actuated]
@@ -409,9 +410,10 @@ class ParallelManipulator:
                     squares[own] = [column @ column for column in leg.given.T]
             point = self._point(platform)
             at_tool = [platform.columns[j][3:] + cross(platform.columns[j][:3], point) for j in platform.legs[0].coordinates]
-            return gram, squares, platform.F, self._at_tool(platform), np.stack(at_tool, axis=1)
+            open_by = largest(platform.values * (1.0 / np.array(units)))
+            return gram, squares, platform.F, self._at_tool(platform), np.stack(at_tool, axis=1), open_by
 
-        outputs = ("gram", "squares", "F", "motions", "at_tool")
+        outputs = ("gram", "squares", "F", "motions", "at_tool", "open_by")
         return traced_kernel(self.model, "singularities", ("q",), outputs, function, _METHOD, _SOURCE)
 
     def complements(self, q: Any) -> Complements:
@@ -426,6 +428,8 @@ class ParallelManipulator:
         m, q = self.model, np.asarray(q, dtype=float)
         if q.shape != (m.nq,):
             raise ArgumentError(f"complements: q has the shape {q.shape}; give ({m.nq},)")
+        if not loop_residuals(m, q).sizes.max(initial=0.0) <= LOOSE:
+            raise ArgumentError(left_open(m, "complements: q", q))
         tree = m.tree()
         N_l, N_c, N_d, own = denoc.complements(Platform(tree, q, platform_plan(m, q, self._at, afloat=False)))
         to_world = np.stack([tree.ground.inverse().motion(unit) for unit in np.eye(6)], axis=1).astype(float)
@@ -495,20 +499,11 @@ class ParallelManipulator:
             return result, following_flags(m, following, rest[0] if "v" in inputs else None)
 
         kernel = partial(dynamics_kernel if acting else traced_kernel, m, name, inputs, (output, "flags"))
-        make = partial(kernel, method=_METHOD, references=_SOURCE, shapes=self._shapes)
+        shapes = dict.fromkeys(("rate", "acceleration", "tau"), (self.freedom,))
+        make = partial(kernel, method=_METHOD, references=_SOURCE, shapes=shapes)
         return planned_kernel(m, self._for, self._plan, of_plan, of_pivots, make, partial(explanation, m))
 
     def _probed(self, platform: Platform, J: Any) -> Any:
         """Return the rates of all joints for generic ones of the motors, where J leads from these to the platform."""
         rates = np.cos(2.0 + 3.0 * np.arange(self.freedom)) * coordinate_units(self.model)[self._at][self._of_plan]
         return platform.joint_rates(J @ rates, rates)
-
-    def _spread(self, x: Any) -> Any:
-        """Return a vector of all velocity coordinates, with x in the place of the motors' ones."""
-        spread = np.zeros(self.model.nv).astype(object)
-        spread[self._at] = x
-        return spread
-
-    @property
-    def _shapes(self) -> dict[str, tuple[int, ...]]:
-        return dict.fromkeys(("rate", "acceleration", "tau"), (self.freedom,))

@@ -14,9 +14,7 @@ from catena.kernels.tracing import traced_kernel
 from catena.loops.scaling import coordinate_units, loop_owners, mechanism_size
 from catena.model import Mechanism
 from catena.native import Kernel
-
-#: Where all conditions are met to this, relative to the mechanism's size or in radians, they are met.
-MET = 1e-12
+from catena.tolerances import CLOSED
 
 #: Steps from a start at most; starts that are tried together; how often at least every solution must have been found before a search ends,
 #: and after how many starts it ends anyway, or where nothing was found at all.
@@ -93,7 +91,7 @@ class Positions:
         size = np.linalg.norm(values, axis=1)
         damping = np.ones(len(q))
         for _ in range(_STEPS):
-            going = np.flatnonzero((np.abs(values).max(axis=1, initial=0.0) > 0.1 * MET) & (damping < 1e6))
+            going = np.flatnonzero((np.abs(values).max(axis=1, initial=0.0) > 0.1 * CLOSED) & (damping < 1e6))
             if not len(going):
                 break
             U, s, V = np.linalg.svd(J[going][..., free], full_matrices=False)
@@ -107,8 +105,8 @@ class Positions:
             new, J_new = self._residual(there, None if wanted is None else wanted[going])
             now = np.linalg.norm(new, axis=1)
             better = now < size[going]
-            kept = going[better]
-            q[kept], values[kept], J[kept], size[kept] = there[better], new[better], J_new[better], now[better]
+            improved = going[better]
+            q[improved], values[improved], J[improved], size[improved] = there[better], new[better], J_new[better], now[better]
             damping[going] *= np.where(better, 0.3, 4.0)
         return q, np.abs(values).max(axis=1, initial=0.0)
 
@@ -129,7 +127,7 @@ class Positions:
             if not parts and n * _TOGETHER >= _NOTHING:
                 break
             q, left = self.settle(start(rng, _TOGETHER), wanted, held)
-            q = q[left <= MET]
+            q = q[left <= CLOSED]
             if not len(q):
                 continue
             own = keys(q)

@@ -259,7 +259,7 @@ class Trajectory:
         array([   nan,  0.   ,    nan, 19.198,    nan, -0.852])
         """
         kernel = joint_wrenches(self.model)
-        unique = np.all([kernel.unique_at(self.q[i]) for i in self._some], axis=0)
+        unique = np.all([kernel.unique_at(self.q[i], self.t[i]) for i in self._some], axis=0)
         return _frozen(np.where(unique, self._of(kernel), np.nan))
 
     # --- other times

@@ -164,7 +164,8 @@ class Platform:
         tips: dict[int, Any] = {-1: np.zeros(6)}
         for leg in self.plan.legs:
             if leg.bodies:
-                tips[leg.bodies[-1]] = sum(self.columns[j] * vdot[j] for j in velocity_coordinates(self.tree, leg.bodies))
+                moved = (self.columns[j] * vdot[j] for j in velocity_coordinates(self.tree, leg.bodies))
+                tips[leg.bodies[-1]] = sum(moved, np.zeros(6))
         self.tree.mark()
         residual = [r_a @ tips[closure.a] + r_b @ tips[closure.b] + known for closure, r_a, r_b, known in self.closures]
         return LoopSolution(vdot, self.values, self.constraint_rates, np.concatenate([np.zeros(0), *residual]), self.pivots)

@@ -36,6 +36,12 @@ def branch(tree, k, stop):
     return path[::-1]
 
 
+def loop_bodies(tree, closure):
+    """Return the bodies around a loop, from one end to the other, without its base."""
+    stop = base(tree, closure)
+    return [*reversed(branch(tree, closure.a, stop)), *branch(tree, closure.b, stop)]
+
+
 def velocity_coordinates(tree, bodies):
     """Return the velocity coordinates of bodies, in order."""
     return [j for k in bodies for j in range(tree.v_slices[k].start, tree.v_slices[k].stop)]

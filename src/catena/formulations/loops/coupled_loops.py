@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from catena.formulations.loops.basic_constraints import row_count
-from catena.formulations.loops.closure_kinematics import base, branch, velocity_coordinates
+from catena.formulations.loops.closure_kinematics import loop_bodies, velocity_coordinates
 
 
 class CoupledLoops(NamedTuple):
@@ -30,7 +30,7 @@ def coupled_loops(tree):
     """Return the groups of loops and couplings that share joints: no constraint of one has a coordinate of another."""
     owner = {j: k for k, at in enumerate(tree.v_slices) for j in range(at.start, at.stop)}
     moving = set(owner.values())
-    around = [{k for end in (closure.a, closure.b) for k in branch(tree, end, base(tree, closure))} & moving for closure in tree.closures]
+    around = [set(loop_bodies(tree, closure)) & moving for closure in tree.closures]
     around += [{owner[i] for i, _ in coupling.coefficients} for coupling in tree.couplings]
     first = np.cumsum([0, *map(row_count, tree.closures), *[1] * len(tree.couplings)]).tolist()
     groups, loops = [], len(tree.closures)
