@@ -16,13 +16,13 @@ import numpy as np
 from catena.formulations.loops.constraints import constraint_motion
 from catena.formulations.loops.dependence import DependentMap
 from catena.formulations.loops.partitions import CoordinatePartition
-from catena.graph import Graph, Trace
+from catena.graph import Graph, Trace, where
 from catena.graph.derivatives import tangents
 from catena.graph.differentiated import UNROLLED, Shared, by_output, jacobian_graph
 from catena.kernels.dynamics import forward_dynamics
 from catena.kernels.methods import solution
 from catena.kernels.planned import ConstrainedKernel
-from catena.kernels.state_flags import either, flags
+from catena.kernels.state_flags import flags
 from catena.kernels.tracing import charts, graph_kernel, traced_graph
 from catena.loops.plan_library import plan_with_coordinates
 from catena.model import Mechanism, Tree
@@ -83,7 +83,7 @@ class _Columns:
         if self.timed:
             matrices["t"] = self._code(trace, state, ("q", "t"))(drift, 1.0)
         (vdot, flag), _ = self._tangents(trace, self.dynamics, state, {})
-        return trace.graph(vdot=vdot, **{f"dvdot_d{name}": matrix for name, matrix in matrices.items()}, flags=either(flag, own)).check()
+        return trace.graph(vdot=vdot, **{f"dvdot_d{name}": matrix for name, matrix in matrices.items()}, flags=where(flag > 0.0, flag, own)).check()
 
     def _code(self, trace: Trace, state: Mapping[str, Any], names: tuple[str, ...]) -> Callable[..., Any]:
         """Return the function of changes of inputs to that of vdot; traced each time, or by one code where that is long."""
