@@ -10,8 +10,7 @@ from rich.console import Console
 
 import catena as ct
 from catena import comparison
-from catena.cli import completion
-from catena.cli.app import Debug, FloatingBase, Ignore, Json, Tolerance, app
+from catena.cli.app import Debug, FloatingBase, Ignore, Json, Tolerance, app, model_argument
 from catena.cli.compare import number_text, progress
 from catena.cli.info import find
 from catena.cli.printing import new_console, new_table, print_json, print_model, print_title
@@ -21,12 +20,7 @@ from catena.simulation.rollout import thread_count
 
 @app.command(short_help="Time the kernels of a model on this machine.")
 def bench(
-    model: Annotated[
-        str,
-        typer.Argument(
-            metavar="FILE|EXAMPLE", help="A model file or a built-in example; without it the arm.", autocompletion=completion.models
-        ),
-    ] = "arm",
+    model: Annotated[str, model_argument("A model file or a built-in example; without it the arm.")] = "arm",
     threads: Annotated[int | None, typer.Option(metavar="N", min=1, help="Cores to use at most; without it all.")] = None,
     seconds: Annotated[float, typer.Option(metavar="TIME", min=0.0, help="How long each call is timed [s].")] = 0.1,
     seed: Annotated[int, typer.Option(metavar="N", min=0, help="The seed of the random states.")] = 0,

@@ -15,7 +15,7 @@ from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from catena import comparison
 from catena.cli.app import Debug, FloatingBase, Ignore, Json, ModelName, Tolerance, app
 from catena.cli.info import find
-from catena.cli.printing import new_console, new_table, print_json, print_model, print_rows, print_title
+from catena.cli.printing import new_console, new_table, print_json, print_model, print_rows, print_title, sum_text
 from catena.cli.simulate import check_outputs
 from catena.comparison import Comparison, Crossing, Growth, Row
 
@@ -67,8 +67,7 @@ def compare(
         plot_growth(grown, plot, beside=found)
     files = {} if plot is None else {"plot": str(plot)}
     if json:
-        facts = {**asdict(found), "growth": grown and asdict(grown), "files": files}
-        print_json(facts)
+        print_json({**asdict(found), "growth": grown and asdict(grown), "files": files})
         return
     console = new_console()
     _print_comparison(console, found)
@@ -158,8 +157,7 @@ def polynomial_text(coefficients: tuple[float, ...]) -> str:
     """
     powers = ["", " n", *(f" n^{k}" for k in range(2, len(coefficients)))]
     terms = [(c, f"{abs(c):.3g}{power}") for c, power in zip(coefficients, powers, strict=False) if c]
-    text = " ".join(f"{'-' if c < 0 else '+'} {term}" for c, term in reversed(terms))
-    return text.removeprefix("+ ")
+    return sum_text(reversed(terms))
 
 
 def _name(console: Console, method: str) -> str:

@@ -8,12 +8,10 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
-import typer
 from rich.console import Console
 
 import catena as ct
-from catena.cli import completion
-from catena.cli.app import Debug, FloatingBase, Ignore, Json, Tolerance, app
+from catena.cli.app import Debug, FloatingBase, Ignore, Json, Tolerance, app, model_argument
 from catena.cli.printing import (
     ROWS,
     freedom_text,
@@ -24,25 +22,20 @@ from catena.cli.printing import (
     print_rest,
     print_rows,
     print_title,
+    sum_text,
     total_mass,
     vector_text,
 )
 from catena.errors import ModelError
 from catena.examples import EXAMPLES
 from catena.facade import Model
-from catena.model.spanning_tree import coordinate_name
 from catena.model.wording import choice
 from catena.spatial import Screw
 
 
 @app.command(short_help="Print what a model is made of.")
 def info(
-    model: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="FILE|EXAMPLE", help="A model file (.toml, .urdf, .xml) or a built-in example.", autocompletion=completion.models
-        ),
-    ] = None,
+    model: Annotated[str | None, model_argument()] = None,
     floating_base: FloatingBase = False,
     ignore: Ignore = None,
     tolerance: Tolerance = None,
@@ -141,36 +134,32 @@ def _facts(m: Model) -> dict[str, Any]:
 
 def _coordinates(m: Model, which: str) -> list[dict[str, str]]:
     """Return the names and units of positions or velocities, with those of the joints where a file gives them."""
-    found = []
-    for link in m.links:
-        joint = {"joint": m.joint_names[link.name]} if link.name in m.joint_names else {}
-        labels, units = getattr(link.joint, f"{which}_labels"), getattr(link.joint, f"{which}_units")
-        for label, unit in zip(labels, units, strict=True):
-            found.append({"name": coordinate_name(link.name, label), "unit": unit, **joint})
-    return found
+    joints = [joint for link in m.links for joint in [m.joint_names.get(link.name)] * getattr(link.joint, f"n{which}")]
+    entries = zip(getattr(m, f"{which}_names"), getattr(m, f"{which}_units"), joints, strict=True)
+    return [{"name": name, "unit": unit, **({} if joint is None else {"joint": joint})} for name, unit, joint in entries]
 
 
 def _mobility(m: Model) -> dict[str, Any]:
     """Return the loops and couplings of a model, and its mobility."""
     if not m.has_loops:
         return {"freedom": m.nv, "loops": [], "couplings": [], "mobility": None}
-    found = m.mobility()
+    mobility = m.mobility()
     return {
-        "freedom": found.freedom,
+        "freedom": mobility.freedom,
         "loops": [
             {
                 "name": loop.name, "joint": closure.joint.kind, "a": closure.a, "b": closure.b, "base": loop.base,
                 "bodies": list(loop.bodies), "constraints": loop.constraints,
             }
-            for loop, closure in zip(found.loops, m.loops, strict=True)
+            for loop, closure in zip(mobility.loops, m.loops, strict=True)
         ],
         "couplings": [{"name": c.name, "coefficients": dict(c.coefficients), "offset": c.offset} for c in m.couplings],
         "mobility": {
-            "constraints": found.constraints,
-            "redundant": found.redundant,
-            "independent": list(found.independent),
-            "dependent": list(found.dependent),
-            "coupled": [list(group) for group in found.coupled],
+            "constraints": mobility.constraints,
+            "redundant": mobility.redundant,
+            "independent": list(mobility.independent),
+            "dependent": list(mobility.dependent),
+            "coupled": [list(group) for group in mobility.coupled],
         },
     }  # fmt: skip
 
@@ -231,18 +220,15 @@ def _print_facts(console: Console, m: Model, facts: dict[str, Any]) -> None:
 
 def _mobility_rows(facts: dict[str, Any]) -> dict[str, str]:
     """Return the rows of a model that has loops."""
-    found = facts["mobility"]
-    if found is None:
+    mobility = facts["mobility"]
+    if mobility is None:
         return {}
+    sums = {c["name"]: sum_text((x, f"{abs(x):g} {name}") for name, x in c["coefficients"].items()) for c in facts["couplings"]}
     rows = {
-        "constraints": f"{found['constraints']}, of which {found['redundant']} redundant",
-        "independent": ", ".join(found["independent"]) or "none",
-        "dependent": ", ".join(found["dependent"]) or "none",
-        "couplings": "; ".join(f"{c['name']} ({_sum(c['coefficients'])} = {c['offset']:g})" for c in facts["couplings"]),
-        "coupled": "; ".join(", ".join(group) for group in found["coupled"] if len(group) > 1),
+        "constraints": f"{mobility['constraints']}, of which {mobility['redundant']} redundant",
+        "independent": ", ".join(mobility["independent"]) or "none",
+        "dependent": ", ".join(mobility["dependent"]) or "none",
+        "couplings": "; ".join(f"{c['name']} ({sums[c['name']]} = {c['offset']:g})" for c in facts["couplings"]),
+        "coupled": "; ".join(", ".join(group) for group in mobility["coupled"] if len(group) > 1),
     }
     return {name: text for name, text in rows.items() if text}
-
-
-def _sum(coefficients: dict[str, float]) -> str:
-    return " ".join(f"{'-' if x < 0 else '+'} {abs(x):g} {name}" for name, x in coefficients.items()).removeprefix("+ ")
