@@ -19,7 +19,7 @@ from catena.kernels.reduced import reduced
 from catena.kernels.tracing import acting_forces, check_forces, frozen
 from catena.loops.scaling import loop_units
 from catena.model import Mechanism, Tree
-from catena.simulation.arguments import floats
+from catena.model.values import floats
 
 
 class ComputedTorque:

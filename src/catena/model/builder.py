@@ -329,8 +329,8 @@ class Builder(Mechanism):
         home = None
         if q is not None:
             home = values.array(f"model '{self.name}': home", q, (self.nq,))
-            for link, at_q, _ in self.slices():
-                if link.joint.nq != link.joint.nv and not home[at_q][-4:].any():
+            for link, at in self.quaternions():
+                if not home[at].any():
                     raise ModelError(f"model '{self.name}': home of body '{link.name}' is not a rotation; give a unit quaternion")
             home = self.normalised(home)
         self.parts.home = home

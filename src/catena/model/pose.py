@@ -8,7 +8,7 @@ import numpy as np
 
 from catena.errors import ModelError
 from catena.model import values
-from catena.spatial import Rigid, rotation
+from catena.spatial import Rigid, quaternion_exp, quaternion_product, rotation
 
 
 class Pose(Rigid):
@@ -83,6 +83,12 @@ def _from_rpy(rpy: np.ndarray) -> np.ndarray:
         [sy * cp, sy * sp * sr + cy * cr, sy * sp * cr - cy * sr],
         [-sp, cp * sr, cp * cr],
     ])  # fmt: skip
+
+
+def quaternion_of_rpy(angles: Any) -> np.ndarray:
+    """Return the quaternion of roll, pitch and yaw about the parent's fixed axes, in this order."""
+    roll, pitch, yaw = quaternion_exp(np.diag(angles))
+    return quaternion_product(yaw, quaternion_product(pitch, roll))
 
 
 def rpy(R: np.ndarray) -> tuple[float, float, float]:

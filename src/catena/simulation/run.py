@@ -14,7 +14,7 @@ from catena.loops.plan_library import MADE_ON_THE_WAY, Selected, Since
 from catena.loops.projection import LoopPlan, Projected, projection_kernel
 from catena.model import Mechanism
 from catena.model.forces import python
-from catena.simulation.arguments import MOST_STEPS, check_moving, check_span, check_state, check_step, number, positive, recording
+from catena.simulation.arguments import MOST_STEPS, check_span, check_state, check_step, moving, number, positive, recording
 from catena.simulation.events import Event, State
 from catena.simulation.inputs import Input, check_traceable
 from catena.simulation.integrators.steps import Integrator
@@ -81,11 +81,7 @@ class RunSettings:
         events: Any, record: Any, rtol: Any, atol: Any, largest_step: Any,
     ) -> RunSettings:  # fmt: skip
         """Return the settings, or say what is wrong with an argument."""
-        if not isinstance(m, Mechanism):
-            raise ArgumentError(f"simulate: {m!r} is not a model; give a ct.Model")
-        m = m.frozen()
-        m.tree()  # refuses what cannot move
-        check_moving(m, "simulate")
+        m = moving(m, "simulate")
         q0, v_start = check_state(m, q0, v0)
         start, until = number("start", start), number("until", until)
         if until <= start:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -99,13 +99,16 @@ def simulate(
 def _carried_out(run: Run, file: Checkpoint | None, resume: Any, show: bool | None) -> Trajectory:
     """Return the trajectory of a whole run."""
     began = time.perf_counter()
-    advance = _prepared(run)
+    if run.settings.in_python:
+        run.begin()
+    else:
+        interruptible(run.prepare)
     if file is not None:
         file.belong(run)
     if resume is not None:
         Checkpoint(resume, 0.0).restore(run)
     try:
-        stopped = _advanced(run, advance, file, show)
+        stopped = _run_to_end(run, file, show)
         if file is not None:
             file.save(run)
     except SimulationError as error:
@@ -115,26 +118,17 @@ def _carried_out(run: Run, file: Checkpoint | None, resume: Any, show: bool | No
     return trajectory(run, stopped, time.perf_counter() - began)
 
 
-def _prepared(run: Run) -> Callable[[np.ndarray, int], None]:
-    """Return the function that advances a run, put at its start: its records go to a buffer, after so many iterations at most."""
+def _advance(run: Run, buffer: np.ndarray, iterations: int) -> None:
+    """Advance a run by so many iterations at most; its records go to a buffer."""
+    arguments = (run.state, run.table, run.constants, buffer, iterations)
     if run.settings.in_python:
-        run.begin()
-        function = run.system.python_attempt()
-
-        def advance(buffer: np.ndarray, iterations: int) -> None:
-            with np.errstate(all="ignore"):  # what is not finite ends the run
-                run_in_python(function, run.state, run.table, run.constants, buffer, iterations)
-
-        return advance
-    interruptible(run.prepare)
-
-    def advance_compiled(buffer: np.ndarray, iterations: int) -> None:
-        run.system.iteration().run(run.state, run.table, run.constants, buffer, iterations)
-
-    return advance_compiled
+        with np.errstate(all="ignore"):  # a state that is not finite ends the run
+            run_in_python(run.system.python_attempt(), *arguments)
+    else:
+        run.system.iteration().run(*arguments)
 
 
-def _advanced(run: Run, advance: Callable[[np.ndarray, int], None], file: Checkpoint | None, show: bool | None) -> str:
+def _run_to_end(run: Run, file: Checkpoint | None, show: bool | None) -> str:
     """Advance a run to its end, and return why it stopped."""
     given, iterations, watch = run.settings, 64, StiffnessWatch()
     buffer = np.empty((1, _ROWS, run.system.stepping.record.size))
@@ -146,7 +140,7 @@ def _advanced(run: Run, advance: Callable[[np.ndarray, int], None], file: Checkp
         try:
             while True:
                 looked, before = time.perf_counter(), attempts()
-                advance(buffer, iterations)
+                _advance(run, buffer, iterations)
                 run.collect(buffer)
                 code = int(run.state[0, 0])
                 if code in (WEAKENED, OPENED, LOOKED):

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import difflib
 import os
-import reprlib
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -16,8 +14,9 @@ from catena.errors import ArgumentError
 from catena.kernels.dynamics import driving_forces, energy, joint_wrenches, loop_error
 from catena.loops.mobility import rank
 from catena.loops.projection import on_constraints
-from catena.loops.scaling import loop_measures
 from catena.model import Mechanism
+from catena.model.values import floats
+from catena.model.wording import choice
 from catena.simulation.interpolation import interpolate
 from catena.simulation.loop_states import opening
 from catena.tolerances import LOOSE
@@ -153,11 +152,8 @@ class Trajectory:
         return self.v[:, self._index("velocity", self.v_names, name)]
 
     def _index(self, kind: str, names: Sequence[str], name: Any) -> int:
-        if not isinstance(name, str) or name not in names:
-            near = difflib.get_close_matches(name, names, n=1) if isinstance(name, str) else []
-            hint = f"did you mean '{near[0]}'? " if near else ""
-            listed = ", ".join(f"'{known}'" for known in names)
-            raise ArgumentError(f"model '{self.model.name}' has no {kind} coordinate {name!r}; {hint}choose from {listed}")
+        if name not in names:
+            raise ArgumentError(f"model '{self.model.name}' has no {kind} coordinate {name!r}; {choice(name, names)}")
         return names.index(name)
 
     @cached_property
@@ -441,31 +437,17 @@ class Trajectory:
         if self.vdot is not None:
             yield "vdot", self.vdot, self.v_names, tuple(f"{unit}^2" if unit.endswith("/s") else "" for unit in self.v_units)
         if self.tau is not None:
-            yield "tau", self.tau, self.v_names, _force_units(self.v_units)
-
-    def _driving(self) -> tuple[str, np.ndarray, tuple[str, ...], tuple[str, ...]]:
-        """Return the driving forces like a quantity."""
-        return "driving_force", self.driving_force, self.driven_names, _force_units(self.model.driven_units)
-
-    def _opening(self) -> tuple[str, np.ndarray, tuple[str, ...], tuple[str, ...]]:
-        """Return the loop errors like a quantity."""
-        return "loop_error", self.loop_error, self.loop_names, loop_measures(self.model)
+            yield "tau", self.tau, self.v_names, force_units(self.v_units)
 
 
-def _force_units(units: tuple[str, ...]) -> tuple[str, ...]:
+def force_units(units: tuple[str, ...]) -> tuple[str, ...]:
     """Return the units of what is conjugate to velocities."""
     return tuple({"rad/s": "N m", "m/s": "N"}.get(unit, "") for unit in units)
 
 
 def _array(name: str, value: Any) -> np.ndarray:
-    """Return real numbers as an array of one's own that cannot be written to."""
-    try:
-        array = np.asarray(value)
-        if array.dtype.kind not in "buif":
-            raise TypeError
-    except (TypeError, ValueError):
-        raise ArgumentError(f"trajectory: {name} {reprlib.repr(value)} is not made of real numbers; give an array of floats") from None
-    return _frozen(np.array(array, dtype=float, order="C"))
+    """Return real numbers as a new array that cannot be written to."""
+    return _frozen(np.array(floats(f"trajectory: {name}", value, "give an array of floats"), order="C"))
 
 
 def _frozen(array: Any) -> np.ndarray:

@@ -15,7 +15,7 @@ import numpy as np
 from catena.errors import ArgumentError, ModelError
 from catena.formulations.operators import quantities
 from catena.model import Mechanism
-from catena.model.values import array, number
+from catena.model.values import array, coordinates, number
 from catena.spatial_operators import kernels
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ class Operators:
     def __init__(self, m: Mechanism, q: Any) -> None:
         self._model = m = m.frozen()
         self._tree = m.tree()
-        self._q = _configuration(m, q)
+        self._q = _read_only(coordinates("operators: q", q, m.q_names, m.name))
         self._held: dict[str, np.ndarray] = {}
 
     def __repr__(self) -> str:
@@ -388,24 +388,6 @@ class Operators:
             raise ModelError(f"{what} names body {body!r}, which is not in model '{self._model.name}'; choose from {names}")
         at = array(f"{what} point", point, (3,))
         return kernels.operational_inverse(self._model, body)(self._q, at)
-
-
-def _configuration(m: Mechanism, q: Any) -> np.ndarray:
-    """Return the configuration as a read-only array of floats, or say what is wrong with it."""
-    listed = ", ".join(m.q_names[:4]) + (", …" if m.nq > 4 else "")
-    try:
-        given = np.array(q)
-        if given.dtype.kind not in "buifO":
-            raise TypeError
-        given = given.astype(float)
-    except (TypeError, ValueError):
-        raise ArgumentError(f"operators: q {q!r} is not made of real numbers; give {m.nq}: {listed}") from None
-    if given.shape != (m.nq,):
-        raise ArgumentError(f"operators: q has shape {given.shape}; model '{m.name}' takes one configuration of {m.nq} numbers: {listed}")
-    if not np.isfinite(given).all():
-        at = int(np.argmin(np.isfinite(given)))
-        raise ArgumentError(f"operators: q: '{m.q_names[at]}' is {given[at]}; give finite numbers")
-    return _read_only(given)
 
 
 def _read_only(x: np.ndarray) -> np.ndarray:

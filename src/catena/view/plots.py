@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from catena.errors import ArgumentError
+from catena.loops.scaling import loop_measures
 from catena.model import Mechanism
-from catena.simulation.trajectory import Trajectory
+from catena.simulation.trajectory import Trajectory, force_units
 from catena.view import panels
 from catena.view.panels import COLOURS, STYLES, TIME, Panel, draw, label
 
@@ -138,8 +139,10 @@ def _panels(run: Trajectory, quantity: str) -> Iterator[Panel]:
     elif quantity == "phase":
         yield from _phase_panels(run)
     else:
-        found = run._driving() if quantity == "driving_force" else next(entry for entry in run._quantities() if entry[0] == quantity)
-        _, values, names, units = found
+        if quantity == "driving_force":
+            values, names, units = run.driving_force, run.driven_names, force_units(run.model.driven_units)
+        else:
+            _, values, names, units = next(entry for entry in run._quantities() if entry[0] == quantity)
         for kind, columns in _groups(quantity, names, units).items():
             yield from _line_panels(_TITLES[quantity], kind, run.t, [names[i] for i in columns], [values[:, i] for i in columns])
 
@@ -175,7 +178,7 @@ def _groups(quantity: str, names: Sequence[str], units: Sequence[str]) -> dict[s
 
 def _loop_panels(run: Trajectory) -> Iterator[Panel]:
     """Yield how far loops and couplings are open, those with the same unit together."""
-    _, values, names, units = run._opening()
+    values, names, units = run.loop_error, run.loop_names, loop_measures(run.model)
     for unit in dict.fromkeys(units):
         columns = [i for i, own in enumerate(units) if own == unit]
         lines = [values[:, i] for i in columns]

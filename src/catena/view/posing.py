@@ -11,8 +11,8 @@ from catena.errors import ModelError, ViewWarning
 from catena.loops.assembly import assemble, followed, loop_residuals
 from catena.loops.mobility import mobility
 from catena.model import Mechanism
-from catena.model.pose import rpy
-from catena.spatial import quaternion_exp, quaternion_product, rotation
+from catena.model.pose import quaternion_of_rpy, rpy
+from catena.spatial import rotation
 
 #: Fractions of a step that are tried where the loops do not allow the whole one, each half of the last.
 TRIES = 6
@@ -129,7 +129,7 @@ class Posing:
         body, _, turn = name.rpartition(".")
         angles = self._turned(body)
         angles[_TURNS.index(turn)] = x
-        q[self._quaternion(body)] = _from_rpy(angles)
+        q[self._quaternion(body)] = quaternion_of_rpy(angles)
 
     @property
     def when(self) -> float | None:
@@ -140,9 +140,8 @@ class Posing:
         return list(rpy(rotation(self.q[self._quaternion(body)])))
 
     def _quaternion(self, body: str) -> slice:
-        """Return where the quaternion of a body is: the last four of its coordinates."""
-        at = next(at for link, at, _ in self.model.slices() if link.name == body)
-        return slice(at.stop - 4, at.stop)
+        """Return where the quaternion of a body is."""
+        return next(at for link, at in self.model.quaternions() if link.name == body)
 
     def _handles(self, reach: float) -> list[Handle]:
         found = []
@@ -161,9 +160,3 @@ class Posing:
                 value = self.value(name)
                 found.append(Handle(name, unit, min(ends[0], value), max(ends[1], value), turns or rates[i] in self._held))
         return found
-
-
-def _from_rpy(angles: list[float]) -> np.ndarray:
-    """Return the quaternion of roll, pitch and yaw."""
-    roll, pitch, yaw = (quaternion_exp(angle * axis) for angle, axis in zip(angles, np.eye(3), strict=True))
-    return np.asarray(quaternion_product(yaw, quaternion_product(pitch, roll)), dtype=float)

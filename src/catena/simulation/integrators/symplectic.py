@@ -116,11 +116,11 @@ def _end(flow: Flow, t: Any, state: _State) -> Step:
     What driven joints add to the momenta is left there too.
     """
     flow.mark()
-    v = flow.velocities(t, state.q, state.p)
+    v = flow.evaluate("velocities", t, state.q, state.p)
     flow.mark()
     rest = state.p - flow.momenta(t, state.q, v)[0]
     flow.mark()
-    return Step(state.q, v + flow.velocities(t, state.q, rest), None, (), state.correction)
+    return Step(state.q, v + flow.evaluate("velocities", t, state.q, rest), None, (), state.correction)
 
 
 def _advanced(scheme: _Scheme, flow: Flow, t: Any, start: _State, guess: Sequence[Array], h: Any) -> _State:
@@ -193,7 +193,7 @@ def _by_mass(flow: Flow, t: Any, q: Array, stages: int) -> Callable[[Array], Arr
         changes = []
         for momenta in np.split(residual, stages):
             flow.mark()
-            v = flow.velocities(t, q, flow.model.cayley_velocity(q, np.zeros(len(momenta)), momenta))
+            v = flow.evaluate("velocities", t, q, flow.model.cayley_velocity(q, np.zeros(len(momenta)), momenta))
             changes.append(_rate(flow, q, v))
         return np.concatenate(changes)
 
