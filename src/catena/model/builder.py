@@ -33,7 +33,7 @@ class Builder(Mechanism):
 
     def __init__(self, name: str = "model", gravity: Any = (0.0, 0.0, -9.81), friction_speed: float = 0.01) -> None:
         checked = tuple(values.array("model gravity", gravity, (3,)).tolist())
-        self._set(Parts(_model_name(name), checked, values.number("model friction_speed", friction_speed, above=0.0)))
+        self._set(Parts(_text("model", name), checked, values.number("model friction_speed", friction_speed, above=0.0)))
 
     def _set(self, parts: Parts) -> None:
         super().__init__(parts)
@@ -66,7 +66,7 @@ class Builder(Mechanism):
 
     @name.setter
     def name(self, name: str) -> None:
-        self.parts.name = _model_name(name)
+        self.parts.name = _text("model", name)
 
     def frozen(self) -> Mechanism:
         """Return the mechanism as it is now; as long as nothing changes, it is the same object."""
@@ -126,7 +126,7 @@ class Builder(Mechanism):
 
     def _check_new(self, name: str, body: Body, joint: Joint | None, parent: str) -> None:
         """Refuse a body without a name of its own, with a joint that cannot hang it, or on a parent that is not known or loose."""
-        _check_text("body", name)
+        _text("body", name)
         if name == "ground":
             raise ModelError("body 'ground': the ground is there already; give the body another name")
         if name in self.parts.added:
@@ -336,20 +336,16 @@ class Builder(Mechanism):
         self.parts.home = home
 
 
-def _model_name(name: Any) -> str:
-    _check_text("model", name)
-    return name
-
-
-def _check_text(kind: str, name: Any) -> None:
-    """Refuse a name that is not text, or is empty."""
+def _text(kind: str, name: Any) -> str:
+    """Return a name; refuse one that is not text, or is empty."""
     if not isinstance(name, str) or not name.strip():
         raise ModelError(f"{kind} name {name!r} is not a name; give a non-empty string")
+    return name
 
 
 def _check_name(kind: str, name: str, there: Mapping[str, Mapping[str, Any]], each: str) -> None:
     """Refuse a name that is not text, or that is taken."""
-    _check_text(kind, name)
+    _text(kind, name)
     for known, taken in there.items():
         if name in taken:
             raise ModelError(f"{kind} '{name}': a {known} has this name already; give {each} its own name")

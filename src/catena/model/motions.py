@@ -89,8 +89,24 @@ def clean_turn(cosine: Any, sine: Any) -> tuple[Any, Any]:
     return cosine, sine
 
 
+class _Undeformed:
+    """What most motions share: S constant in the child, no drift, positions that are differences, and nothing to regroup."""
+
+    def bias(self, q: Array, v: Array) -> Array:
+        return np.zeros(6)
+
+    def drift(self) -> Array:
+        return np.zeros(6)
+
+    def deflection(self, q: Array, rest: Array) -> Array:
+        return q - rest
+
+    def regroupable(self, M: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        return np.zeros((6, 6)), np.zeros((6, 6))
+
+
 @dataclass(frozen=True)
-class ScrewMotion:
+class ScrewMotion(_Undeformed):
     """A motion made of screws about coordinate axes."""
 
     factors: tuple[Factor, ...]
@@ -122,18 +138,12 @@ class ScrewMotion:
             inner = inner + rate
         return total
 
-    def drift(self) -> Array:
-        return np.zeros(6)
-
     def turn(self, q: Array, v: Array) -> Array:
         columns, inner = np.zeros((6, len(q))), np.zeros(6)
-        for own in self._twists(q):
-            columns = columns + stack_columns([cross_motion(inner, column) for column in own])
-            inner = inner + sum(column * rate for column, rate in zip(own, v, strict=True))
+        for twists in self._twists(q):
+            columns = columns + stack_columns([cross_motion(inner, column) for column in twists])
+            inner = inner + sum(column * rate for column, rate in zip(twists, v, strict=True))
         return columns
-
-    def deflection(self, q: Array, rest: Array) -> Array:
-        return q - rest
 
     def regroupable(self, M: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         turning = [factor for factor in self.factors if any(factor.turn)]
@@ -165,7 +175,7 @@ class ScrewMotion:
 
 
 @dataclass(frozen=True)
-class DenseMotion:
+class DenseMotion(_Undeformed):
     """A motion with a dense rotation; `before` is a constant placement between the inner frame and the joint."""
 
     before: Rigid = field(default_factory=lambda: Rigid(_EYE, np.zeros(3)))
@@ -180,21 +190,9 @@ class DenseMotion:
     def matrix(self, q: Array) -> Array:
         raise NotImplementedError
 
-    def bias(self, q: Array, v: Array) -> Array:
-        return np.zeros(6)
-
-    def drift(self) -> Array:
-        return np.zeros(6)
-
     def turn(self, q: Array, v: Array) -> Array:
         S = self.matrix(q)
         return stack_columns([cross_motion(S @ v, column) for column in S.T])
-
-    def regroupable(self, M: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        return np.zeros((6, 6)), np.zeros((6, 6))
-
-    def deflection(self, q: Array, rest: Array) -> Array:
-        return q - rest
 
 
 class FixedMotion(DenseMotion):
@@ -263,8 +261,8 @@ class CustomMotion(DenseMotion):
         return part(self._twist(moving(q, v), v), "derivative")
 
     def turn(self, q: Array, v: Array) -> Array:
-        own = stack_columns([part(self._twist(moving(q, v), unit), "derivative") for unit in np.eye(len(q))])
-        return own + super().turn(q, v)
+        changes = stack_columns([part(self._twist(moving(q, v), unit), "derivative") for unit in np.eye(len(q))])
+        return changes + super().turn(q, v)
 
 
 Undriven = ScrewMotion | DenseMotion
@@ -279,7 +277,7 @@ class Given(NamedTuple):
 
 
 @dataclass(frozen=True)
-class DrivenMotion:
+class DrivenMotion(_Undeformed):
     """A motion whose coordinates are given over time, so that none are left. It moves at a time: `at` binds it to one."""
 
     free: Undriven
@@ -325,9 +323,6 @@ class DrivenMotion:
 
     def turn(self, q: Array, v: Array) -> Array:
         return np.zeros((6, 0))
-
-    def regroupable(self, M: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        return np.zeros((6, 6)), np.zeros((6, 6))
 
     def deflection(self, q: Array, rest: Array) -> Array:
         return np.zeros(0)

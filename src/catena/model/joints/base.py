@@ -52,7 +52,8 @@ class Joint:
         for name in ("damping", "stiffness", "friction", "armature", "stop_stiffness", "stop_damping"):
             object.__setattr__(self, name, self._per_rate(name, getattr(self, name)))
         if self.rest is not None:
-            object.__setattr__(self, "rest", self._position("rest", self.rest))
+            rest = values.array(f"{self.kind} rest", np.atleast_1d(self.rest), (self.nq,))
+            object.__setattr__(self, "rest", tuple(rest.tolist()))
         if self.limits is not None:
             object.__setattr__(self, "limits", self._pairs(self.limits))
             if not all(self.stop_stiffness):  # type: ignore[arg-type]
@@ -103,9 +104,6 @@ class Joint:
         if len(entries) != self.nv:
             raise ModelError(f"{what} {value!r} has {len(entries)} entries; give one number or {self.nv}")
         return tuple(values.number(what, entry, least=0.0) for entry in entries)
-
-    def _position(self, name: str, value: Any) -> tuple[float, ...]:
-        return tuple(values.array(f"{self.kind} {name}", np.atleast_1d(value), (self.nq,)).tolist())
 
     def _pairs(self, value: Any) -> tuple[tuple[float | None, float | None], ...] | None:
         """Return limits as a pair for each coordinate, or None where there are none at all."""

@@ -26,20 +26,40 @@ from catena.model.motions import FreeMotion, Motion, SphericalMotion
 from catena.spatial import quaternion_inverse, quaternion_product, rotation
 
 
-def _unit_quaternion(what: str, q: Any) -> tuple[float, ...]:
-    size = float(np.linalg.norm(q))
-    if abs(size - 1.0) > 1e-6:
-        raise ModelError(f"{what} {tuple(q)} has length {size:.6g}; give a unit quaternion (w, x, y, z)")
-    return tuple(values.normalised(np.asarray(q)).tolist())
+@dataclass(frozen=True, repr=False)
+class _QuaternionJoint(Joint):
+    """A joint whose last four coordinates are a quaternion, and the first three of v an angular velocity."""
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        stiffness: Any = self.stiffness
+        for name, part in (("rotation", stiffness[:3]), ("translation", stiffness[3:])):
+            if len(set(part)) > 1:
+                raise ModelError(
+                    f"{self.kind} stiffness {stiffness} differs between the axes of the {name}, which has no potential; give one value for "
+                    "all three"
+                )
+        if self.rest is not None:
+            rest = np.array(self.rest)
+            size = float(np.linalg.norm(rest[-4:]))
+            if abs(size - 1.0) > 1e-6:
+                quaternion = tuple(rest[-4:].tolist())
+                raise ModelError(f"{self.kind} rest {quaternion} has length {size:.6g}; give a unit quaternion (w, x, y, z)")
+            object.__setattr__(self, "rest", (*rest[:-4].tolist(), *values.normalised(rest[-4:]).tolist()))
 
-def _random_quaternion(rng: np.random.Generator) -> np.ndarray:
-    q = rng.normal(size=4)
-    return q / np.linalg.norm(q)
+    def neutral(self) -> np.ndarray:
+        return np.eye(self.nq)[-4]
+
+    def random(self, rng: np.random.Generator) -> np.ndarray:
+        place, quaternion = rng.uniform(-1.0, 1.0, self.nq - 4), rng.normal(size=4)
+        return np.concatenate([place, quaternion / np.linalg.norm(quaternion)])
+
+    def normalised(self, q: Any) -> Any:
+        return np.concatenate([q[..., :-4], q[..., -4:] / np.linalg.norm(q[..., -4:], axis=-1, keepdims=True)], axis=-1)
 
 
 @dataclass(frozen=True, repr=False)
-class Spherical(Joint):
+class Spherical(_QuaternionJoint):
     """A ball joint: q is a unit quaternion (w, x, y, z), child to parent; v is the angular velocity in the child's axes [rad/s].
 
     A quaternion of another length stands for the same rotation; `m.normalised(q)` brings it to 1.
@@ -53,26 +73,11 @@ class Spherical(Joint):
     q_units = ("", "", "", "")
     v_units = ("rad/s", "rad/s", "rad/s")
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        _isotropic("spherical", self.stiffness, {"rotation": slice(0, 3)})
-        if self.rest is not None:
-            object.__setattr__(self, "rest", _unit_quaternion("spherical rest", self.rest))
-
-    def neutral(self) -> np.ndarray:
-        return np.array([1.0, 0.0, 0.0, 0.0])
-
-    def random(self, rng: np.random.Generator) -> np.ndarray:
-        return _random_quaternion(rng)
-
     def integrate(self, q: Any, dv: Any) -> Any:
         return integrate_rotation(q, dv)
 
     def difference(self, q0: Any, q1: Any) -> Any:
         return difference_rotation(q0, q1)
-
-    def normalised(self, q: Any) -> Any:
-        return q / np.linalg.norm(q, axis=-1, keepdims=True)
 
     def chart(self, q: Any, u: Any) -> Any:
         return integrate_rotation(q, u)
@@ -106,7 +111,7 @@ class Spherical(Joint):
 
 
 @dataclass(frozen=True, repr=False)
-class Free(Joint):
+class Free(_QuaternionJoint):
     """No constraint: q = (x, y, z, w, qx, qy, qz), v = (angular, linear) body twist in the child's axes.
 
     >>> ct.Free().nq, ct.Free().nv
@@ -118,27 +123,11 @@ class Free(Joint):
     q_units = ("m", "m", "m", "", "", "", "")
     v_units = ("rad/s", "rad/s", "rad/s", "m/s", "m/s", "m/s")
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        _isotropic("free", self.stiffness, {"rotation": slice(0, 3), "translation": slice(3, 6)})
-        if self.rest is not None:
-            rest = tuple(self.rest)  # type: ignore[arg-type]
-            object.__setattr__(self, "rest", (*rest[:3], *_unit_quaternion("free rest", rest[3:])))
-
-    def neutral(self) -> np.ndarray:
-        return np.array([0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0])
-
-    def random(self, rng: np.random.Generator) -> np.ndarray:
-        return np.concatenate([rng.uniform(-1.0, 1.0, 3), _random_quaternion(rng)])
-
     def integrate(self, q: Any, dv: Any) -> Any:
         return integrate_pose(q, dv)
 
     def difference(self, q0: Any, q1: Any) -> Any:
         return difference_pose(q0, q1)
-
-    def normalised(self, q: Any) -> Any:
-        return np.concatenate([q[..., :3], q[..., 3:] / np.linalg.norm(q[..., 3:], axis=-1, keepdims=True)], axis=-1)
 
     def chart(self, q: Any, u: Any) -> Any:
         return np.concatenate([q[..., :3] + u[..., 3:], integrate_rotation(q[..., 3:], u[..., :3])], axis=-1)
@@ -172,11 +161,3 @@ class Free(Joint):
 
     def motion(self) -> Motion:
         return FreeMotion()
-
-
-def _isotropic(kind: str, stiffness: Any, parts: dict[str, slice]) -> None:
-    for name, where in parts.items():
-        if len(set(stiffness[where])) > 1:
-            raise ModelError(
-                f"{kind} stiffness {stiffness} differs between the axes of the {name}, which has no potential; give one value for all three"
-            )

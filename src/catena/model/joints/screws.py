@@ -1,4 +1,4 @@
-"""Joints that turn about fixed axes and slide along them: hinges, sliders, screws, and what is made of these."""
+"""Joints that turn about fixed axes and slide along them: hinges, sliders, screws, and what is made of these; and the weld."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 from catena.errors import ModelError
 from catena.model import values
 from catena.model.joints.base import Joint
-from catena.model.motions import Factor, Motion, ScrewMotion
+from catena.model.motions import Factor, FixedMotion, Motion, ScrewMotion
 
 
 def _frame(axis: tuple[float, float, float]) -> np.ndarray:
@@ -22,6 +22,20 @@ def _frame(axis: tuple[float, float, float]) -> np.ndarray:
     x = x - (x @ z) * z
     x = x / np.linalg.norm(x)
     return np.stack([x, np.cross(z, x), z], axis=1)
+
+
+@dataclass(frozen=True, repr=False)
+class Fixed(Joint):
+    """A weld: the child is part of the parent.
+
+    >>> ct.Fixed().nv
+    0
+    """
+
+    q_labels = v_labels = q_units = v_units = ()
+
+    def motion(self) -> Motion:
+        return FixedMotion()
 
 
 @dataclass(frozen=True, repr=False)
