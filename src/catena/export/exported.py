@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import importlib
 import keyword
 import re
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from catena.errors import ExportError, MissingPackageError
+from catena.errors import ExportError, optional_package
 from catena.graph import Graph, Port
 from catena.kernels.iterative import IterativeKernel
 from catena.kernels.planned import ConstrainedKernel
@@ -138,7 +137,4 @@ def argument_names(ports: tuple[Port, ...], taken: tuple[str, ...] = ()) -> list
 
 def package(name: str) -> Any:
     """Return an optional package that has an extra of its name."""
-    try:
-        return importlib.import_module(name)
-    except ImportError as error:
-        raise MissingPackageError(f'export to {name} needs {name}, which is not installed; pip install "catena[{name}]"') from error
+    return optional_package(name, f"export to {name} needs {name}", f'pip install "catena[{name}]"')

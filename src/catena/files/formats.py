@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any
 
-from catena.atomic_files import as_path, reason, replacing
+from catena.atomic_files import as_path, beginning, replacing
 from catena.errors import ModelError, ModelFileError
 from catena.files import mjcf_reader, toml_reader, toml_writer, urdf_reader, urdf_writer, xml_reader
 from catena.files.precision import closed_to_precision
@@ -30,18 +30,8 @@ def load(
 ) -> Builder:
     """Return the model that a file describes; `catena.load` says how."""
     file = as_path(path, ModelFileError)
-    try:
-        if file.is_dir():
-            raise ModelFileError(f"{file}: this is a folder; give a .toml, .urdf or .xml file")
-        with file.open("rb") as stream:
-            _check_ending(file, READ)
-            content = stream.read(LIMIT + 1)
-    except FileNotFoundError:
-        raise ModelFileError(f"{file}: there is no such file; check the path and the current folder") from None
-    except ModelFileError:
-        raise
-    except (OSError, ValueError) as error:
-        raise ModelFileError(f"{file}: cannot be read: {reason(error)}") from error
+    content = beginning(file, LIMIT + 1, ModelFileError, "a .toml, .urdf or .xml file")
+    _check_ending(file, READ)
     if len(content) > LIMIT:
         raise ModelFileError(f"{file}: holds more than {LIMIT >> 20} MiB; give a smaller model file")
     left_out = _names(ignore)
@@ -53,10 +43,10 @@ def load(
         return _finished(decoded(content, str(file)), file, within, starts)
     root = xml_reader.parsed(content, str(file))
     if root.tag == "robot":
-        return _finished(urdf_reader.model(root, floating_base, left_out), file, within, starts)
+        return _finished(urdf_reader.Reader(root, floating_base, left_out).model(), file, within, starts)
     if floating_base:
         raise ModelFileError(f"{file}:{root.line}: floating_base is for URDF; give the root body a <freejoint/> in the file")
-    return _finished(mjcf_reader.model(root, left_out), file, within, starts)
+    return _finished(mjcf_reader.Reader(root, left_out).model(), file, within, starts)
 
 
 def _finished(model: Builder, file: Path, tolerance: float, starts: int) -> Builder:

@@ -27,11 +27,6 @@ from catena.model.wording import short, unused, without
 from catena.spatial import quaternion_inverse, quaternion_product, rotation
 
 
-def model(root: Element, ignore: Collection[str]) -> Builder:
-    """Return the model of an MJCF file, of which the root element is given."""
-    return Reader(root, ignore).model()
-
-
 class Reader(Source):
     """An MJCF file on its way to a model."""
 

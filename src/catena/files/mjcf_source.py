@@ -8,7 +8,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from catena.errors import MissingPackageError, ModelFileError
+from catena.errors import ModelFileError, optional_package
 from catena.files import xml_reader
 from catena.files.xml_reader import Element
 from catena.model.wording import short, unused
@@ -37,7 +37,7 @@ class Source:
             if _in_model(element):
                 self._listed.setdefault(element.tag, []).append(element)
                 self._named.setdefault((element.tag, element.name or ""), element)
-        self.library = _mujoco(root.file)
+        self.library = optional_package("mujoco", f"{root.file}: reading MJCF needs MuJoCo", 'pip install "catena[files]"')
         self.warned: list[str] = []
         self.compiled = self._compiled()
         enums = ("Joint", "Eq", "Obj", "Geom")
@@ -183,11 +183,3 @@ def _in_model(element: Element) -> bool:
             return False
         at = at.parent
     return True
-
-
-def _mujoco(file: str) -> Any:
-    try:
-        import mujoco
-    except ImportError:
-        raise MissingPackageError(f'{file}: reading MJCF needs MuJoCo, which is not installed; pip install "catena[files]"') from None
-    return mujoco

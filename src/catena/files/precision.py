@@ -52,8 +52,8 @@ def straightened(model: Builder, size: float) -> Builder:
     def joint(given: Any) -> Any:
         if isinstance(given, Driven):
             return Driven(joint(given.joint), given.function)
-        axes = {f.name: _straight_axis(getattr(given, f.name), size) for f in fields(given) if f.name.startswith("axis")}
-        return replace(given, **axes) if axes else given
+        axes = {f.name: np.array(getattr(given, f.name)) for f in fields(given) if f.name.startswith("axis")}
+        return replace(given, **{name: tuple(np.where(np.abs(axis) <= size, 0.0, axis).tolist()) for name, axis in axes.items()})
 
     def straight(given: Any) -> Any:
         """Return a link, closure or connection with straight axes and poses; a loose body as it is."""
@@ -66,12 +66,6 @@ def straightened(model: Builder, size: float) -> Builder:
     for table in (parts.added, parts.closures, parts.connections):
         table |= {name: straight(given) for name, given in table.items()}
     return Builder.of(parts)
-
-
-def _straight_axis(axis: Any, size: float) -> Any:
-    """Return an axis without entries that are nearly zero."""
-    vector = np.array(axis)
-    return tuple(np.where(np.abs(vector) <= size, 0.0, vector).tolist())
 
 
 def _straight_pose(pose: Pose, size: float) -> Pose:

@@ -33,9 +33,9 @@ def text(model: Mechanism) -> str:
     tables: dict[str, list[Table]] = {
         "body": [_link_table(link) for link in model.added],
         "connection": [_between_table("connection", connection) for connection in model.connections],
-        "spring": [_spring_table(spring) for spring in model.springs],
+        "spring": [_table(spring, "stiffness") for spring in model.springs],
         "loop": [_between_table("loop", closure) for closure in model.loops if closure.name not in closed_by_connections],
-        "coupling": [_coupling_table(coupling) for coupling in model.couplings],
+        "coupling": [_table(coupling) | {"coefficients": dict(coupling.coefficients)} for coupling in model.couplings],
     }
     for kind, listed in tables.items():
         for table in listed:
@@ -86,16 +86,10 @@ def _between_table(kind: str, between: Connection | Closure) -> Table:
         raise ModelError(f"{kind} '{between.name}': {error}") from None
 
 
-def _coupling_table(coupling: Coupling) -> Table:
-    table: Table = {"name": coupling.name, "coefficients": dict(coupling.coefficients)}
-    return table | ({"offset": coupling.offset} if coupling.offset else {})
-
-
-def _spring_table(spring: Spring) -> Table:
-    table: Table = {"name": spring.name, "a": spring.a, "b": spring.b}
-    table |= {key: value for key, value in (("at_a", spring.at_a), ("at_b", spring.at_b)) if any(value)}
-    table["stiffness"] = spring.stiffness
-    return table | {key: value for key, value in (("damping", spring.damping), ("length", spring.length)) if value}
+def _table(thing: Coupling | Spring, *required: str) -> Table:
+    """Return the entries of a spring or coupling: those that are required, and those that are not zero."""
+    entries = {f.name: getattr(thing, f.name) for f in fields(thing)}
+    return {key: value for key, value in entries.items() if key in required or value not in (0.0, (0.0, 0.0, 0.0))}
 
 
 def _pose_entry(key: str, pose: Pose) -> Table:

@@ -13,7 +13,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from catena.errors import MissingPackageError, ModelError, ModelFileError
+from catena.errors import ModelError, ModelFileError, optional_package
 from catena.files.utf8 import text_of
 from catena.files.xml_reader import Element
 from catena.model.builder import Builder
@@ -85,7 +85,9 @@ class Side:
     """The YAML file beside a URDF file."""
 
     def __init__(self, reader: Reader, file: str, content: bytes) -> None:
-        self.reader, self.file, self.yaml = reader, file, _yaml(file)
+        self.reader, self.file = reader, file
+        remedy = f'pip install "catena[files]", or {without("closed_loop")}'
+        self.yaml = optional_package("yaml", f"{file}: reading the loops of this file needs PyYAML", remedy)
         self.entries = self._parsed(content)
 
     @classmethod
@@ -252,14 +254,3 @@ def _naming_loops(file: Path) -> bytes | None:
     if len(content) > LIMIT:
         raise ModelFileError(f"{file}:1: holds more than {LIMIT >> 20} MiB; give a smaller file")
     return content
-
-
-def _yaml(file: str) -> Any:
-    try:
-        import yaml
-    except ImportError:
-        raise MissingPackageError(
-            f'{file}: reading the loops of this file needs PyYAML, which is not installed; pip install "catena[files]", '
-            f"or {without('closed_loop')}"
-        ) from None
-    return yaml

@@ -45,7 +45,7 @@ _GAZEBO = {"turnGravityOff": "false", "gravity": "true", "springStiffness": "0",
 
 
 class Reader:
-    """A URDF file on its way to a model."""
+    """A URDF file on its way to a model; `root` is its root element."""
 
     def __init__(self, root: Element, floating_base: bool, ignore: Collection[str]) -> None:
         self.root, self.floating_base, self.ignore = root, floating_base, ignore
@@ -308,8 +308,3 @@ def _listed(what: str, names: list[str]) -> str:
     """Return what was ignored, by name where there are names."""
     given = ", ".join(map(short, filter(None, names)))
     return f"{what} ({given or len(names)})"
-
-
-def model(root: Element, floating_base: bool, ignore: Collection[str]) -> Builder:
-    """Return the model of a URDF file, of which the root element is given."""
-    return Reader(root, floating_base, ignore).model()

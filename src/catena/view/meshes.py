@@ -9,7 +9,7 @@ from urllib.parse import unquote
 
 import numpy as np
 
-from catena.errors import MeshError, MissingPackageError
+from catena.errors import MeshError, optional_package
 from catena.view.shapes import Mesh
 
 #: Size [bytes] beyond which a mesh is not shown.
@@ -28,10 +28,7 @@ def load(name: str, folder: str | None) -> list[Painted]:
     file = find(name, folder)
     if file.stat().st_size > LIMIT:
         raise MeshError(f"{file} holds more than {LIMIT >> 20} MiB; give a smaller mesh")
-    try:
-        import trimesh
-    except ImportError:
-        raise MissingPackageError('meshes need trimesh, which is not installed; pip install "catena[view]"') from None
+    trimesh = optional_package("trimesh", "meshes need trimesh", 'pip install "catena[view]"')
     try:
         loaded: Any = trimesh.load(str(file), force="scene", process=False)
         found = [_painted(part) for part in loaded.dump() if hasattr(part, "faces") and len(part.faces)]

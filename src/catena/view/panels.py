@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from catena.atomic_files import as_path, replacing
-from catena.errors import MissingPackageError, TrajectoryFileError
+from catena.errors import TrajectoryFileError, optional_package
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -49,11 +49,8 @@ class Panel(NamedTuple):
 
 def new_figure(width: float, height: float) -> Figure:
     """Return an empty figure of a size [in]."""
-    try:
-        from matplotlib.figure import Figure
-    except ImportError:
-        raise MissingPackageError('plots need matplotlib, which is not installed; pip install "catena[view]"') from None
-    return Figure(figsize=(width, height), layout="constrained")
+    figures = optional_package("matplotlib.figure", "plots need matplotlib", 'pip install "catena[plot]"')
+    return figures.Figure(figsize=(width, height), layout="constrained")
 
 
 def save(figure: Figure, path: Any, ending: str | None) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from catena.errors import MissingPackageError
+from catena.errors import optional_package
 from catena.model.pose import upright
 from catena.view import painter
 from catena.view.scene import FORCE, MASS, SPRING, Box, Scene
@@ -24,10 +24,7 @@ SHOWN = ("frames", "centres", "forces")
 
 def new_server(host: str = "127.0.0.1", port: int = 8080, title: str | None = None) -> viser.ViserServer:
     """Return a server of a page that shows a scene."""
-    try:
-        import viser
-    except ImportError:
-        raise MissingPackageError('3D views need viser, which is not installed; pip install "catena[view]"') from None
+    viser = optional_package("viser", "3D views need viser", 'pip install "catena[view]"')
     with contextlib.redirect_stdout(io.StringIO()):  # viser prints its address, as `view` does
         server = viser.ViserServer(host=host, port=port, label=title, verbose=False)
     server.scene.set_up_direction("+z")

@@ -11,17 +11,7 @@ from catena.errors import ModelError
 from catena.model import values
 from catena.model.joints.base import Joint
 from catena.model.motions import Factor, FixedMotion, Motion, ScrewMotion
-
-
-def _frame(axis: tuple[float, float, float]) -> np.ndarray:
-    """Return a rotation whose z axis is the given direction; for z, x and y it permutes the axes."""
-    z = np.array(axis)
-    largest = int(np.argmax(np.abs(z)))
-    x = np.zeros(3)
-    x[(largest + 1) % 3] = 1.0
-    x = x - (x @ z) * z
-    x = x / np.linalg.norm(x)
-    return np.stack([x, np.cross(z, x), z], axis=1)
+from catena.model.pose import frame_along
 
 
 @dataclass(frozen=True, repr=False)
@@ -53,7 +43,7 @@ class _AxisJoint(Joint):
         return self.factors
 
     def motion(self) -> Motion:
-        frame = _frame(self.axis)
+        frame = frame_along(self.axis)
         return ScrewMotion(self._factors(), inner=frame, outer=frame)
 
 
