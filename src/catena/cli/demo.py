@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -109,8 +108,8 @@ def _times(kernels: dict[str, Any], batches: list[np.ndarray]) -> dict[str, dict
     for name, kernel in kernels.items():
         arguments = batches[: len(kernel.inputs)]
         one = [x[0] for x in arguments]
-        single = _seconds(lambda kernel=kernel, one=one: [kernel(*one) for _ in range(500)]) / 500
-        batch = _seconds(lambda kernel=kernel, arguments=arguments: kernel(*arguments)) / BATCH
+        single = comparison.fastest({"": lambda kernel=kernel, one=one: [kernel(*one) for _ in range(500)]}, least=REPEATS)[""] / 500
+        batch = comparison.fastest({"": lambda kernel=kernel, arguments=arguments: kernel(*arguments)}, least=REPEATS)[""] / BATCH
         traced = kernel.seconds["trace"]
         found[name] = {
             "trace_seconds": traced, "compile_seconds": sum(kernel.seconds.values()) - traced, "cached": kernel.cached,
@@ -155,8 +154,3 @@ def _print_run(console: Console, run: dict[str, Any]) -> None:
         "picture": picture,
     }
     print_rows(console, rows)
-
-
-def _seconds(run: Callable[[], Any]) -> float:
-    """Return the smallest time that a call took."""
-    return comparison.fastest({"": run}, least=REPEATS)[""]

@@ -125,7 +125,6 @@ def freedom_text(freedom: int) -> str:
 
 
 def print_model(console: Console, name: str, bodies: int, freedom: int) -> None:
-    """Print the title of a model."""
     print_title(console, f"{name}: {bodies:,} {'body' if bodies == 1 else 'bodies'}, {freedom_text(freedom)}")
 
 

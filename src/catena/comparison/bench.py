@@ -82,8 +82,7 @@ def bench(m: Mechanism, cores: int = 1, seed: int = 0, seconds: float = 0.1, rep
     `cores` is the number of threads of the last column, `seconds` the time taken to time a call, and `report` is called with what is being
     done.
 
-    >>> from catena.examples import pendulum
-    >>> found = bench(pendulum(), seconds=0.0)
+    >>> found = bench(examples.pendulum(), seconds=0.0)
     >>> [(row.kernel, row.operations) for row in found.rows[:3]]
     [('forward_dynamics', 5), ('inverse_dynamics', 5), ('mass_matrix', 0)]
     """
@@ -132,7 +131,7 @@ def _timed(
     functions = {} if peer is None else peer.functions(name, len(batch[0]))
     if "single" in functions:
         counts["peer single"] = _calls(functions["single"])
-        runs["peer single"] = _repeat(functions["single"], counts["peer single"])
+        runs["peer single"] = lambda: [functions["single"]() for _ in range(counts["peer single"])]
     for key in ("batch", "cores"):
         if key in functions:
             counts[f"peer {key}"], runs[f"peer {key}"] = len(batch[0]), functions[key]
@@ -152,14 +151,6 @@ def _timed(
 def _calls(run: Callable[[], object]) -> int:
     """Return how many calls last long enough to be timed."""
     return max(1, min(_CALLS, int(_LONG / fastest({"": run})[""])))
-
-
-def _repeat(run: Callable[[], object], times: int) -> Callable[[], None]:
-    def repeated_run() -> None:
-        for _ in range(times):
-            run()
-
-    return repeated_run
 
 
 class _Pinocchio:

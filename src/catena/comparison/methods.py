@@ -110,7 +110,6 @@ class Comparison:
     references: dict[str, str] = field(default_factory=dict)
 
     def row(self, problem: str, method: str) -> Row:
-        """Return the row of a method."""
         return next(row for row in self.rows if (row.problem, row.method) == (problem, method))
 
 
@@ -127,8 +126,7 @@ def compare(
     `states` is the number of random states on which results are compared, fewer for large models unless given; `seconds` is the time taken
     to time a method, and `report` is called with what is being done.
 
-    >>> from catena.examples import pendulum
-    >>> found = compare(pendulum(), states=10, problems=["inverse_dynamics"], seconds=0.0)
+    >>> found = compare(examples.pendulum(), states=10, problems=["inverse_dynamics"], seconds=0.0)
     >>> [(row.method, row.order, row.operations, row.disagreement < 1e-12) for row in found.rows]
     [('newton-euler', 'O(n)', 5, True), ('composite-inverse', 'O(n)', 5, True)]
     """
@@ -212,7 +210,8 @@ def _rows(
     report(f"{title}: measuring")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # counted in the notes
-        results = {name: kernel(*(x[: _most(kernel)] for x in arguments)) for name, kernel in kernels.items()}
+        tried = {name: HANDFUL if isinstance(kernel, IterativeKernel) else None for name, kernel in kernels.items()}
+        results = {name: kernel(*(x[: tried[name]] for x in arguments)) for name, kernel in kernels.items()}
         iterated = {name: (kernel.iterations, kernel.residual) for name, kernel in kernels.items() if isinstance(kernel, IterativeKernel)}
         single, batch = _times(kernels, [x[:1] for x in arguments] if m.has_loops else arguments, seconds)
     for name, kernel in kernels.items():
@@ -234,14 +233,8 @@ def _rows(
 
 
 def _order(m: Mechanism, problem: str, method: str) -> str:
-    """Return how the cost of a method grows."""
     with_loops = problem == "forward_dynamics" and m.has_loops
     return ORDER_WITH_LOOPS.get(method, MULTIPLIERS) if with_loops else METHODS[method].order(problem)
-
-
-def _most(kernel: Kernel | IterativeKernel) -> int | None:
-    """Return on how many states a kernel is tried at most."""
-    return HANDFUL if isinstance(kernel, IterativeKernel) else None
 
 
 def _times(

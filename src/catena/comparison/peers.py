@@ -130,24 +130,20 @@ class Pinocchio:
         return position, T, drift
 
     def forward(self, q: Any, v: Any, tau: Any) -> np.ndarray:
-        """Return the accelerations under joint forces."""
         position, T, drift = self.state(q, v)
         theirs = self.pinocchio.aba(self.model, self.data, position, T @ v, T @ tau)  # T is orthogonal
         return T.T @ (theirs - drift)
 
     def inverse(self, q: Any, v: Any, vdot: Any) -> np.ndarray:
-        """Return the joint forces behind accelerations."""
         position, T, drift = self.state(q, v)
         return T.T @ self.pinocchio.rnea(self.model, self.data, position, T @ v, T @ vdot + drift)
 
     def mass_matrix(self, q: Any) -> np.ndarray:
-        """Return the mass matrix."""
         position, T, _ = self.state(q, np.zeros(self.m.nv))
         mass = np.triu(self.pinocchio.crba(self.model, self.data, position))
         return T.T @ (mass + np.triu(mass, 1).T) @ T
 
     def poses(self, q: Any) -> np.ndarray:
-        """Return the poses of the bodies in the world."""
         position, _, _ = self.state(q, np.zeros(self.m.nv))
         self.pinocchio.forwardKinematics(self.model, self.data, position)
         places = [self.carried[name] for name in self.m.body_names]

@@ -80,8 +80,7 @@ def computed_torque(
 
     so that what is off the path decays as exp(-bandwidth t), whatever the mechanism. `bandwidth` [1/s] is a number, or one for each.
 
-    >>> from catena.examples import four_bar
-    >>> m = four_bar()
+    >>> m = examples.four_bar()
     >>> path = ct.cycloidal(1.0, 2.0, duration=2.0)
     >>> run = ct.simulate(m, m.assemble(crank=1.1), until=2.0, controller=ct.computed_torque(m, path, ["crank"], bandwidth=10.0))
     >>> abs(run["crank"][-1] - 2.0) < 1e-6

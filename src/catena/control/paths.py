@@ -46,7 +46,6 @@ class Path:
         return f"<Path from {self.start.tolist()} to {self.end.tolist()} in {self.duration:g} s>"
 
     def __call__(self, t: Any) -> Point:
-        """Return position, rate and acceleration at a time or at an array of times."""
         if isinstance(t, (list, tuple, np.ndarray)):
             t = floats("time", t, "give times [s]")
             t = t[..., None] if self.start.shape else t

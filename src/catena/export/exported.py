@@ -48,14 +48,12 @@ class Exported(NamedTuple):
 
     @property
     def title(self) -> str:
-        """What it is, in words, in one line."""
         model = f" of model '{self.model}'" if self.model else ""
         method = f", by {self.method}" if self.method else ""
         return " ".join(f"{self.problem.replace('_', ' ')}{model}{method}".split())
 
     @property
     def origin(self) -> str:
-        """What wrote it."""
         return f"Written by catena {__version__}."
 
 
@@ -71,8 +69,8 @@ def exported(kernel: Any, name: str | None = None, plans: int | None = None) -> 
     if isinstance(kernel, ConstrainedKernel):
         graphs = kernel.graphs(plans)
         flagged = kernel.has_loops
-        if not flagged:  # the flags are 0
-            graphs = tuple(without_last(graph) for graph in graphs)
+        if not flagged:  # the flags, the last output, are 0
+            graphs = tuple(replace(graph, outputs=graph.outputs[:-1], results=graph.results[:-1]).drop_dead() for graph in graphs)
     elif isinstance(getattr(kernel, "graph", None), Graph):
         graphs, flagged = (kernel.graph,), False
     else:
@@ -84,16 +82,10 @@ def exported(kernel: Any, name: str | None = None, plans: int | None = None) -> 
     )
 
 
-def without_last(graph: Graph) -> Graph:
-    """Return the graph without its last output."""
-    return replace(graph, outputs=graph.outputs[:-1], results=graph.results[:-1]).drop_dead()
-
-
 def name_of(kernel: Any, name: str | None = None) -> str:
     """Return the name under which a kernel goes out: that given, or else made of the model and the problem.
 
-    >>> from catena.examples import four_bar
-    >>> name_of(ct.energy(four_bar()))
+    >>> name_of(ct.energy(examples.four_bar()))
     'four_bar_energy'
     """
     return identifier(f"{kernel.model} {kernel.name}") if name is None else identifier_of(name)

@@ -37,7 +37,6 @@ class Reader(Source):
         self._taken = {*self.names}
 
     def model(self) -> Builder:
-        """Return the model of the file."""
         compiled = self.compiled
         gravity = np.zeros(3) if self.disabled("GRAVITY") else compiled.opt.gravity
         name = self.root.attributes.get("model", "").strip() or Path(self.root.file).stem

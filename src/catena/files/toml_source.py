@@ -33,14 +33,10 @@ class Source:
         self.file = file
         text = text_of(content, file)
         self.lines = text.split("\n")
-        self._check_depth()
-        self.data = self._decoded(text)
-
-    def _check_depth(self) -> None:
-        """Refuse a table within thousands of others, which would take the parser long."""
-        for i, line in enumerate(self.lines):
+        for i, line in enumerate(self.lines):  # a table within thousands of others would take the parser long
             if line.count(".") > DEPTH and _DEEP.search(line):
                 raise ModelFileError(f"{self.file}:{i + 1}: tables are nested too deeply; flatten them")
+        self.data = self._decoded(text)
 
     def _decoded(self, text: str) -> Table:
         try:
@@ -56,7 +52,6 @@ class Source:
             raise ModelFileError(f"{self.file}: holds an integer with too many digits; write it as a decimal number") from None
 
     def fail(self, place: Place, message: str) -> NoReturn:
-        """Raise the error of something at a place."""
         raise ModelFileError(f"{self.where(place)}: {message}")
 
     def where(self, place: Place) -> str:

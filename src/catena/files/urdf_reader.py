@@ -14,7 +14,7 @@ import numpy as np
 
 from catena.files import urdf_loops
 from catena.files.body_order import parents_first
-from catena.files.urdf_shapes import Shapes
+from catena.files.urdf_shapes import materials, shapes
 from catena.files.xml_reader import Element
 from catena.model import values
 from catena.model.bodies import Body
@@ -51,11 +51,11 @@ class Reader:
         self.root, self.floating_base, self.ignore = root, floating_base, ignore
         self.ignored: dict[str, list[str]] = {}
         self.noted: list[str] = []
-        self._shapes = Shapes(root)
         if root.tag != "robot":
             root.fail(f"the file begins with <{root.tag}>; a URDF file begins with <robot>")
         for element in root:
             self._check(element)
+        self._materials = materials(root)
         self.links = self._named("link")
         self.joints = self._named("joint")
         self.parents = self._parents()
@@ -65,7 +65,6 @@ class Reader:
             self.types[name] = joint.word("type", among=TYPES)
 
     def model(self) -> Builder:
-        """Return the model of the file."""
         base = self._root_link()
         name = self.root.name or Path(self.root.file).stem
         model = self.root.build(Builder, name if name.strip() else "robot")
@@ -170,7 +169,6 @@ class Reader:
         return found
 
     def parent(self, link: str) -> str | None:
-        """Return the parent of a link."""
         return self._above.get(link)
 
     def _root_link(self) -> str:
@@ -238,9 +236,9 @@ class Reader:
         return lower if lower > -NO_LIMIT else None, upper if upper < NO_LIMIT else None
 
     def _body(self, link: Element) -> Body:
-        shapes, inertial = self._shapes.of(link), link.only("inertial")
+        looks, inertial = shapes(link, self._materials), link.only("inertial")
         if inertial is None:
-            return Body(0.0, geometry=shapes)
+            return Body(0.0, geometry=looks)
         mass, inertia = inertial.need("mass"), inertial.need("inertia")
         mass.known("value")
         inertia.known("ixx", "ixy", "ixz", "iyy", "iyz", "izz")
@@ -253,7 +251,7 @@ class Reader:
         if max(map(abs, (xx, yy, zz, xy, xz, yz))) < 1e-15:  # what a program left of nothing
             xx = yy = zz = xy = xz = yz = 0.0
         moments = at.R @ np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]]) @ at.R.T
-        return inertial.build(Body, mass.number("value"), at.p, 0.5 * (moments + moments.T), shapes)
+        return inertial.build(Body, mass.number("value"), at.p, 0.5 * (moments + moments.T), looks)
 
     def _mimic(self, model: Builder, name: str, joint: Element) -> None:
         mimic = joint.only("mimic")

@@ -47,7 +47,6 @@ class Element:
 
     @property
     def name(self) -> str | None:
-        """The attribute `name`."""
         return self.attributes.get("name")
 
     @property
@@ -66,7 +65,6 @@ class Element:
         return f"{self.file}:{self.line}: {self.what}"
 
     def fail(self, message: str) -> NoReturn:
-        """Raise an error about the element."""
         raise ModelFileError(f"{self.where()}: {message}")
 
     def build(self, make: Callable[..., Any], *positional: Any, **named: Any) -> Any:
@@ -127,7 +125,6 @@ class Element:
         return tuple(numbers)
 
     def number(self, key: str, default: float | None = None) -> float:
-        """Return an attribute that is a number."""
         (value,) = self.numbers(key, 1, None if default is None else (default,))
         return value
 

@@ -54,7 +54,6 @@ class Checkpoint:
             self.save(run)
 
     def save(self, run: Run) -> None:
-        """Write the file."""
         samples = np.concatenate(run.samples) if run.samples else np.empty((0, run.system.stepping.record.size))
         occurrences = np.array([[o.t, *o.q, *o.v] for o in run.occurrences]).reshape(len(run.occurrences), 1 + run.model.nq + run.model.nv)
         names = np.array([o.name for o in run.occurrences], dtype=np.str_)

@@ -197,8 +197,7 @@ def undefined(events: Sequence[Event], motion: Motion, here: State, h: float) ->
 def _undefined(event: Event, motion: Motion, t: float) -> SimulationError:
     return SimulationError(
         f"simulate '{motion.model.name}': the function of event '{event.name}' is not a number at t = {t:.9g} s, so that a change of its "
-        "sign could be missed; give a function that is defined wherever the motion goes, on both sides of its zero, such as x in place of "
-        "sqrt(x); the motion up to there is in error.trajectory"
+        "sign could be missed; give a function that is defined wherever the motion goes, on both sides of its zero, such as x, not sqrt(x)"
     )
 
 
@@ -208,8 +207,7 @@ def _refuse_gathering(event: Event, motion: Motion, t: float, span: float, earli
     if callable(event.action) and t - last < 1e-3 * span:
         raise SimulationError(
             f"simulate '{motion.model.name}': event '{event.name}' happens ever faster, last at t = {t:.9g} s, and its resets no longer "
-            "keep the motion from passing; add an event that stops the run before, such as one on the energy; the motion up to there is in "
-            "error.trajectory"
+            "keep the motion from passing; add an event that stops the run before, such as one on the energy"
         )
 
 

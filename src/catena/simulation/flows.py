@@ -45,7 +45,6 @@ def velocities(system: System, tree: Tree, t: Any, q: Array, p: Array) -> dict[s
 
 
 def mass(system: System, tree: Tree, t: Any, q: Array) -> dict[str, Array]:
-    """Return the mass matrix."""
     return {"mass": mass_matrix(tree, q)}
 
 
@@ -95,8 +94,6 @@ class _SystemFlow(Flow):
 
 
 class TracedFlow(_SystemFlow):
-    """The flow in traced scalars."""
-
     def __init__(self, system: System, trace: Trace, row: dict[str, Any], constants: dict[str, Any]) -> None:
         super().__init__(system, row, constants)
         self._trace, self.mark = trace, trace.mark

@@ -105,11 +105,9 @@ class Controls(Input):
 
     @property
     def row(self) -> Layout:
-        """Entries of a row of the table."""
         return Layout((), {"tau": self.model.nv} if self._table else {})
 
     def force(self, t: Any, q: Array, v: Array, row: dict[str, Any], constants: dict[str, Any]) -> Array:
-        """Return the joint forces put in at a time and state."""
         if self.controller is not None:
             return super().force(t, q, v, row, constants)
         return row["tau"] if self._table else np.zeros(self.model.nv)

@@ -131,5 +131,5 @@ def trouble(run: Run, code: int) -> SimulationError:
             f"the equations of the implicit step at t = {t:.9g} s were not solved; '{worst}' has the largest acceleration, "
             f"{np.abs(a).max():.3g}; use a smaller step"
         )
-    return SimulationError(f"simulate '{run.model.name}': {text}; the motion up to there is in error.trajectory")
+    return SimulationError(f"simulate '{run.model.name}': {text}")
 

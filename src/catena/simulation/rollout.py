@@ -163,7 +163,6 @@ class RolloutSettings:
 
     @property
     def times(self) -> np.ndarray:
-        """Times of the samples."""
         return self.start + np.arange(0, self.steps + 1, self.every) * self.step
 
     def part(self, at: slice) -> tuple[Any, ...]:

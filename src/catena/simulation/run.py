@@ -244,14 +244,12 @@ class Run:
         if given.until - self.time > MOST_STEPS * mean:
             raise SimulationError(
                 f"simulate '{self.model.name}': until = {given.until:g} s takes {(given.until - self.time) / mean:.1e} steps of {mean:.2g} "
-                f"s, as they are at t = {self.time:.9g} s, more than {MOST_STEPS:.0e}; give an earlier time; the motion up to there is in "
-                "error.trajectory"
+                f"s, as they are at t = {self.time:.9g} s, more than {MOST_STEPS:.0e}; give an earlier time"
             )
 
     # --- entries of the state, by name
 
     def set(self, **values: Any) -> None:
-        """Write entries of the state."""
         for name, value in values.items():
             self.state[0, self.at[name]] = value
 
@@ -265,7 +263,6 @@ class Run:
 
     @property
     def time(self) -> float:
-        """The time that the run has come to."""
         return self.number("t")
 
     @property
@@ -355,7 +352,6 @@ class Run:
 
     @property
     def selected(self) -> Selected:
-        """The plan in use."""
         return self.plans[-1].selected
 
     def _use(self, t: float, selected: Selected) -> None:
@@ -413,6 +409,5 @@ class Run:
         """Return the error of a run whose loops leave open how it goes on."""
         return SimulationError(
             f"simulate '{self.model.name}': the motion comes to a singular configuration after t = {self.time:.9g} s, where the "
-            "constraints of its loops depend on each other and it could go on in several ways; the motion up to there is in "
-            "error.trajectory"
+            "constraints of its loops depend on each other and it could go on in several ways"
         )

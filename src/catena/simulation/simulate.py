@@ -112,8 +112,8 @@ def _carried_out(run: Run, file: Checkpoint | None, resume: Any, show: bool | No
         if file is not None:
             file.save(run)
     except SimulationError as error:
-        if error.trajectory is None:
-            error.trajectory = trajectory(run, "error", time.perf_counter() - began)
+        error.trajectory = trajectory(run, "error", time.perf_counter() - began)
+        error.args = (f"{error}; the motion up to there is in error.trajectory",)
         raise
     return trajectory(run, stopped, time.perf_counter() - began)
 

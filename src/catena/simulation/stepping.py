@@ -75,7 +75,6 @@ class Span(NamedTuple):
 
     @property
     def h(self) -> Any:
-        """The size of the step."""
         return self.t1 - self.t
 
 
@@ -167,7 +166,6 @@ class Stepping:
 
     @property
     def state(self) -> Layout:
-        """Names of the entries of the state."""
         steering = ("limit", "look", *(("root", "crossing") if self.adaptive else ())) if self.loops else ()
         arrays = {"q": self.nq, "v": self.nv}
         if self.reuses_last:
@@ -180,12 +178,10 @@ class Stepping:
 
     @property
     def constants(self) -> Layout:
-        """Names of the entries of the constants."""
         return Layout(self.clock.constants, self.inputs)
 
     @property
     def record(self) -> Layout:
-        """Names of the entries of a record."""
         return self.clock.record(self.nq, self.nv)
 
     def size(self, x: dict[str, Any]) -> Any:

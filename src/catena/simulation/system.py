@@ -81,7 +81,6 @@ class System:
         return self._once(name, lambda: Subgraph(self._graph(name), self._quick))
 
     def kernel(self, name: str) -> Kernel:
-        """Return an evaluation as a kernel."""
         return self._once(f"{name} kernel", lambda: compile_graph(self._graph(name), method=self.method, quick=self._quick))
 
     def _graph(self, name: str) -> Graph:
@@ -113,7 +112,6 @@ class System:
         return Iteration(graph, time.perf_counter() - started)
 
     def python_flow(self, row: Array, constants: Array) -> PythonFlow:
-        """Return the flow in floats."""
         return PythonFlow(self, self.stepping.row.split(row), self.stepping.constants.split(constants))
 
     def python_attempt(self) -> Callable[..., tuple[Array, Array]]:

@@ -45,12 +45,11 @@ class Trajectory:
     that were applied, are (T, nv) or None. `info` says how the run was made and why it stopped, `events` what happened on the way. Nothing
     can be changed; the arrays are read-only.
 
-    >>> from catena.simulation import Trajectory
     >>> m = ct.Model("slider")
     >>> m.add("cart", ct.point_mass(2.0), ct.Prismatic("x"))
     >>> t = np.linspace(0.0, 1.0, 5)
     >>> info = {"integrator": "by hand", "stopped": "end"}
-    >>> run = Trajectory(m, t, q=t[:, None]**2, v=2 * t[:, None], vdot=np.full((5, 1), 2.0), info=info)
+    >>> run = ct.Trajectory(m, t, q=t[:, None]**2, v=2 * t[:, None], vdot=np.full((5, 1), 2.0), info=info)
     >>> run
     <Trajectory 'slider': t = 0 to 1 s, 5 samples, by hand, stopped: end>
     >>> run["cart"]
@@ -227,8 +226,7 @@ class Trajectory:
     def loop_error(self) -> np.ndarray:
         """How far each loop and coupling was open over time, (T, len(loop_names)), as `ct.loop_error` measures it.
 
-        >>> from catena.examples import four_bar
-        >>> m = four_bar()
+        >>> m = examples.four_bar()
         >>> run = ct.simulate(m, m.assemble(crank=1.0), until=0.5)
         >>> run.loop_names, bool(run.loop_error.max() < 1e-12)
         (('pin',), True)
@@ -246,8 +244,7 @@ class Trajectory:
 
         Components that are not unique, because constraints are redundant, are not a number.
 
-        >>> from catena.examples import four_bar
-        >>> m = four_bar()
+        >>> m = examples.four_bar()
         >>> run = ct.simulate(m, m.assemble(crank=1.0), until=0.5)
         >>> run.reaction_names
         ('crank', 'coupler', 'rocker', 'pin')
@@ -269,10 +266,9 @@ class Trajectory:
         samples themselves the states are the samples. Where an event changed the state, at a time that is also a sample's, the motion
         before it goes to the state before.
 
-        >>> from catena.simulation import Trajectory
         >>> m = ct.Model("slider")
         >>> m.add("cart", ct.point_mass(2.0), ct.Prismatic("x"))
-        >>> run = Trajectory(m, [0.0, 1.0], q=[[0.0], [1.0]], v=[[0.0], [2.0]], vdot=[[2.0], [2.0]])
+        >>> run = ct.Trajectory(m, [0.0, 1.0], q=[[0.0], [1.0]], v=[[0.0], [2.0]], vdot=[[2.0], [2.0]])
         >>> run.at([0.0, 0.5])["cart"]
         array([0.  , 0.25])
         """
@@ -394,14 +390,13 @@ class Trajectory:
         """Return the run that `save` wrote; `model` is needed where the file could not hold it.
 
         >>> import pathlib, tempfile
-        >>> from catena.simulation import Trajectory
         >>> m = ct.Model("slider")
         >>> m.add("cart", ct.point_mass(2.0), ct.Prismatic("x"))
-        >>> run = Trajectory(m, [0.0, 1.0], q=[[0.0], [1.0]], v=[[1.0], [1.0]])
+        >>> run = ct.Trajectory(m, [0.0, 1.0], q=[[0.0], [1.0]], v=[[1.0], [1.0]])
         >>> with tempfile.TemporaryDirectory() as folder:
         ...     file = pathlib.Path(folder, "run.npz")
         ...     run.save(file)
-        ...     Trajectory.load(file)
+        ...     ct.Trajectory.load(file)
         <Trajectory 'slider': t = 0 to 1 s, 2 samples>
         """
         from catena.facade import Model  # here, because it is made of all that there is
@@ -413,10 +408,9 @@ class Trajectory:
         """Write a table with one row per sample, all digits, and names and units in its head: time, q, v, vdot, tau, energies.
 
         >>> import pathlib, tempfile
-        >>> from catena.simulation import Trajectory
         >>> m = ct.Model("slider")
         >>> m.add("cart", ct.point_mass(2.0), ct.Prismatic("x"))
-        >>> run = Trajectory(m, [0.0, 1.0], q=[[0.0], [0.1]], v=[[0.1], [0.1]])
+        >>> run = ct.Trajectory(m, [0.0, 1.0], q=[[0.0], [0.1]], v=[[0.1], [0.1]])
         >>> with tempfile.TemporaryDirectory() as folder:
         ...     file = pathlib.Path(folder, "run.csv")
         ...     run.to_csv(file)

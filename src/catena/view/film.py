@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
 
 def save_film(path: Path, ending: str, frames: Iterable[Image], size: tuple[int, int], fps: float) -> None:
-    """Write pictures as a film."""
     if ending == "gif":
         from PIL import Image
 

@@ -48,7 +48,8 @@ def plot(run: Trajectory, path: str | os.PathLike[str] | None = None, what: str 
 
     heights = [rows * height for rows, _, height in layouts]
     figure = panels.new_figure(14.0 if wide else 8.0, sum(heights) + 0.6)
-    figure.suptitle(_headline(run), fontsize="medium")
+    made_by = ", ".join(str(run.info[key]) for key in ("integrator", "method") if run.info.get(key))
+    figure.suptitle(" – ".join(filter(None, (label(run.model.name), made_by))), fontsize="medium")
     places = [figure] if len(blocks) == 1 else figure.subfigures(len(blocks), 1, squeeze=False, height_ratios=heights)[:, 0]
     first = None
     for place, (over_time, block), (rows, columns, _) in zip(places, blocks, layouts, strict=True):
@@ -120,13 +121,7 @@ def wanted(m: Mechanism, what: str | Sequence[str] | None, recorded: Collection[
     return names
 
 
-def _headline(run: Trajectory) -> str:
-    made = [str(run.info[key]) for key in ("integrator", "method") if run.info.get(key)]
-    return " – ".join([label(run.model.name), *([", ".join(made)] if made else [])])
-
-
 def _panels(run: Trajectory, quantity: str) -> Iterator[Panel]:
-    """Yield the panels of a quantity."""
     if quantity == "energy":
         yield Panel("Energy", "energy [J]", lambda axes: _draw_energy(axes, run))
     elif quantity == "drift":
@@ -251,10 +246,8 @@ def _draw_phase(axes: Axes, *, q: np.ndarray, v: np.ndarray) -> None:
 
 
 def _draw_energy(axes: Axes, run: Trajectory) -> None:
-    """Draw kinetic, potential and total energy."""
-    draw(axes, run.t, run.energy[0], label="kinetic", color=COLOURS[0], linewidth=1.4)
-    draw(axes, run.t, run.energy[1], label="potential", color=COLOURS[1], linewidth=1.4)
-    draw(axes, run.t, run.total_energy, label="total", color="black", linewidth=1.4)
+    for name, line, colour in zip(("kinetic", "potential", "total"), (*run.energy, run.total_energy), (*COLOURS[:2], "black"), strict=True):
+        draw(axes, run.t, line, label=name, color=colour, linewidth=1.4)
 
 
 def _draw_drift(axes: Axes, run: Trajectory) -> None:

@@ -56,8 +56,7 @@ class Posing:
 
     Spherical joints and free bodies are turned by roll, pitch and yaw.
 
-    >>> from catena.examples import four_bar
-    >>> posing = Posing(four_bar())
+    >>> posing = Posing(examples.four_bar())
     >>> [handle.name for handle in posing.handles if handle.independent]
     ['crank']
     >>> posing.move("crank", 1.0)
@@ -79,7 +78,6 @@ class Posing:
         self._named = {handle.name: handle for handle in self.handles}
 
     def value(self, name: str) -> float:
-        """Return the value of a coordinate."""
         if name in self.model.q_names:
             return float(self.q[self.model.q_names.index(name)])
         body, _, turn = name.rpartition(".")
@@ -105,7 +103,6 @@ class Posing:
         return False
 
     def place(self, q: Any, t: float) -> None:
-        """Take another position."""
         self.q, self.t = np.array(q, dtype=float), t
 
     def _moved(self, name: str, x: float) -> np.ndarray | None:
@@ -122,7 +119,6 @@ class Posing:
         return q if np.abs(self.model.difference(self.q, q)).max() <= JUMP else None
 
     def _put(self, q: np.ndarray, name: str, x: float) -> None:
-        """Write a coordinate to q."""
         if name in self.model.q_names:
             q[self.model.q_names.index(name)] = x
             return
@@ -140,7 +136,6 @@ class Posing:
         return list(rpy(rotation(self.q[self._quaternion(body)])))
 
     def _quaternion(self, body: str) -> slice:
-        """Return where the quaternion of a body is."""
         return next(at for link, at in self.model.quaternions() if link.name == body)
 
     def _handles(self, reach: float) -> list[Handle]:

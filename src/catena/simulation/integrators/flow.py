@@ -35,7 +35,6 @@ class Flow:
         raise NotImplementedError
 
     def acceleration(self, t: Any, q: Array, v: Array) -> Array:
-        """Return vdot."""
         return self.evaluate("accelerations", t, q, v, self.joint_forces(t, q, v))
 
     def momenta(self, t: Any, q: Array, v: Array) -> tuple[Array, Array]:
