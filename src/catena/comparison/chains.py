@@ -167,7 +167,7 @@ def polynomial(bodies: Sequence[int], counts: Sequence[int]) -> tuple[Fraction, 
     ['0', '0', '1/9']
     """
     for degree in range(len(bodies) - 1):
-        rounded = np.polynomial.Polynomial.fit(bodies, counts, degree).convert().coef
+        rounded = np.polynomial.Polynomial.fit(bodies, [float(count) for count in counts], degree).convert().coef
         coefficients = tuple(Fraction(c).limit_denominator(1000) for c in rounded)
         if all(sum(c * n**k for k, c in enumerate(coefficients)) == count for n, count in zip(bodies, counts, strict=True)):
             return coefficients

@@ -35,7 +35,10 @@ def load(
     if len(content) > LIMIT:
         raise ModelFileError(f"{file}: holds more than {LIMIT >> 20} MiB; give a smaller model file")
     left_out = _names(ignore)
-    within = TOLERANCE if tolerance is None else _checked_tolerance(tolerance)
+    try:
+        within = TOLERANCE if tolerance is None else number("load: tolerance", tolerance, least=0.0)
+    except ModelError as error:
+        raise ModelFileError(str(error)) from None
     starts = FEW if tolerance is None else STARTS
     if file.suffix.lower() == ".toml":
         if floating_base or left_out:
@@ -59,13 +62,6 @@ def _finished(model: Builder, file: Path, tolerance: float, starts: int) -> Buil
             return model  # its error is raised where the model is used
         return closed_to_precision(model, tolerance, starts)
     return model
-
-
-def _checked_tolerance(value: Any) -> float:
-    try:
-        return number("load: tolerance", value, least=0.0)
-    except ModelError as error:
-        raise ModelFileError(str(error)) from None
 
 
 def _names(ignore: Any) -> tuple[str, ...]:

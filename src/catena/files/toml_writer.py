@@ -166,10 +166,10 @@ def _joint_table(joint: Joint) -> Table:
         if f.name.startswith("axis"):
             table[f.name] = _axis(value)
         elif value != getattr(plain, f.name):
+            table[f.name] = joint.plain(f.name)
             if f.name == "limits":
-                value = tuple(zip(joint.lower, joint.upper, strict=True))
-            alike = isinstance(value, tuple) and len(set(value)) == 1 and (f.name not in ("rest", "limits") or joint.nq == 1)
-            table[f.name] = value[0] if alike else value
+                pairs = tuple(zip(joint.lower, joint.upper, strict=True))
+                table[f.name] = pairs[0] if joint.nq == 1 else pairs
     return table
 
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from catena.errors import ArgumentError, SimulationError
 from catena.model import Mechanism
-from catena.simulation.checkpoint import Checkpoint
+from catena.simulation.checkpoint import Checkpoint, restore
 from catena.simulation.events import Event
 from catena.simulation.inputs import Function
 from catena.simulation.interrupts import interruptible, noted_interrupts
@@ -92,7 +92,7 @@ def simulate(
     if every is not None:  # as it was called, where in rollouts every means steps
         warnings.warn("simulate: every= is now checkpoint_every=, the seconds between checkpoints", DeprecationWarning, stacklevel=2)
         checkpoint_every = every
-    file = Checkpoint.writable(checkpoint, checkpoint_every) if checkpoint is not None else None
+    file = Checkpoint(checkpoint, checkpoint_every) if checkpoint is not None else None
     return _carried_out(Run(settings), file, resume, show_progress)
 
 
@@ -106,7 +106,7 @@ def _carried_out(run: Run, file: Checkpoint | None, resume: Any, show: bool | No
     if file is not None:
         file.belong(run)
     if resume is not None:
-        Checkpoint(resume, 0.0).restore(run)
+        restore(run, resume)
     try:
         stopped = _run_to_end(run, file, show)
         if file is not None:

@@ -283,7 +283,7 @@ class Trajectory:
         wanted = np.clip(wanted, first, last)
         if wanted.ndim != 1 or len(wanted) == 0 or (np.diff(wanted) <= 0.0).any():
             raise ArgumentError("at: the times do not increase; give one time, or an array of shape (T,) of increasing times")
-        q, v, vdot = interpolate(self.model, self.t, self.q, self.v, self.vdot, wanted, self._jumps())
+        q, v, vdot = interpolate(self, wanted, self._jumps())
         if self.model.has_loops:
             whole, k = opening(self.model, self.t, self.q) <= LOOSE, np.searchsorted(self.t, wanted)
             between = np.flatnonzero((self.t[k] > wanted) & whole[k] & whole[k - 1])

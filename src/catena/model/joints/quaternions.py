@@ -8,20 +8,8 @@ from typing import Any
 import numpy as np
 
 from catena.errors import ModelError
-from catena.model import values
+from catena.model import manifolds, values
 from catena.model.joints.base import Joint
-from catena.model.manifolds import (
-    cayley_momentum,
-    cayley_rotation,
-    cayley_velocity,
-    difference_pose,
-    difference_rotation,
-    integrate_pose,
-    integrate_rotation,
-    quaternion_rate,
-    rotation_rate,
-    turned,
-)
 from catena.model.motions import FreeMotion, Motion, SphericalMotion
 from catena.spatial import quaternion_inverse, quaternion_product, rotation
 
@@ -74,37 +62,37 @@ class Spherical(_QuaternionJoint):
     v_units = ("rad/s", "rad/s", "rad/s")
 
     def integrate(self, q: Any, dv: Any) -> Any:
-        return integrate_rotation(q, dv)
+        return manifolds.integrate_rotation(q, dv)
 
     def difference(self, q0: Any, q1: Any) -> Any:
-        return difference_rotation(q0, q1)
+        return manifolds.difference_rotation(q0, q1)
 
     def chart(self, q: Any, u: Any) -> Any:
-        return integrate_rotation(q, u)
+        return manifolds.integrate_rotation(q, u)
 
     def chart_rate(self, q: Any, u: Any, v: Any) -> Any:
-        return rotation_rate(u, v)
+        return manifolds.rotation_rate(u, v)
 
     def rate(self, q: Any, v: Any) -> Any:
-        return quaternion_rate(q, v)
+        return manifolds.quaternion_rate(q, v)
 
     def velocity(self, q: Any, rate: Any) -> Any:
         return 2.0 * quaternion_product(quaternion_inverse(q), rate)[1:]
 
     def cayley(self, q: Any, u: Any) -> Any:
-        return cayley_rotation(q, u)
+        return manifolds.cayley_rotation(q, u)
 
     def cayley_velocity(self, q: Any, u: Any, rate: Any) -> Any:
-        return cayley_velocity(u, rate)
+        return manifolds.cayley_velocity(u, rate)
 
     def cayley_momentum(self, q: Any, u: Any, p: Any) -> Any:
-        return cayley_momentum(u, p)
+        return manifolds.cayley_momentum(u, p)
 
     def momentum_in_parent_axes(self, q: Any, p: Any) -> Any:
-        return turned(q, p)
+        return manifolds.turned(q, p)
 
     def momentum_in_child_axes(self, q: Any, p: Any) -> Any:
-        return turned(quaternion_inverse(q), p)
+        return manifolds.turned(quaternion_inverse(q), p)
 
     def motion(self) -> Motion:
         return SphericalMotion()
@@ -124,40 +112,40 @@ class Free(_QuaternionJoint):
     v_units = ("rad/s", "rad/s", "rad/s", "m/s", "m/s", "m/s")
 
     def integrate(self, q: Any, dv: Any) -> Any:
-        return integrate_pose(q, dv)
+        return manifolds.integrate_pose(q, dv)
 
     def difference(self, q0: Any, q1: Any) -> Any:
-        return difference_pose(q0, q1)
+        return manifolds.difference_pose(q0, q1)
 
     def chart(self, q: Any, u: Any) -> Any:
-        return np.concatenate([q[..., :3] + u[..., 3:], integrate_rotation(q[..., 3:], u[..., :3])], axis=-1)
+        return np.concatenate([q[..., :3] + u[..., 3:], manifolds.integrate_rotation(q[..., 3:], u[..., :3])], axis=-1)
 
     def chart_rate(self, q: Any, u: Any, v: Any) -> Any:
-        return np.concatenate([rotation_rate(u[..., :3], v[..., :3]), turned(q[..., 3:], v[..., 3:])], axis=-1)
+        return np.concatenate([manifolds.rotation_rate(u[..., :3], v[..., :3]), manifolds.turned(q[..., 3:], v[..., 3:])], axis=-1)
 
     def rate(self, q: Any, v: Any) -> Any:
-        return np.concatenate([turned(q[..., 3:], v[..., 3:]), quaternion_rate(q[..., 3:], v[..., :3])], axis=-1)
+        return np.concatenate([manifolds.turned(q[..., 3:], v[..., 3:]), manifolds.quaternion_rate(q[..., 3:], v[..., :3])], axis=-1)
 
     def velocity(self, q: Any, rate: Any) -> Any:
         turning = 2.0 * quaternion_product(quaternion_inverse(q[3:]), rate[3:])[1:]
         return np.concatenate([turning, rotation(q[3:]).T @ rate[:3]])
 
     def cayley(self, q: Any, u: Any) -> Any:
-        return np.concatenate([q[..., :3] + u[..., 3:], cayley_rotation(q[..., 3:], u[..., :3])], axis=-1)
+        return np.concatenate([q[..., :3] + u[..., 3:], manifolds.cayley_rotation(q[..., 3:], u[..., :3])], axis=-1)
 
     def cayley_velocity(self, q: Any, u: Any, rate: Any) -> Any:
-        shift = turned(quaternion_inverse(q[..., 3:]), rate[..., 3:])
-        return np.concatenate([cayley_velocity(u[..., :3], rate[..., :3]), shift], axis=-1)
+        shift = manifolds.turned(quaternion_inverse(q[..., 3:]), rate[..., 3:])
+        return np.concatenate([manifolds.cayley_velocity(u[..., :3], rate[..., :3]), shift], axis=-1)
 
     def cayley_momentum(self, q: Any, u: Any, p: Any) -> Any:
-        return np.concatenate([cayley_momentum(u[..., :3], p[..., :3]), turned(q[..., 3:], p[..., 3:])], axis=-1)
+        return np.concatenate([manifolds.cayley_momentum(u[..., :3], p[..., :3]), manifolds.turned(q[..., 3:], p[..., 3:])], axis=-1)
 
     def momentum_in_parent_axes(self, q: Any, p: Any) -> Any:
-        return np.concatenate([turned(q[..., 3:], p[..., :3]), turned(q[..., 3:], p[..., 3:])], axis=-1)
+        return np.concatenate([manifolds.turned(q[..., 3:], p[..., :3]), manifolds.turned(q[..., 3:], p[..., 3:])], axis=-1)
 
     def momentum_in_child_axes(self, q: Any, p: Any) -> Any:
         inverse = quaternion_inverse(q[..., 3:])
-        return np.concatenate([turned(inverse, p[..., :3]), turned(inverse, p[..., 3:])], axis=-1)
+        return np.concatenate([manifolds.turned(inverse, p[..., :3]), manifolds.turned(inverse, p[..., 3:])], axis=-1)
 
     def motion(self) -> Motion:
         return FreeMotion()
