@@ -74,9 +74,7 @@ def exported(kernel: Any, name: str | None = None, plans: int | None = None) -> 
     elif isinstance(getattr(kernel, "graph", None), Graph):
         graphs, flagged = (kernel.graph,), False
     else:
-        raise ExportError(
-            f"{kernel!r} is not a kernel, and only kernels can be exported; give what ct.forward_dynamics(m), ct.mass_matrix(m), … return"
-        )
+        raise ExportError(f"{kernel!r} is not a kernel; export what ct.forward_dynamics(m), ct.mass_matrix(m), … return")
     return Exported(
         name_of(kernel, name), kernel.name, kernel.model, kernel.method, kernel.inputs, kernel.outputs, kernel.labels, graphs, flagged
     )

@@ -125,6 +125,4 @@ def _check_ending(file: Path, known: tuple[str, ...]) -> None:
         names = {".sdf": "an SDF file", ".xacro": "a xacro file, which the command xacro turns into URDF,"}
         what = names.get(ending, f"a file with the ending '{ending}'" if ending else "a file without an ending")
         does = "reads" if known is READ else "writes"
-        raise ModelFileError(
-            f"{file}: {what} is not understood by this version of catena, which {does} {', '.join(known)}; see docs/files.md"
-        )
+        raise ModelFileError(f"{file}: {what} is not understood by this catena, which {does} {', '.join(known)}; see docs/files.md")

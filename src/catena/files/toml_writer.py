@@ -153,8 +153,7 @@ def _joint_table(joint: Joint) -> Table:
     if isinstance(joint, Driven):
         if not isinstance(joint.function, Harmonic):
             raise ModelError(
-                "the motion of a driven joint is made of Python code, which a file cannot hold; give a ct.Harmonic, or keep this model in "
-                "Python"
+                "the motion of a driven joint is Python code, which a file cannot hold; give a ct.Harmonic, or keep the model in Python"
             )
         return {**_joint_table(joint.joint), "motion": joint.function.given()}
     if joint.kind not in JOINT_RECORDS or type(joint) is not JOINTS[joint.kind]:

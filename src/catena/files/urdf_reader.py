@@ -135,8 +135,7 @@ class Reader:
                     continue
                 if plain is None or child.text.strip().lower() not in (plain, "1" if plain == "true" else "0", "", "0.0"):
                     child.fail(
-                        f"in Gazebo {short(child.text.strip())} changes the motion, and it is not read; say it in URDF, or "
-                        f"{without('gazebo')}"
+                        f"Gazebo's {short(child.text.strip())} changes the motion, and is not read; say it in URDF, or {without('gazebo')}"
                     )
         elif element.tag.startswith("xacro:"):
             element.fail("this is a macro of xacro; expand the file with the command xacro first")
@@ -176,9 +175,7 @@ class Reader:
         if not roots:
             self.root.fail("every link is the child of a joint, so that they form a circle; leave one of the joints out")
         if roots[1:]:
-            self.links[roots[1]].fail(
-                f"no joint carries this link, nor {short(roots[0])}; a robot has one root: join them, such as by a fixed joint"
-            )
+            self.links[roots[1]].fail(f"no joint carries this link, nor {short(roots[0])}; a robot has one root: add a joint")
         if "ground" in self.links and roots[0] != "ground":
             self.links["ground"].fail("'ground' is the name of the fixed frame; rename the link")
         return roots[0]

@@ -288,9 +288,7 @@ class Builder(Mechanism):
                 raise ModelError(f"force '{name}' acts on the ground, which does not move; name another body")
         at = tuple(values.array(f"force '{name}': point", point, (3,)).tolist())
         if body is None and any(at):
-            raise ModelError(
-                f"force '{name}': point {at} has no body, so that these are joint forces; name the body, or leave the point out"
-            )
+            raise ModelError(f"force '{name}': point {at} has no body, so these are joint forces; name the body, or leave the point out")
         force = Applied(name, function, body, at)
         force.probe(self.neutral(), self.nv)
         if force.traced:

@@ -112,16 +112,9 @@ def check_closing(what: str, joint: Any) -> None:
             f"{what}: {option} {value!r} acts along a coordinate, which a closing joint does not have; leave it out, "
             "and put a spring or a force between the bodies with m.add_spring or m.add_force"
         )
-    if isinstance(joint, Driven):
-        raise ModelError(
-            f"{what}: a driven joint gives a motion, and closes no loop; hang a body on it, and close the loop at another joint, or let "
-            "m.connect choose"
-        )
-    if isinstance(joint, Custom):
-        raise ModelError(
-            f"{what}: a custom joint is known by its motion, not by constraints, and closes no loop; hang a body on it, and close the loop "
-            "at another joint, or let m.connect choose"
-        )
+    if isinstance(joint, (Driven, Custom)):
+        remedy = "hang a body on it, and close the loop at another joint, or let m.connect choose"
+        raise ModelError(f"{what}: a {joint.kind} joint closes no loop; {remedy}")
     if not isinstance(joint, tuple(_CONSTRAINTS)):
         raise ModelError(f"{what}: the constraints of a {joint.kind} joint are not known; choose from {', '.join(CLOSING)}")
 

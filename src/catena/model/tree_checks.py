@@ -15,10 +15,7 @@ def check_following(tree: Tree) -> None:
     for closure in tree.closures:
         a, b = (set(tree.path(k)) for k in (closure.a, closure.b))
         if all(tree.v_slices[k].start == tree.v_slices[k].stop for k in a ^ b):
-            raise ModelError(
-                f"loop '{closure.name}': all joints around it are driven, and none is left that could follow; leave the loop out, or drive "
-                "fewer joints"
-            )
+            raise ModelError(f"loop '{closure.name}': all joints around it are driven, and none can follow; leave it out, or drive fewer")
 
 
 def check_determined(tree: Tree, rng: np.random.Generator, random: Callable[[np.random.Generator], np.ndarray]) -> None:

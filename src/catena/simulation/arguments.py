@@ -73,13 +73,10 @@ def check_step(name: str, step: float, start: float, until: float) -> None:
     """Refuse steps that the times of a run do not resolve, or of which it would take more than it could ever make."""
     span, least = f"a run from {start:g} s to {until:g} s", RESOLUTION * max(abs(start), abs(until))
     if step < least:
-        raise ArgumentError(
-            f"{name} = {step:g} s is below the resolution of time in {span}; give {least:.1g} s or more, or times nearer to 0"
-        )
+        raise ArgumentError(f"{name} = {step:g} s is below the resolution of time in {span}; give {least:.1g} s or more, or times near 0")
     if (until - start) / step > MOST_STEPS:
         raise ArgumentError(
-            f"{name} = {step:g} s makes {(until - start) / step:.1e} steps of {span}, more than {MOST_STEPS:.0e}; give a larger step, or a "
-            "shorter time"
+            f"{name} = {step:g} s makes {(until - start) / step:.1e} steps of {span}, more than {MOST_STEPS:.0e}; give a larger step"
         )
 
 
@@ -88,8 +85,7 @@ def check_span(start: float, until: float) -> None:
     least = RESOLUTION * max(abs(start), abs(until))
     if until - start < least:
         raise ArgumentError(
-            f"a run from {start:.17g} s to {until:.17g} s is below the resolution of time there; give times nearer to 0, or {least:.1g} s "
-            "or more in between"
+            f"a run from {start:.17g} s to {until:.17g} s is below the resolution of time there; give {least:.1g} s, or times near 0"
         )
 
 

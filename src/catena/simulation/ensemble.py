@@ -106,8 +106,7 @@ def _pickled(shared: tuple[Mechanism, Any, dict[str, Any]], dumps: Callable[[Any
                 dumps(thing)
             except Exception:
                 raise ArgumentError(
-                    f"ensemble: {name} cannot be pickled for another process; define its function with `def` at the top of a module, "
-                    "or use threads"
+                    f"ensemble: {name} cannot be pickled; define its function with `def` at the top of a module, or use threads"
                 ) from error
         raise
 

@@ -16,10 +16,7 @@ from catena.simulation.stepping import Layout
 Array = Any
 Function = Callable[[Any, Array, Array], Any]
 
-_REMEDY = (
-    "write it with NumPy's functions and catena.where instead of `if`, float() and math, or mark it ct.python(function), "
-    "to be called step by step"
-)
+_REMEDY = ("write it with NumPy's functions and catena.where instead of `if`, float() and math, or mark it ct.python(function)")
 
 _JOINT_FORCES = "give joint forces, or a pair (times, values)"
 

@@ -134,9 +134,7 @@ class RolloutSettings:
         if integrator != "auto":
             integrator_of(integrator, m)
         if step is None or steps is None:
-            raise ArgumentError(
-                f"rollout: {'step' if step is None else 'steps'} is missing; give the size of a step [s] and how many to take"
-            )
+            raise ArgumentError(f"rollout: {'step' if step is None else 'steps'} is missing; give the size of a step [s] and their number")
         size = positive("step", step, "give a step size above 0, in seconds")
         steps, every = _count("steps", steps), _count("every", every)
         if steps % every:

@@ -208,9 +208,7 @@ class Run:
             )
         for event, value in zip(given.events, g, strict=True):
             if not np.isfinite(value):
-                raise SimulationError(
-                    f"event '{event.name}' is {value} at the start, t = {given.start:g} s; give a function that is finite"
-                )
+                raise SimulationError(f"event '{event.name}' is {value} at the start, t = {given.start:g} s; give a finite function")
         self.set(h=given.step if given.step is not None else self._first_step(a))
 
     def prepare(self) -> None:

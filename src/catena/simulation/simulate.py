@@ -80,9 +80,7 @@ def simulate(
     >>> abs(run.drift).max() < 1e-7
     np.True_
     """
-    settings = RunSettings.of(
-        m, q0, v0, start, until, step, method, integrator, tau, controller, events, record, rtol, atol, largest_step
-    )
+    settings = RunSettings.of(m, q0, v0, start, until, step, method, integrator, tau, controller, events, record, rtol, atol, largest_step)
     if settings.scipy_method:
         from catena.simulation.with_scipy import integrate
 

@@ -80,9 +80,7 @@ class Trajectory:
         for name in ("q_names", "v_names", "q_units", "v_units"):
             object.__setattr__(self, name, getattr(self.model, name))
         if not self.v_names:
-            raise ArgumentError(
-                f"trajectory: model '{self.model.name}' has no moving body but driven ones; add one with a joint other than Fixed or Driven"
-            )
+            raise ArgumentError(f"trajectory: model '{self.model.name}' has no coordinates; add a body that moves and is not driven")
         t = _array("t", self.t)
         if t.ndim != 1 or len(t) == 0:
             raise ArgumentError(f"trajectory: t has shape {t.shape}; give at least one time, as an array of shape (T,)")

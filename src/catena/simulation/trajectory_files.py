@@ -174,9 +174,7 @@ def _trajectory(file: Path, entries: Mapping[str, Any], model: Mechanism | None,
             differing = next((pair for pair in zip(names, known, strict=False) if pair[0] != pair[1]), None)
             counts = f"the file has {len(names)}, the model {len(known)}"
             what = f"'{differing[0]}' in the file is '{differing[1]}' in the model" if differing else counts
-            raise TrajectoryFileError(
-                f"{file}: the {of} coordinates are not those of model '{model.name}': {what}; give the model that was simulated"
-            )
+            raise TrajectoryFileError(f"{file}: the {of} coordinates are not those of model '{model.name}': {what}; give the one simulated")
     info = json.loads(str(entries["info"]))
     if not isinstance(info, dict):
         raise TrajectoryFileError(f"{file}: damaged: info is {info!r}, not a table; restore the file")

@@ -24,8 +24,7 @@ class _QuaternionJoint(Joint):
         for name, part in (("rotation", stiffness[:3]), ("translation", stiffness[3:])):
             if len(set(part)) > 1:
                 raise ModelError(
-                    f"{self.kind} stiffness {stiffness} differs between the axes of the {name}, which has no potential; give one value for "
-                    "all three"
+                    f"{self.kind} stiffness {stiffness} differs between the axes of the {name}, which has no potential; give one value"
                 )
         if self.rest is not None:
             rest = np.array(self.rest)

@@ -166,9 +166,7 @@ def _residual(scheme: _Scheme, flow: Flow, t: Any, start: _State, rates: Sequenc
     p1 = model.momentum_in_child_axes(q1, model.momentum_in_parent_axes(start.q, start.p) + combine(h, scheme.b, balances))
     ends = [model.cayley_momentum(start.q, first, start.p), model.cayley_momentum(q1, last, p1)]
     between = combine(1.0, (centre, 1.0 - centre), ends)
-    wanted = [
-        between + combine(h, [A - (1.0 - centre) * b for A, b in zip(row, scheme.b, strict=True)], forces) for row in scheme.A
-    ]
+    wanted = [between + combine(h, [A - (1.0 - centre) * b for A, b in zip(row, scheme.b, strict=True)], forces) for row in scheme.A]
     return np.concatenate([has - asked for has, asked in zip(momenta, wanted, strict=True)]), q1, p1
 
 
