@@ -57,20 +57,20 @@ def compare(
     m, _ = find(model, floating_base, ignore, tolerance)
     check_outputs({"plot": plot})
     with progress() as report:
-        found = comparison.compare(m, states, seed, report=report)
+        compared = comparison.compare(m, states, seed, report=report)
         grown = None
         if plot is not None or most is not None:
             grown = comparison.growth(comparison.sizes(most or 128), seed, report=report)
     if plot is not None and grown is not None:
         from catena.comparison.growth_plot import plot_growth
 
-        plot_growth(grown, plot, beside=found)
+        plot_growth(grown, plot, beside=compared)
     files = {} if plot is None else {"plot": str(plot)}
     if json:
-        print_json({**asdict(found), "growth": grown and asdict(grown), "files": files})
+        print_json({**asdict(compared), "growth": grown and asdict(grown), "files": files})
         return
     console = new_console()
-    _print_comparison(console, found)
+    _print_comparison(console, compared)
     if grown is not None:
         print_growth(console, grown)
     if files:
@@ -91,12 +91,12 @@ def progress() -> Iterator[Callable[[str], None]]:
         yield lambda text: bar.update(task, description=text)
 
 
-def _print_comparison(console: Console, found: Comparison) -> None:
+def _print_comparison(console: Console, compared: Comparison) -> None:
     """Print a table for each problem, the choice of `auto`, and the methods that do not fit."""
-    print_model(console, found.model, found.bodies, found.freedom)
-    for choice in found.automatic:
-        rows = [row for row in found.rows if row.problem == choice.problem]
-        reference = found.references[choice.problem]
+    print_model(console, compared.model, compared.bodies, compared.freedom)
+    for choice in compared.automatic:
+        rows = [row for row in compared.rows if row.problem == choice.problem]
+        reference = compared.references[choice.problem]
         title = choice.problem.replace("_", " ").capitalize()
         print_title(console, f"\n{title}, {max(row.states for row in rows):,} random states")
         table = new_table("method", "order", ">differs", ">operations", ">one state\n[us]", ">in batch\n[us]", ">build\n[s]")
@@ -110,10 +110,10 @@ def _print_comparison(console: Console, found: Comparison) -> None:
         for row in rows:
             if row.iterations is not None:
                 console.print(_iteration(row))
-        for lack in found.lacking:
+        for lack in compared.lacking:
             if lack.problem == choice.problem:
                 console.print(f"{lack.method} does not fit: {lack.lacks}")
-    if any(row.cached for row in found.rows):
+    if any(row.cached for row in compared.rows):
         console.print("\n* with code from the cache")
 
 

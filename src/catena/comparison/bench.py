@@ -165,12 +165,12 @@ class _Pinocchio:
         self.peer, self.states, self.cores = peers.Pinocchio(m), states, cores
         q, v = states["q"], states["v"]
         self.passive = np.array([np.asarray(passive_force(m.tree(), *state), dtype=float) for state in zip(q, v, strict=True)])
-        own = [self.peer.state(*state) for state in zip(q, v, strict=True)]
+        converted = [self.peer.state(*state) for state in zip(q, v, strict=True)]
         x = states["tau"]
-        self.q = np.array([position for position, _, _ in own])
-        self.v = np.array([T @ rate for (_, T, _), rate in zip(own, v, strict=True)])
-        self.tau = np.array([T @ force for (_, T, _), force in zip(own, x + self.passive, strict=True)])
-        self.vdot = np.array([T @ rate + drift for (_, T, drift), rate in zip(own, states["vdot"], strict=True)])
+        self.q = np.array([position for position, _, _ in converted])
+        self.v = np.array([T @ rate for (_, T, _), rate in zip(converted, v, strict=True)])
+        self.tau = np.array([T @ force for (_, T, _), force in zip(converted, x + self.passive, strict=True)])
+        self.vdot = np.array([T @ rate + drift for (_, T, drift), rate in zip(converted, states["vdot"], strict=True)])
 
     def functions(self, name: str, count: int) -> dict[str, Callable[[], object]]:
         """Return what computes one state, a batch of so many on one core, and one on all, as far as Pinocchio has that."""
@@ -181,15 +181,15 @@ class _Pinocchio:
         taken = {"mass_matrix": 1, "poses": 1, "energy": 2}.get(name, 3)
         one = [x[0].copy() for x in (self.q, self.v, last)[:taken] if x is not None]
         call = getattr(pin, self.names[name])
-        found: dict[str, Callable[[], object]] = {"single": lambda: call(model, data, *one)}
+        calls: dict[str, Callable[[], object]] = {"single": lambda: call(model, data, *one)}
         if last is not None:
             many = getattr(pin, f"{self.names[name]}InParallel")
             columns = [np.asfortranarray(repeated(x, count).T) for x in (self.q, self.v, last)]
             out = np.zeros((model.nv, count), order="F")
             for key, threads in (("batch", 1), ("cores", self.cores)):
                 pool = pin.ModelPool(model, threads)
-                found[key] = lambda threads=threads, pool=pool: many(threads, pool, *columns, out)
-        return found
+                calls[key] = lambda threads=threads, pool=pool: many(threads, pool, *columns, out)
+        return calls
 
     def disagreement(self, name: str, kernel: Any) -> float | None:
         """Return how far results are off; an energy is a sum of things that are counted differently."""

@@ -92,8 +92,8 @@ def growth(bodies: Sequence[int] | None = None, seed: int = 0, seconds: float = 
      'fully-recursive/origin': 'O(n^1)'}
     """
     bodies = sizes() if bodies is None else tuple(bodies)
-    found = tuple(compare(chain(n), None, seed, ("forward_dynamics",), seconds, report) for n in bodies)
-    lines = {row.method: _line(row.method, bodies, [one.row(row.problem, row.method) for one in found]) for row in found[0].rows}
+    compared = tuple(compare(chain(n), None, seed, ("forward_dynamics",), seconds, report) for n in bodies)
+    lines = {row.method: _line(row.method, bodies, [one.row(row.problem, row.method) for one in compared]) for row in compared[0].rows}
     crossings = tuple(
         Crossing(quantity, *pair, *crossing(bodies, *(getattr(lines[method], quantity) for method in pair)))
         for quantity in ("batch_us", "operations")
@@ -101,7 +101,7 @@ def growth(bodies: Sequence[int] | None = None, seed: int = 0, seconds: float = 
     )
     report("counting operations")
     polynomials = {name: tuple(map(float, counted_polynomial(name))) for name in lines if not METHODS[name].iterates}
-    return Growth("chain", found, tuple(lines.values()), crossings, polynomials)
+    return Growth("chain", compared, tuple(lines.values()), crossings, polynomials)
 
 
 def _line(method: str, bodies: tuple[int, ...], rows: Sequence[Row]) -> Line:

@@ -159,14 +159,14 @@ def compare(
     )
 
 
-def disagreement(expected: np.ndarray, found: np.ndarray) -> float:
+def disagreement(expected: np.ndarray, actual: np.ndarray) -> float:
     """Return the largest difference between two batches of arrays, relative to the largest expected entry of each state.
 
     >>> disagreement(np.array([[1.0, 2.0], [3.0, 4.0]]), np.array([[1.0, 2.0], [3.0, 4.5]]))
     0.125
     """
-    expected, found = (x.reshape(len(x), -1) for x in (expected, found))
-    difference, size = np.abs(found - expected).max(axis=1), np.abs(expected).max(axis=1)
+    expected, actual = (x.reshape(len(x), -1) for x in (expected, actual))
+    difference, size = np.abs(actual - expected).max(axis=1), np.abs(expected).max(axis=1)
     return float(np.divide(difference, size, out=difference.copy(), where=size > 0.0).max())
 
 
@@ -223,11 +223,11 @@ def _rows(
             operations *= count
             open_ = np.count_nonzero(~(residuals <= kernel.tolerance))
             note = f"{open_} of {residuals.size} states did not reach the tolerance {kernel.tolerance:g}" if open_ else ""
-        found = results[name]
+        result = results[name]
         parts: tuple[Kernel, ...] = kernel._parts if isinstance(kernel, IterativeKernel) else (kernel,)
         cached = all(part.cached for part in parts)
         yield Row(
-            problem, name, _order(m, problem, name), len(found), disagreement(expected[: len(found)], found), operations,
+            problem, name, _order(m, problem, name), len(result), disagreement(expected[: len(result)], result), operations,
             1e6 * single[name], 1e6 * batch[name], build[name], cached, count, residual, note,
         )  # fmt: skip
 

@@ -111,20 +111,20 @@ class Pinocchio:
             if isinstance(link.joint, Fixed):
                 continue
             (at_q, at_v), joint = self.at[link.name], self.model.joints[self.carried[link.name][0]]
-            own, rates = q[at_q], v[at_v]
+            ours, rates = q[at_q], v[at_v]
             rows = slice(joint.idx_v, joint.idx_v + joint.nv)
             block, bias = np.eye(joint.nv), np.zeros(joint.nv)
             if isinstance(link.joint, Planar):  # q = (x, y, cos, sin); its rates are in the child's axes
-                theirs = [*own[:2], np.cos(own[2]), np.sin(own[2])]
-                block[:2, :2] = _plane(own[2]).T
-                bias[:2] = -rates[2] * np.array([[0.0, -1.0], [1.0, 0.0]]) @ _plane(own[2]).T @ rates[:2]
+                theirs = [*ours[:2], np.cos(ours[2]), np.sin(ours[2])]
+                block[:2, :2] = _plane(ours[2]).T
+                bias[:2] = -rates[2] * np.array([[0.0, -1.0], [1.0, 0.0]]) @ _plane(ours[2]).T @ rates[:2]
             elif isinstance(link.joint, Spherical):
-                theirs = own[[1, 2, 3, 0]]
+                theirs = ours[[1, 2, 3, 0]]
             elif isinstance(link.joint, Free):  # linear first
-                theirs = own[[0, 1, 2, 4, 5, 6, 3]]
+                theirs = ours[[0, 1, 2, 4, 5, 6, 3]]
                 block = block[[3, 4, 5, 0, 1, 2]]
             else:
-                theirs = own
+                theirs = ours
             position[joint.idx_q : joint.idx_q + joint.nq] = theirs
             T[rows, at_v], drift[rows] = block, bias
         return position, T, drift

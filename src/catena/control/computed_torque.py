@@ -106,9 +106,9 @@ def computed_torque(
         raise ArgumentError(
             f"computed_torque: bandwidth is {wide.tolist()}; give a number above zero [1/s], or one for each of {', '.join(names)}"
         )
-    found = path(0.0)
-    shapes = [np.shape(part) for part in found] if isinstance(found, (tuple, list)) else []
+    point = path(0.0)
+    shapes = [np.shape(part) for part in point] if isinstance(point, (tuple, list)) else []
     allowed = {(len(names),), *([()] if len(names) == 1 else [])}
     if len(shapes) != 3 or not set(shapes) <= allowed:
-        raise ArgumentError(f"computed_torque: path(0.0) is {found!r}; give three: position, rate and acceleration of {', '.join(names)}")
+        raise ArgumentError(f"computed_torque: path(0.0) is {point!r}; give three: position, rate and acceleration of {', '.join(names)}")
     return ComputedTorque(m, path, names, driven, wide)

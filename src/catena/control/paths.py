@@ -156,9 +156,9 @@ def trapezoidal(start: Any, end: Any, max_rate: Any, max_acceleration: Any = Non
         def piece(rising: Any, even: Any, falling: Any) -> Any:
             return where(t < ramp, rising, where(t < time - ramp, even, falling))
 
-        left = time - t
-        position = piece(0.5 * slope * t * t, rate * (t - 0.5 * ramp), 1.0 - 0.5 * slope * left * left)
-        return position, piece(slope * t, rate, slope * left), piece(slope, 0.0, -slope)
+        remaining = time - t
+        position = piece(0.5 * slope * t * t, rate * (t - 0.5 * ramp), 1.0 - 0.5 * slope * remaining * remaining)
+        return position, piece(slope * t, rate, slope * remaining), piece(slope, 0.0, -slope)
 
     return _straight(first, last, time, shape)
 

@@ -44,9 +44,9 @@ class Source:
         except msgspec.DecodeError as error:
             # the parser says where in brackets: (at line 3, column 5) or (at end of document)
             what, _, where = str(error).rstrip(")").rpartition(" (at ")
-            found = re.match(r"line (\d+), column (\d+)", where)
-            line = int(found[1]) if found else len("\n".join(self.lines).rstrip().split("\n"))
-            column = f" at column {found[2]}" if found else ""
+            position = re.match(r"line (\d+), column (\d+)", where)
+            line = int(position[1]) if position else len("\n".join(self.lines).rstrip().split("\n"))
+            column = f" at column {position[2]}" if position else ""
             raise ModelFileError(f"{self.file}:{line}: not TOML{column}: {what or error}; correct the line") from None
         except ValueError:  # Python refuses to convert an integer of thousands of digits
             raise ModelFileError(f"{self.file}: holds an integer with too many digits; write it as a decimal number") from None
@@ -88,8 +88,8 @@ class Source:
     @cached_property
     def _heads(self) -> list[tuple[int, str]]:
         """The lines at which the tables of bodies, springs and the like begin, and of which of them."""
-        found = [(i, re.match(r"\s*\[\[\s*(\w+)\s*\]\]", line)) for i, line in enumerate(self.lines)]
-        return [(i, head[1]) for i, head in found if head and head[1] in LISTS]
+        matches = [(i, re.match(r"\s*\[\[\s*(\w+)\s*\]\]", line)) for i, line in enumerate(self.lines)]
+        return [(i, head[1]) for i, head in matches if head and head[1] in LISTS]
 
     def check(self, table: Table, record: type[msgspec.Struct], place: Place) -> None:
         """Refuse a table with missing or unknown keys, or values of the wrong kind."""

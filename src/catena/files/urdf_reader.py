@@ -107,16 +107,16 @@ class Reader:
         return self.joints[joint].need("child").word("link")
 
     def _named(self, tag: str) -> dict[str, Element]:
-        found: dict[str, Element] = {}
+        named: dict[str, Element] = {}
         for element in self.root:
             if element.tag == tag:
                 name = element.word("name")
-                if name in found:
-                    element.fail(f"line {found[name].line} has this name already; give each {tag} its own name")
-                found[name] = element
-        if tag == "link" and not found:
+                if name in named:
+                    element.fail(f"line {named[name].line} has this name already; give each {tag} its own name")
+                named[name] = element
+        if tag == "link" and not named:
             self.root.fail("there is no <link>; add one")
-        return found
+        return named
 
     def _ignores(self, what: str, name: str | None = None) -> bool:
         """Return whether something is to be ignored, by what it is or by its name too; and enter it in the notes."""
@@ -150,7 +150,7 @@ class Reader:
 
     def _parents(self) -> dict[str, str]:
         """Return the joint of every link that has one."""
-        found: dict[str, str] = {}
+        joint_of: dict[str, str] = {}
         for name, joint in self.joints.items():
             for end in ("parent", "child"):
                 element = joint.need(end)
@@ -159,13 +159,13 @@ class Reader:
                 if link not in self.links:
                     element.fail(no_such("link", link, self.links))
                 if end == "child":
-                    if link in found:
+                    if link in joint_of:
                         element.fail(
-                            f"joint '{found[link]}' at line {self.joints[found[link]].line} carries link {short(link)} already; a link has "
-                            "one parent, and loops are closed by <loop>"
+                            f"joint '{joint_of[link]}' at line {self.joints[joint_of[link]].line} carries link {short(link)} already; "
+                            "a link has one parent, and loops are closed by <loop>"
                         )
-                    found[link] = name
-        return found
+                    joint_of[link] = name
+        return joint_of
 
     def parent(self, link: str) -> str | None:
         return self._above.get(link)
@@ -288,10 +288,10 @@ class Reader:
         if unread := [f"{tag} ({within[tag]})" for tag in silent if within.get(tag) and tag not in self.ignored]:
             notes.append("not read, without a part in the motion here: " + ", ".join(unread))
         known = {"name", "type", "independent", "lower", "upper", "effort", "velocity", "damping", "friction"}
-        own = {f"{e.tag} {key}" for joint in self.joints.values() for e in (joint, *joint) if e.tag in ("joint", "limit", "dynamics")
+        unknown = {f"{e.tag} {key}" for joint in self.joints.values() for e in (joint, *joint) if e.tag in ("joint", "limit", "dynamics")
                for key in e.attributes if key not in known}  # fmt: skip
-        if own:
-            notes.append("attributes that URDF does not have were not read: " + ", ".join(sorted(own)))
+        if unknown:
+            notes.append("attributes that URDF does not have were not read: " + ", ".join(sorted(unknown)))
         free = [name for name, joint in self.joints.items() if joint.attributes.get("independent", "").lower() == "true"]
         if free and model.has_loops:
             listed = ", ".join(self.carried(name) for name in free)

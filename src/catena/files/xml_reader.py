@@ -83,15 +83,15 @@ class Element:
 
     def only(self, tag: str) -> Element | None:
         """Return the child with a tag, of which there may be one."""
-        found = [child for child in self if child.tag == tag]
-        if found[1:]:
-            found[1].fail(f"this is the second <{tag}>, of which there may be one; remove one of them")
-        return found[0] if found else None
+        children = [child for child in self if child.tag == tag]
+        if children[1:]:
+            children[1].fail(f"this is the second <{tag}>, of which there may be one; remove one of them")
+        return children[0] if children else None
 
     def need(self, tag: str) -> Element:
         """Return the child with a tag, which must be there."""
-        found = self.only(tag)
-        return self.fail(f"<{tag}> is missing; add it") if found is None else found
+        child = self.only(tag)
+        return self.fail(f"<{tag}> is missing; add it") if child is None else child
 
     def known(self, *attributes: str) -> None:
         """Refuse attributes other than these."""

@@ -45,8 +45,8 @@ def check_determined(tree: Tree, rng: np.random.Generator, random: Callable[[np.
                 here.add(k)
             if tree.parent[k] >= 0:
                 placement, p = tree.placement(k, q).rigid(), tree.parent[k]
-                left = P[k] - U @ (np.outer(unit, unit) * np.linalg.pinv(D, rcond=1e-12, hermitian=True)) @ U.T
-                P[p] = P[p] + placement.inertia(left).astype(float)
+                remaining = P[k] - U @ (np.outer(unit, unit) * np.linalg.pinv(D, rcond=1e-12, hermitian=True)) @ U.T
+                P[p] = P[p] + placement.inertia(remaining).astype(float)
                 R[p] = R[p] + placement.inertia(R[k]).astype(float)
         stuck &= here
     if stuck:

@@ -90,12 +90,12 @@ def check_span(start: float, until: float) -> None:
 
 
 def recording(record: Any, start: float, until: float) -> tuple[float, np.ndarray | None]:
-    """Return every how many steps a sample is kept, and the times at which samples are wanted, if any."""
+    """Return the number of steps from sample to sample, and the times of the samples, if they are given."""
     if record is None:
         return 1.0, None
     if isinstance(record, (int, np.integer)) and not isinstance(record, bool):
         if record < 1:
-            raise ArgumentError(f"record = {record} is not positive; give every how many steps a sample is kept, 1 or more")
+            raise ArgumentError(f"record = {record} is not positive; give the number of steps from sample to sample, 1 or more")
         return float(record), None
     try:
         times = np.array(record, dtype=float)

@@ -105,17 +105,17 @@ class Event:
 
 def reaction(events: Sequence[Event], motion: Run, step: Crossing, earlier: Sequence[Occurrence]) -> Reaction:
     """Return what becomes of a step in which event functions changed their signs, after what occurred earlier."""
-    found = [(_root(event, motion, step, i), i, event) for i, event in enumerate(events) if event.happened(step.g[i], step.g1[i])]
-    found.sort(key=lambda entry: entry[0].t)
-    breaks = [entry for entry in found if entry[2].action != "record"]
+    crossed = [(_root(event, motion, step, i), i, event) for i, event in enumerate(events) if event.happened(step.g[i], step.g1[i])]
+    crossed.sort(key=lambda entry: entry[0].t)
+    breaks = [entry for entry in crossed if entry[2].action != "record"]
     if not breaks:
-        return Reaction([Occurrence(event.name, *root) for root, _, event in found])
+        return Reaction([Occurrence(event.name, *root) for root, _, event in crossed])
 
     # up to the first that breaks the motion, and what happens together with it
     t, q, v = breaks[0][0]
     end = t + _SIMULTANEOUS * max(1.0, abs(t))
     occurrences, together = [], []
-    for root, i, event in found:
+    for root, i, event in crossed:
         if root.t <= end:
             at_once = event.action != "record" or root.t >= t - (end - t)
             occurrences.append(Occurrence(event.name, *((t, q, v) if at_once else root)))
@@ -167,8 +167,8 @@ def undefined(events: Sequence[Event], motion: Run, here: State, h: float) -> tu
     good, bad, event = 0.0, h, lost(h)
     while bad - good > _MOMENT * h:
         middle = 0.5 * (good + bad)
-        found = lost(middle)
-        good, bad, event = (middle, bad, event) if found is None else (good, middle, found)
+        lost_event = lost(middle)
+        good, bad, event = (middle, bad, event) if lost_event is None else (good, middle, lost_event)
     return State(here.t + good, *motion.reached(*here, a, good)), _undefined(event or events[0], motion, here.t + bad)
 
 

@@ -87,10 +87,10 @@ def rollout(
 
     States of a model with loops must close these: positions by `m.assemble`, velocities by `m.project_velocity`.
 
-    `every` so many steps a sample is kept, besides the first. `integrator` names one of those of `ct.simulate`; steps are always fixed.
+    A sample is recorded `every` so many steps, besides the first. `integrator` names one of those of `ct.simulate`; steps are always fixed.
     "auto" is "rk4", or "rang-angermann" where friction, dampers, springs or stops of joints are too fast for the step.
     `threads` limits the threads. The result does not depend on them, and every trajectory is, bit for bit, the one that it would be
-    alone. The loop is compiled once for a model and its settings, and kept until the model changes.
+    alone. The loop is compiled once for a model and its settings, and cached until the model changes.
 
     >>> m = ct.Model("pendulum")
     >>> m.add("arm", ct.point_mass(1.0, at=(0, 0, -1)), ct.Revolute("y"))
@@ -287,11 +287,11 @@ class _Work:
             at: Any = which[part]
             if at[-1] - at[0] == len(at) - 1:  # neighbours, which need not be copied
                 at = slice(at[0], at[-1] + 1)
-            own = table if len(table) == 1 else table[at]
+            rows = table if len(table) == 1 else table[at]
             state, samples = self.state[at], self.samples[at, 1:]
             iterations = max(1, _STEPS // len(state))
             while not stop.is_set() and (state[:, 0] == RUNNING).any():
-                iteration.run(state, own, constant, samples, iterations)
+                iteration.run(state, rows, constant, samples, iterations)
             if not isinstance(at, slice):
                 self.state[at], self.samples[at, 1:] = state, samples
 
@@ -347,13 +347,13 @@ def _chosen(m: Mechanism, name: str, step: float) -> str:
         now, q = generic(m)
         return fastest(m, now.instant, q)
 
-    found: Fastest | None = m.once("fastest passive force", (), make)
-    if found is None or found.rate * step <= STABLE:
+    stiffest: Fastest | None = m.once("fastest passive force", (), make)
+    if stiffest is None or stiffest.rate * step <= STABLE:
         return "rk4" if name == "auto" else name
     if name == "auto":
         return "rang-angermann"
     if not integrator_of(name, m).stable:
-        warn_of(found, f"rollout '{m.name}'", name, step)
+        warn_of(stiffest, f"rollout '{m.name}'", name, step)
     return name
 
 

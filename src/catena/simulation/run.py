@@ -54,7 +54,7 @@ class RunSettings:
     step: float | None
     method: str
     integrator: Integrator
-    why: str  # why the integrator is not the usual one, if "auto" chose it
+    why: str  # why the integrator is not the default one, if "auto" chose it
     stiffest: Fastest | None  # the passive force that makes the run stiff
     scipy_method: str  # that of SciPy, if it is to integrate
     input: Input
@@ -144,7 +144,7 @@ def _step_sizes(start: float, until: float, step: Any, largest_step: Any, events
 
 
 def _automatic(m: Mechanism, start: float, until: float, step: float | None, stiffest: Fastest | None, acts: bool) -> tuple[str, str]:
-    """Return the integrator of "auto", and why it is not the usual one."""
+    """Return the integrator of "auto", and why it is not the default one."""
     if stiffest is not None:
         return "rang-angermann", f"auto: {stiffest}, too short for explicit steps"
     if step is None:

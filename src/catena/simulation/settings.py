@@ -92,13 +92,13 @@ def by_body(m: Mechanism, settings: Iterable[str]) -> list[str]:
     """
     known = {*m.body_names, *m.q_names, *m.v_names}
     carried = {joint: body for body, joint in m.joint_names.items() if joint not in known}
-    found = []
+    renamed_settings = []
     for setting in settings:
         name, equals, text = setting.rpartition("=")
         joint = next((joint for joint in (name.strip(), name.strip().rpartition(".")[0]) if joint in carried), None)
         renamed = name if joint is None or name.strip() in known else carried[joint] + name.strip()[len(joint) :]
-        found.append(f"{renamed}{equals}{text}")
-    return found
+        renamed_settings.append(f"{renamed}{equals}{text}")
+    return renamed_settings
 
 
 def quantity(what: str, text: str, unit: str) -> float:
@@ -107,10 +107,10 @@ def quantity(what: str, text: str, unit: str) -> float:
     >>> round(quantity("crank", "90deg", "rad"), 3)
     1.571
     """
-    found = _NUMBER.fullmatch(text)
-    if not found:
+    match = _NUMBER.fullmatch(text)
+    if not match:
         raise ArgumentError(f"{what}: {text.strip()!r} is not a number with a unit; give one such as {_EXAMPLES[unit]}")
-    number, typed = float(found[1]), found[2].replace("°", "deg")
+    number, typed = float(match[1]), match[2].replace("°", "deg")
     sizes = UNITS.get(unit, {})
     if typed and typed not in sizes:
         choices = f"choose from {', '.join(sizes)}" if sizes else "give a number without a unit"

@@ -63,12 +63,12 @@ def simulate(
       symplectic, on canonical momenta and without loops, "symplectic-euler", "stormer-verlet", "symplectic-midpoint",
       "symplectic-gauss-4", "symplectic-gauss-6"; or "scipy:Radau", "scipy:BDF", "scipy:LSODA". "auto" is "dormand-prince", with a fixed
       step "rk4"; "rang-angermann" where the passive forces of a joint are too fast for explicit steps; or "symplectic-gauss-4" over 100,000
-      fixed steps and more of a model that keeps its energy. `info["why"]` says why it is not the usual one.
+      fixed steps and more of a model that conserves energy. `info["why"]` says why it is not the default.
     - `tau`: constant joint forces (nv), or a pair (times, values) that is interpolated linearly; `controller`: a function
       (t, q, v) -> tau that is traced and compiled, or `ct.python(function)` to be called step by step.
     - `events`: `ct.Event` conditions that stop, record or reset; a change of sign is noticed if it is there at the end of a step, so with
       events adaptive steps are at most a hundredth of the run, or `largest_step`.
-    - `record`: every how many steps a sample is kept (1), or the times at which samples are wanted; these come from shorter steps of the
+    - `record`: how many steps there are from sample to sample (1), or the times of the samples; these come from shorter steps of the
       same integrator, with functions that are called from Python by interpolation.
     - `checkpoint` names a file that is written every `checkpoint_every` seconds; `resume` continues from such a file.
 
@@ -85,7 +85,7 @@ def simulate(
         from catena.simulation.with_scipy import integrate
 
         if checkpoint is not None or resume is not None:
-            raise ArgumentError("SciPy's integrators keep no checkpoints; use one of catena's integrators for checkpoint= and resume=")
+            raise ArgumentError("SciPy's integrators write no checkpoints; use one of catena's integrators for checkpoint= and resume=")
         return integrate(Run(settings), show_progress)
     if every is not None:  # as it was called, where in rollouts every means steps
         warnings.warn("simulate: every= is now checkpoint_every=, the seconds between checkpoints", DeprecationWarning, stacklevel=2)

@@ -199,18 +199,18 @@ def attempt(stepping: Stepping, flow_of: Callable[[dict, dict], Any], state: Arr
     a = x["a"] if stepping.reuses_last else flow.acceleration(t, q, v)
     step = stepping.integrator.advance(flow, t, q, v, a, span.h)
     flow.mark()
-    kept: dict[str, Any] = {}
+    result: dict[str, Any] = {}
     if stepping.adaptive:
-        accepted, code, kept["h"] = _adapted(stepping, c, x, step, span)
+        accepted, code, result["h"] = _adapted(stepping, c, x, step, span)
     else:
         accepted, code = verdict(stepping.integrator, step, x.get("limit"))
-        kept |= {"h": x["h"]} if "h" in x else {}
+        result |= {"h": x["h"]} if "h" in x else {}
     new: dict[str, Any] = {"q": step.q, "v": step.v}
     if stepping.reuses_last:
         new["a"] = step.a
     if stepping.loops:
         code = where(accepted & (x["look"] <= 1.0), float(LOOKED), code)
-        new["look"], kept["limit"] = x["look"] - 1.0, x["limit"]
+        new["look"], result["limit"] = x["look"] - 1.0, x["limit"]
         if stepping.adaptive:
             new["root"] = root = np.sqrt(maximum(step.conditioning, 0.0))
             expected = t1 + span.h * root / maximum(x["root"] - root, 1e-300)
@@ -228,19 +228,19 @@ def attempt(stepping: Stepping, flow_of: Callable[[dict, dict], Any], state: Arr
         # a function that is not a number has no sign to change
         defined = reduce(operator.and_, [(after >= 0.0) | (after < 0.0) for after in new["g"]])
         code = where(accepted, where(defined, code, float(UNDEFINED)), code)
-        kept["h"] = where(accepted, where(defined, kept["h"], span.h), kept["h"])
+        result["h"] = where(accepted, where(defined, result["h"], span.h), result["h"])
         accepted = accepted & defined
     # a trajectory that fails keeps its last state: sines of what is not finite would slow its neighbours down
-    kept |= {name: chosen(accepted, value, x[name]) for name, value in new.items()} | {"done": code}
+    result |= {name: chosen(accepted, value, x[name]) for name, value in new.items()} | {"done": code}
     if "rejected" in x:
-        kept["rejected"] = where(accepted, x["rejected"], x["rejected"] + 1.0)
+        result["rejected"] = where(accepted, x["rejected"], x["rejected"] + 1.0)
     if stepping.clock is Counted:
-        return stepping.state.join(kept), np.concatenate([step.q, step.v])
-    return stepping.state.join(kept), stepping.record.join({"t": t, "q": q, "v": v, "a": a, "tau": flow.force(t, q, v)})
+        return stepping.state.join(result), np.concatenate([step.q, step.v])
+    return stepping.state.join(result), stepping.record.join({"t": t, "q": q, "v": v, "a": a, "tau": flow.force(t, q, v)})
 
 
 def _adapted(stepping: Stepping, c: dict[str, Any], x: dict[str, Any], step: Step, span: Span) -> tuple[Any, Any, Any]:
-    """Return whether an adaptive step is kept, why the trajectory is no longer advanced if it is not, and the size of the next step."""
+    """Return whether an adaptive step is accepted, why the trajectory is no longer advanced if it is not, and the size of the next step."""
     h = span.h
     accepted, h_next = _judge(stepping, c, x, step, h)
     cut = span.arrives | (stepping.size(x) < x["h"]) if stepping.loops else span.arrives
@@ -271,7 +271,7 @@ def _finite(step: Step) -> Any:
 
 
 def verdict(integrator: Integrator, step: Step, limit: Any = None) -> tuple[Any, Any]:
-    """Return whether a step of a fixed size is kept, and why the trajectory is no longer advanced if it is not.
+    """Return whether a step of a fixed size is accepted, and why the trajectory is no longer advanced if it is not.
 
     `limit` is the least conditioning of the plan of loops.
     """

@@ -138,10 +138,10 @@ class System:
 
         def function(flow: TracedFlow, t: Any, q: Array, v: Array, a: Array, h: Any) -> dict[str, Any]:
             step = self.integrator.advance(flow, t, q, v, a, h)
-            found = {"q": step.q, "v": step.v}
+            results = {"q": step.q, "v": step.v}
             if step.free is not None:
-                found |= {"conditioning": step.conditioning, "q_free": step.free[0], "v_free": step.free[1]}
-            return found
+                results |= {"conditioning": step.conditioning, "q_free": step.free[0], "v_free": step.free[1]}
+            return results
 
         return self._once("step", lambda: self._kernel("step", ("t", "q", "v", "a", "h"), function))
 

@@ -65,8 +65,8 @@ def camera(box: Box) -> Camera:
     right /= np.linalg.norm(right)
     axes = np.stack([right, np.cross(toward, right), toward])
     # as near as leaves all corners in the picture, with a margin
-    own = (box.corners - box.centre) @ axes.T
-    far = np.max(np.abs(own[:, :2]).max(axis=1) / np.tan(0.5 * VIEW) * 1.12 + own[:, 2])
+    corners = (box.corners - box.centre) @ axes.T
+    far = np.max(np.abs(corners[:, :2]).max(axis=1) / np.tan(0.5 * VIEW) * 1.12 + corners[:, 2])
     return Camera(box.centre, box.centre + max(float(far), 1.05 * box.radius) * toward, axes)
 
 

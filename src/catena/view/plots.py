@@ -175,7 +175,7 @@ def _loop_panels(run: Trajectory) -> Iterator[Panel]:
     """Yield how far loops and couplings are open, those with the same unit together."""
     values, names, units = run.loop_error, run.loop_names, loop_measures(run.model)
     for unit in dict.fromkeys(units):
-        columns = [i for i, own in enumerate(units) if own == unit]
+        columns = [i for i, other in enumerate(units) if other == unit]
         lines = [values[:, i] for i in columns]
         kind = f"error [{unit}]" if unit else "error"
         yield from _line_panels("Loop error", kind, run.t, [names[i] for i in columns], lines, "loops", partial(_scale_log, lines=lines))
@@ -199,7 +199,7 @@ def _reaction_panels(run: Trajectory) -> Iterator[Panel]:
     weight = sum(link.body.mass for link in run.model.links) * float(np.linalg.norm(run.model.gravity))
     largest = max(weight, float(np.sqrt(np.nanmax(squares[..., 3:].sum(axis=-1), initial=0.0))))
     for title, kind, at in (("Forces in the joints", "force [N]", slice(3, 6)), ("Moments in the joints", "moment [N m]", slice(0, 3))):
-        axes_of = [", ".join(letter for letter, one in zip("xyz", own, strict=True) if one) for own in unique[:, at]]
+        axes_of = [", ".join(letter for letter, one in zip("xyz", directions, strict=True) if one) for directions in unique[:, at]]
         shown = [i for i, letters in enumerate(axes_of) if letters]
         sizes = [np.sqrt(squares[:, i, at].sum(axis=-1)) for i in shown]
         partly = {axes_of[i] for i in shown} != {"x, y, z"}

@@ -29,10 +29,10 @@ _SEEN = 1e-6
 
 def warn_open(model: Mechanism, q: Any, t: float = 0.0) -> bool:
     """Return whether positions to be shown leave a loop open, and warn of it."""
-    found = loop_residuals(model.at(t), np.asarray(q, dtype=float)) if model.has_loops else None
-    if found is not None and not found.sizes.max(initial=0.0) <= _SEEN:
+    residuals = loop_residuals(model.at(t), np.asarray(q, dtype=float)) if model.has_loops else None
+    if residuals is not None and not residuals.sizes.max(initial=0.0) <= _SEEN:
         warnings.warn(
-            f"q leaves loop '{found.worst}' of model '{model.name}' open, by {found.sizes.max():.2g} of its size or rad, and is shown so; "
+            f"q leaves loop '{residuals.worst}' of model '{model.name}' open, by {residuals.sizes.max():.2g} of its size or rad; "
             "close it by m.assemble(guess=q)",
             ViewWarning,
             stacklevel=4,
@@ -139,12 +139,12 @@ class Posing:
         return next(at for link, at in self.model.quaternions() if link.name == body)
 
     def _handles(self, reach: float) -> list[Handle]:
-        found = []
+        handles = []
         for link, at, at_v in self.model.slices():
             turns = link.joint.nq != link.joint.nv
             names, rates = self.model.q_names[at], self.model.v_names[at_v]
             if turns and set(rates[:3]) <= self._held:
-                found += [Handle(f"{link.name}.{turn}", "rad", -np.pi, np.pi, True) for turn in _TURNS]
+                handles += [Handle(f"{link.name}.{turn}", "rad", -np.pi, np.pi, True) for turn in _TURNS]
             if turns and not set(rates[3:]) <= self._held:
                 continue
             for i, name in enumerate(names[:-4] if turns else names):
@@ -153,5 +153,5 @@ class Posing:
                 low, high = (-np.inf, np.inf) if turns else (link.joint.lower[i], link.joint.upper[i])
                 ends = low if np.isfinite(low) else -far, high if np.isfinite(high) else far
                 value = self.value(name)
-                found.append(Handle(name, unit, min(ends[0], value), max(ends[1], value), turns or rates[i] in self._held))
-        return found
+                handles.append(Handle(name, unit, min(ends[0], value), max(ends[1], value), turns or rates[i] in self._held))
+        return handles

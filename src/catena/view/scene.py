@@ -163,22 +163,22 @@ class Scene:
     def _parts(self) -> list[Part]:
         parts, unseen = [], []
         for k, link in enumerate(self.model.links):
-            own = COLOURS[k % len(COLOURS)]
+            default = COLOURS[k % len(COLOURS)]
             shown = 0
             for i, look in enumerate(link.body.geometry):
                 try:
-                    found = self._look(look)
+                    pieces = self._look(look)
                 except (MeshError, MissingPackageError) as error:
                     unseen.append(str(error))
                     continue
                 if look.colour is not None:
                     red, green, blue = (round(255 * part) for part in look.colour)
-                    found = [Painted(shapes.joined([mesh for mesh, _ in found]), (red, green, blue))]
-                for j, (mesh, colour) in enumerate(found):
-                    parts.append(Part(k, f"{look.kind} {i + 1}.{j + 1}", mesh, colour or own))
+                    pieces = [Painted(shapes.joined([mesh for mesh, _ in pieces]), (red, green, blue))]
+                for j, (mesh, colour) in enumerate(pieces):
+                    parts.append(Part(k, f"{look.kind} {i + 1}.{j + 1}", mesh, colour or default))
                 shown += 1
             if not shown and (mesh := self._skeleton(k)) is not None:
-                parts.append(Part(k, "body", mesh, own))
+                parts.append(Part(k, "body", mesh, default))
             hidden = any(look.kind == "mesh" for look in link.body.geometry)
             if not hidden and (mesh := self._joint(undriven(link.joint), link.outer)) is not None:
                 parts.append(Part(k, "joint", mesh, METAL))

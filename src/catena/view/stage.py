@@ -107,7 +107,7 @@ class Stage:
         names = [f"{_node(name)}, force" for name in self.scene.loaded_names]
         on = [self.bodies[body].name if body >= 0 else "" for body in self.scene.loaded_bodies]
         at = self.scene.loaded_points
-        return [self._add_mesh(f"{own}/{name}", arrow(), FORCE, at=point) for own, name, point in zip(on, names, at, strict=True)]
+        return [self._add_mesh(f"{node}/{name}", arrow(), FORCE, at=point) for node, name, point in zip(on, names, at, strict=True)]
 
     def _add_mesh(self, name: str, mesh: Mesh, colour: tuple[int, int, int], flat: bool = False, at: Any = (0.0, 0.0, 0.0)) -> Any:
         points, faces = mesh.vertices.astype(np.float32), mesh.faces.astype(np.uint32)

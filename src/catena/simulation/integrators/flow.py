@@ -68,12 +68,12 @@ def combined(flow: Flow, h: Any, weights: Sequence[float], *slopes: Sequence[Arr
     """Return `combine` of several lists of slopes; of mechanisms with many coordinates part by part, for which the code is the same."""
     if len(slopes[0][0]) <= MANY:
         return [combine(h, weights, some) for some in slopes]
-    joined, found = [np.concatenate(x) for x in zip(*slopes, strict=True)], []
+    joined, parts = [np.concatenate(x) for x in zip(*slopes, strict=True)], []
     for start in range(0, len(joined[0]), PART):
         flow.mark()
-        found.append(combine(h, weights, [x[start : start + PART] for x in joined]))
+        parts.append(combine(h, weights, [x[start : start + PART] for x in joined]))
     flow.mark()
-    return np.split(np.concatenate(found), len(slopes))
+    return np.split(np.concatenate(parts), len(slopes))
 
 
 def square(x: Array) -> Any:

@@ -241,10 +241,10 @@ def integrator(name: str, m: Mechanism) -> Integrator:
     """Return an integrator of a model by its name."""
     if name not in INTEGRATORS:
         raise MethodError(f"integrator '{name}' is unknown; choose from {', '.join(INTEGRATORS)}, scipy:Radau, scipy:BDF or scipy:LSODA")
-    found = INTEGRATORS[name]
-    if found.canonical and m.has_loops:
+    chosen = INTEGRATORS[name]
+    if chosen.canonical and m.has_loops:
         raise MethodError(
             f"integrator '{name}' steps from momenta to momenta, and does not keep the loops of model '{m.name}' closed; "
             "use 'gauss-legendre-4' or 'rk4'"
         )
-    return found
+    return chosen

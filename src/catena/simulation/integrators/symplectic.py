@@ -10,11 +10,11 @@ Local coordinates that are chosen anew for every step are no fixed ones: the ste
 derivative of S counts that c moves with q0 and q1. Doing so leaves two equations, where P_i are the momenta conjugate to u, F_i their
 rates, and E those of the ends:
 
-    the momenta in axes of the parent balance       outside(q1, p1) = outside(q0, p0) + h sum b_i d/dt outside(q_i, p_i)
+    the momenta in axes of the parent balance       parent(q1, p1) = parent(q0, p0) + h sum b_i d/dt parent(q_i, p_i)
     the stages lie between the ends, not after one  P_i = centre E_0 + (1 - centre) E_1 + h sum (A_ij - (1 - centre) b_j) F_j
 
 with b_i A_ij + b_j a_ji = b_i b_j. Where coordinates are plain numbers this is the partitioned Runge-Kutta method a, A. Angular momentum is
-kept with the symmetry that belongs to it, to rounding; with the centre in the middle and a symmetric table the step is symmetric in time.
+conserved with the symmetry that belongs to it, to rounding; with the centre in the middle and a symmetric table the step is symmetric in time.
 
 The stages are solved for the rates V, by Newton's iteration with the derivatives at the first guess, taken by differences; where there are
 too many unknowns by plain iteration with the mass matrix.
