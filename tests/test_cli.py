@@ -895,7 +895,7 @@ ERRORS = [
     (["info", "."], "error: .: this is a folder"),
     (["simulate", "amr"], "error: 'amr' is neither a built-in example nor a file; did you mean 'arm'? Choose from 'arm', 'pendulum', "),
     (["simulate", "empty.toml"], "error: model 'model' has no moving body"),
-    (["simulate", "pendulum", "--set", "amr=1"], "error: model 'pendulum' has no position 'amr'; did you mean 'arm'? choose from arm"),
+    (["simulate", "pendulum", "--set", "amr=1"], "error: model 'pendulum' has no position 'amr'; did you mean 'arm'? Choose from 'arm'"),
     (["simulate", "pendulum", "--set-velocity", "x=1"], "error: model 'pendulum' has no velocity 'x'; choose from arm"),
     (["simulate", "humanoid", "--set", "knee=1"], "error: model 'humanoid' has no position 'knee'; "),
     (["simulate", "top", "--set", "top.qw=1"], "error: model 'top' has no position 'top.qw'; did you mean 'top.quat'? choose from"),

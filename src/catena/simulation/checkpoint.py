@@ -89,8 +89,8 @@ def restore(run: Run, path: str | os.PathLike[str]) -> None:
 
 
 def key(run: Run) -> str:
-    """Return a digest of a run: of the model, the numbers that go in, and the graph, which holds all functions that are traced; of functions
-    that are called from Python, their code and the plain values they hold.
+    """Return a digest of a run: of the model, the numbers that go in, and the graph, which holds all functions that are traced; where
+    functions are called from Python, of their code and the plain values they hold.
     """
     digest, given = hashlib.sha256(), run.settings
 

@@ -14,7 +14,7 @@ rates, and E those of the ends:
     the stages lie between the ends, not after one  P_i = centre E_0 + (1 - centre) E_1 + h sum (A_ij - (1 - centre) b_j) F_j
 
 with b_i A_ij + b_j a_ji = b_i b_j. Where coordinates are plain numbers this is the partitioned Runge-Kutta method a, A. Angular momentum is
-conserved with the symmetry that belongs to it, to rounding; with the centre in the middle and a symmetric table the step is symmetric in time.
+conserved with its symmetry, to rounding; with the centre in the middle and a symmetric table the step is symmetric in time.
 
 The stages are solved for the rates V, by Newton's iteration with the derivatives at the first guess, taken by differences; where there are
 too many unknowns by plain iteration with the mass matrix.
