@@ -148,12 +148,3 @@ class Pinocchio:
         self.pinocchio.forwardKinematics(self.model, self.data, position)
         places = [self.carried[name] for name in self.m.body_names]
         return np.stack([(self.data.oMi[index] * offset).homogeneous for index, offset in places])
-
-    def jacobian(self, q: Any, name: str, point: Any) -> np.ndarray:
-        """Return the Jacobian of a point of a body, angular part first."""
-        position, T, _ = self.state(q, np.zeros(self.m.nv))
-        self.pinocchio.computeJointJacobians(self.model, self.data, position)
-        index, offset = self.carried[name]
-        J = self.pinocchio.getJointJacobian(self.model, self.data, index, self.pinocchio.ReferenceFrame.LOCAL_WORLD_ALIGNED)
-        arm = self.data.oMi[index].rotation @ (offset.translation + offset.rotation @ point)
-        return np.concatenate([J[3:], J[:3] + np.cross(J[3:].T, arm).T]) @ T

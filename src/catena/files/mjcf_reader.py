@@ -139,7 +139,8 @@ class Reader(Source):
             options["stiffness"] = float(c.jnt_stiffness[i])
         if kind in (kinds.ball, kinds.free):
             if spring:
-                options["rest"] = self._rest(i, kind == kinds.free)
+                ends = [x[start : start + 7] for x in (c.qpos0, c.qpos_spring)]
+                options["rest"] = self._relative(*ends) if kind == kinds.free else ends[1][:4].tolist()
             return source.build(Spherical if kind == kinds.ball else Free, **options)
         zero = float(c.qpos0[start])
         if spring:
@@ -153,13 +154,6 @@ class Reader(Source):
         if what in self.ignore:
             self.left_out.append(what)
         return what in self.ignore or self.disabled("CONSTRAINT")
-
-    def _rest(self, i: int, free: bool) -> list[float]:
-        """Return the rest position of the spring of a ball or free joint, relative to the neutral position."""
-        c, start = self.compiled, int(self.compiled.jnt_qposadr[i])
-        if not free:
-            return c.qpos_spring[start : start + 4].tolist()
-        return self._relative(c.qpos0[start : start + 7], c.qpos_spring[start : start + 7])
 
     def _keyframes(self, model: Builder) -> dict[str, np.ndarray]:
         """Return the positions of the file's keyframes, in the model's coordinates."""

@@ -53,9 +53,13 @@ class Stage:
         lines = scene.lines(scene.places(0.0, scene.neutral))
         self.lines = server.scene.add_line_segments("/springs", lines, SPRING, thickness=0.015 * scene.size) if len(lines) else None
         #: The nodes of what is shown besides the bodies, by its name.
+        unit, ball = 0.15 * scene.size, sphere(0.02 * scene.size)
+        massive = [(name, link.body.com) for name, link in zip(names, scene.model.links, strict=True) if link.body.mass]
         self.extras: dict[str, list[Any]] = {
-            "frames": self._add_axes(names), "centres": self._add_centres(names), "forces": self._add_forces()
-        }  # fmt: skip
+            "frames": [server.scene.add_frame(f"{name}/frame", axes_length=unit, axes_radius=0.05 * unit) for name in names],
+            "centres": [self._add_mesh(f"{name}/centre of mass", ball, MASS, at=com) for name, com in massive],
+            "forces": self._add_forces(),
+        }
         for name in SHOWN:
             self.set_visible(name, name in shown)
 
@@ -94,14 +98,6 @@ class Stage:
         at = (*box.centre[:2], painter.floor(box))
         look = {"cell_color": painter.GRID, "section_color": painter.GRID, "fade_distance": 15.0 * box.radius}
         self.server.scene.add_grid("/floor", wide, wide, cell_size=step, section_size=5.0 * step, position=at, **look)
-
-    def _add_axes(self, names: list[str]) -> list[Any]:
-        unit = 0.15 * self.scene.size
-        return [self.server.scene.add_frame(f"{name}/frame", axes_length=unit, axes_radius=0.05 * unit) for name in names]
-
-    def _add_centres(self, names: list[str]) -> list[Any]:
-        ball, links = sphere(0.02 * self.scene.size), zip(names, self.scene.model.links, strict=True)
-        return [self._add_mesh(f"{name}/centre of mass", ball, MASS, at=link.body.com) for name, link in links if link.body.mass]
 
     def _add_forces(self) -> list[Any]:
         names = [f"{_node(name)}, force" for name in self.scene.loaded_names]
