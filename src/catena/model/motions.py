@@ -22,21 +22,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from catena.model.inertias import moved
+from catena.model.manifolds import difference_rotation
 from catena.scalars.dual import Dual, moving, part
-from catena.spatial import (
-    Array,
-    Placement,
-    Rigid,
-    Screw,
-    cross_motion,
-    first_moment,
-    inertia_matrix,
-    quaternion_inverse,
-    quaternion_log,
-    quaternion_product,
-    rotation,
-    stack_columns,
-)
+from catena.spatial import Array, Placement, Rigid, Screw, cross_motion, first_moment, inertia_matrix, rotation, stack_columns
 
 _EYE = np.eye(3)
 
@@ -222,7 +210,7 @@ class SphericalMotion(DenseMotion):
         return outer, moved(outer, self.before)
 
     def deflection(self, q: Array, rest: Array) -> Array:
-        return quaternion_log(quaternion_product(quaternion_inverse(rest), q))
+        return difference_rotation(rest, q)
 
 
 class FreeMotion(DenseMotion):
@@ -235,8 +223,7 @@ class FreeMotion(DenseMotion):
         return np.eye(6)
 
     def deflection(self, q: Array, rest: Array) -> Array:
-        turn = quaternion_log(quaternion_product(quaternion_inverse(rest[3:]), q[3:]))
-        return np.concatenate([turn, rotation(q[3:]).T @ (q[:3] - rest[:3])])
+        return np.concatenate([difference_rotation(rest[3:], q[3:]), rotation(q[3:]).T @ (q[:3] - rest[:3])])
 
 
 @dataclass(frozen=True)
