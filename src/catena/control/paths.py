@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import reduce
 from math import factorial
 from typing import Any, NamedTuple
 
@@ -114,7 +115,8 @@ def polynomial(
         powers = [coefficients]
         for _ in range(2):
             powers.append(np.stack([n * c / duration for n, c in enumerate(powers[-1])][1:]))
-        position, rate, acceleration = (_horner(c, (1.0 / duration) * t) for c in powers)
+        u = (1.0 / duration) * t
+        position, rate, acceleration = (reduce(lambda value, c: value * u + c, c[-2::-1], c[-1] + 0.0 * u) for c in powers)  # Horner
         return position, rate, acceleration
 
     return Path(first, last, duration, motion)
@@ -172,14 +174,6 @@ def _straight(first: np.ndarray, last: np.ndarray, duration: float, shape: Calla
         return first + way * s, way * rate, way * acceleration
 
     return Path(first, last, duration, motion)
-
-
-def _horner(coefficients: np.ndarray, u: Any) -> Any:
-    """Return the value of a polynomial with vectors as coefficients, from the lowest to the highest."""
-    value = coefficients[-1] + 0.0 * u
-    for c in coefficients[-2::-1]:
-        value = value * u + c
-    return value
 
 
 def _ends(what: str, start: Any, end: Any) -> tuple[np.ndarray, np.ndarray]:

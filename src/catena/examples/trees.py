@@ -29,11 +29,6 @@ from catena.model import (
 )
 
 
-def _lopsided(shape: Body, xx: float, yy: float, zz: float, xy: float, xz: float, yz: float) -> Body:
-    """Return a body that looks like a shape but has an inertia of its own, products of inertia included."""
-    return replace(shape, inertia=((xx, xy, xz), (xy, yy, yz), (xz, yz, zz)))
-
-
 def arm() -> Model:
     """Return an arm of 7 hinges that reaches 1.2 m.
 
@@ -73,8 +68,9 @@ def arm() -> Model:
             "z", Pose((0.075, 0.0, 0.06), rpy=(0.0, 0.0, np.pi / 4)),
         ),
     }  # fmt: skip
-    for name, (shape, moments, axis, at) in bodies.items():
-        m.add(name, _lopsided(shape, *moments), Revolute(axis), parent=parent, at=at)
+    for name, (shape, (xx, yy, zz, xy, xz, yz), axis, at) in bodies.items():
+        body = replace(shape, inertia=((xx, xy, xz), (xy, yy, yz), (xz, yz, zz)))
+        m.add(name, body, Revolute(axis), parent=parent, at=at)
         parent = name
     return m
 
