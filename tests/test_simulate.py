@@ -315,7 +315,7 @@ def test_scipy_takes_controllers_and_tables(cart):
 def test_scipy_refuses_what_it_does_not_do(cart, tmp_path):
     with pytest.raises(ct.ArgumentError, match="neither step= nor events"):
         ct.simulate(cart, [0.0], until=1.0, step=0.1, integrator="scipy:BDF")
-    with pytest.raises(ct.ArgumentError, match="keep no checkpoints"):
+    with pytest.raises(ct.ArgumentError, match="write no checkpoints"):
         ct.simulate(cart, [0.0], until=1.0, integrator="scipy:BDF", checkpoint=tmp_path / "run")
     with pytest.raises(ct.MethodError, match="'scipy:Euler' is unknown; choose"):
         ct.simulate(cart, [0.0], until=1.0, integrator="scipy:Euler")

@@ -111,7 +111,7 @@ def test_model_is_checked():
         Trajectory("pendulum", [0.0], [[0.0]], [[0.0]])  # type: ignore[arg-type]
     m = ct.Model("rock")
     m.add("rock", ct.point_mass(1.0), ct.Fixed())
-    with pytest.raises(ct.ArgumentError, match="model 'rock' has no moving body"):
+    with pytest.raises(ct.ArgumentError, match="model 'rock' has no coordinates"):
         Trajectory(m, [0.0], np.zeros((1, 0)), np.zeros((1, 0)))
 
 

@@ -135,7 +135,7 @@ class Reader:
                     continue
                 if plain is None or child.text.strip().lower() not in (plain, "1" if plain == "true" else "0", "", "0.0"):
                     child.fail(
-                        f"Gazebo's {short(child.text.strip())} changes the motion, and is not read; say it in URDF, or {without('gazebo')}"
+                        f"in Gazebo {short(child.text.strip())} changes the motion, and is not read; say it in URDF, or {without('gazebo')}"
                     )
         elif element.tag.startswith("xacro:"):
             element.fail("this is a macro of xacro; expand the file with the command xacro first")
