@@ -175,7 +175,7 @@ def undefined(events: Sequence[Event], motion: Run, here: State, h: float) -> tu
 def _undefined(event: Event, motion: Run, t: float) -> SimulationError:
     return SimulationError(
         f"simulate '{motion.model.name}': the function of event '{event.name}' is not a number at t = {t:.9g} s, so that a change of its "
-        "sign could be missed; give a function that is defined wherever the motion goes, on both sides of its zero, such as x, not sqrt(x)"
+        "sign could be missed; give a function that is defined wherever the motion goes, on both sides of its zero: x, not sqrt(x)"
     )
 
 
