@@ -1,5 +1,5 @@
-"""What every docstring example may use: catena as `ct` and NumPy as `np`; pages that are shown for no time; and one thread for small
-matrices, where more take longer."""
+"""What every docstring example may use: catena as `ct`, `catena.examples` as `examples` and NumPy as `np`; pages that are shown for no
+time; and one thread for small matrices, where more take longer."""
 
 import importlib.util
 import os
@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import catena
+from catena import examples
 from catena.view.viewer import Viewer
 
 
@@ -27,7 +28,7 @@ def pytest_collection_modifyitems(items: list) -> None:
 
 @pytest.fixture(autouse=True)
 def _namespace(doctest_namespace: dict) -> None:
-    doctest_namespace.update(ct=catena, np=np)
+    doctest_namespace.update(ct=catena, examples=examples, np=np)
 
 
 @pytest.fixture(autouse=True)

@@ -125,13 +125,13 @@ def test_runs_compile_nothing_after_their_first_step_where_they_change_plans_too
     if "events" in options:
         halt = ct.Event("halved", lambda t, q, v: t - 0.5, lambda t, q, v: (q, 0.5 * v))
         options = {"events": [halt, ct.Event("later", lambda t, q, v: t - 1.9)]}
-    advanced = simulate_module._advanced
+    advanced = simulate_module._run_to_end
 
     def noted(*arguments: Any) -> Any:
         compiled.clear()
         return advanced(*arguments)
 
-    monkeypatch.setattr(simulate_module, "_advanced", noted)
+    monkeypatch.setattr(simulate_module, "_run_to_end", noted)
     run = ct.simulate(m, q, v, until=2.0, **options)
     assert not compiled
     assert run.info["switches"] >= 1

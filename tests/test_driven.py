@@ -620,7 +620,7 @@ def test_connections_hang_bodies_by_driven_joints():
 
 def test_files_hold_harmonic_motions_and_no_functions(tmp_path):
     m = driven(four_bar(), ["crank"])
-    with pytest.raises(ct.ModelError, match="motion of a driven joint is made of Python code, which a file cannot hold"):
+    with pytest.raises(ct.ModelError, match="motion of a driven joint is Python code, which a file cannot hold"):
         m.save(tmp_path / "m.toml")
     path = tmp_path / "harmonic.toml"
     for motion in (ct.Harmonic(), ct.Harmonic(1.0, 2.0), ct.Harmonic(amplitude=0.2, frequency=3.0, phase=0.5)):

@@ -548,7 +548,7 @@ def test_kernels_that_cannot_be_exported_say_why() -> None:
     m = EXAMPLES["arm"]()
     with pytest.raises(ExportError, match=r"by conjugate-gradient iterates until it converges.*another method, such as method='auto'"):
         ct.export_c(ct.forward_dynamics(m, method="conjugate-gradient"))
-    with pytest.raises(ExportError, match=r"is not a kernel, .* give what ct\.forward_dynamics\(m\)"):
+    with pytest.raises(ExportError, match=r"is not a kernel; export what ct\.forward_dynamics\(m\)"):
         ct.export_c(m)
     with pytest.raises(ExportError, match="is not a kernel"):
         ct.export_c(ct.reduced(four_bar()))

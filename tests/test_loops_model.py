@@ -189,7 +189,7 @@ def _free_coordinates(pose: Rigid) -> np.ndarray:
 
 def test_a_custom_joint_closes_no_loop_and_is_hung_by_connect() -> None:
     cam = ct.Custom(mechanisms.cam, 1)
-    with pytest.raises(ct.ModelError, match=r"loop 'pin': a custom joint is known by its motion.*let m\.connect choose"):
+    with pytest.raises(ct.ModelError, match=r"loop 'pin': a custom joint closes no loop.*let m\.connect choose"):
         loop_of(cam)
     m = ct.Model("follower")
     for name in ("cam", "lever"):

@@ -150,7 +150,7 @@ REFUSED: dict[str, tuple[Callable[[], Any], tuple[str, ...]]] = {
     "pose that is not finite": (custom(lambda q: (np.eye(3), np.array([q[0], NAN, 0]))), ("custom function", "nan")),
     "stretched rotation": (custom(lambda q: ((1 + q[0]) * np.eye(3), np.zeros(3))), ("custom function", "not a rotation", "orthonormal")),
     "mirror": (custom(lambda q: (np.diag([1, 1, -1.0]), np.array([q[0], 0, 0]))), ("not a rotation",)),
-    "function that stands still": (custom(lambda q: np.eye(4)), ("custom function", "do not move", "use fewer")),
+    "function that stands still": (custom(lambda q: np.eye(4)), ("custom function", "are not independent", "use fewer")),
     "two coordinates, one motion": (custom(lambda q: (np.eye(3), np.array([q[0] + q[1], 0, 0])), 2), ("2 coordinates", "use fewer")),
     "function that takes floats only": (
         custom(lambda q: (np.eye(3), np.array([math.sin(q[0]), 0, 0]))), ("custom function", "derivative", "NumPy")),

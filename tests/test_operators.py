@@ -529,7 +529,7 @@ def test_what_is_not_a_configuration_is_refused() -> None:
     with pytest.raises(ct.ModelError, match=r"operators: 'arm' is not a model; give a ct.Model"):
         ct.operators("arm", np.zeros(7))  # type: ignore[arg-type]
     for q in (np.zeros(6), np.zeros((1, 7)), 0.0):
-        with pytest.raises(ct.ArgumentError, match=r"operators: q has shape .*; model 'arm' takes one configuration of 7 numbers"):
+        with pytest.raises(ct.ArgumentError, match=r"operators: q has shape .*; model 'arm' takes 7 numbers"):
             ct.operators(m, q)
     for q in ("q", [1j] * 7, [[0.0], [1.0, 2.0]]):
         with pytest.raises(ct.ArgumentError, match=r"operators: q .* is not made of real numbers; give 7"):

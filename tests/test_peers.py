@@ -15,7 +15,7 @@ from tests import mechanisms
 from tests.referee import quaternion_matrix, relative
 
 import catena as ct
-from catena.comparison.peers import Pinocchio
+from catena.comparison import peers
 from catena.formulations import METHODS
 
 STATES = 8
@@ -182,6 +182,19 @@ def random_tree(seed: int, joints: dict[str, Any], bodies: int, armature: bool, 
         m.add(f"body{i}", mechanisms.body(rng), joints[kind](rng, **options), parent=parent, at=mechanisms.place(rng))
         names.append(f"body{i}")
     return m
+
+
+class Pinocchio(peers.Pinocchio):
+    """A catena model in Pinocchio, with Jacobians."""
+
+    def jacobian(self, q: Any, name: str, point: Any) -> np.ndarray:
+        """Return the Jacobian of a point of a body, angular part first."""
+        position, T, _ = self.state(q, np.zeros(self.m.nv))
+        self.pinocchio.computeJointJacobians(self.model, self.data, position)
+        index, offset = self.carried[name]
+        J = self.pinocchio.getJointJacobian(self.model, self.data, index, self.pinocchio.ReferenceFrame.LOCAL_WORLD_ALIGNED)
+        arm = self.data.oMi[index].rotation @ (offset.translation + offset.rotation @ point)
+        return np.concatenate([J[3:], J[:3] + np.cross(J[3:].T, arm).T]) @ T
 
 
 def assert_equals_peer(m: ct.Model, peer: Any) -> None:

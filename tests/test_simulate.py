@@ -315,7 +315,7 @@ def test_scipy_takes_controllers_and_tables(cart):
 def test_scipy_refuses_what_it_does_not_do(cart, tmp_path):
     with pytest.raises(ct.ArgumentError, match="neither step= nor events"):
         ct.simulate(cart, [0.0], until=1.0, step=0.1, integrator="scipy:BDF")
-    with pytest.raises(ct.ArgumentError, match="keep no checkpoints"):
+    with pytest.raises(ct.ArgumentError, match="write no checkpoints"):
         ct.simulate(cart, [0.0], until=1.0, integrator="scipy:BDF", checkpoint=tmp_path / "run")
     with pytest.raises(ct.MethodError, match="'scipy:Euler' is unknown; choose"):
         ct.simulate(cart, [0.0], until=1.0, integrator="scipy:Euler")
@@ -700,13 +700,8 @@ def test_time_between_looks_grows_only_with_steps_that_are_taken(monkeypatch, ca
     """Events that end a look early, or a full buffer, must not lead to looks without end, in which Ctrl-C would wait."""
     asked = []
     module = sys.modules["catena.simulation.simulate"]
-    prepared = module._prepared
-
-    def watched(run):
-        advance = prepared(run)
-        return lambda buffer, iterations: (asked.append(iterations), advance(buffer, iterations))
-
-    monkeypatch.setattr(module, "_prepared", watched)
+    advance = module._advance
+    monkeypatch.setattr(module, "_advance", lambda run, buffer, count: (asked.append(count), advance(run, buffer, count)))
     ct.simulate(cart, [0.0], [1.0], until=40.0, step=1e-4)
     assert max(asked) <= 2 * 8192
 

@@ -111,7 +111,7 @@ def test_model_is_checked():
         Trajectory("pendulum", [0.0], [[0.0]], [[0.0]])  # type: ignore[arg-type]
     m = ct.Model("rock")
     m.add("rock", ct.point_mass(1.0), ct.Fixed())
-    with pytest.raises(ct.ArgumentError, match="model 'rock' has no moving body"):
+    with pytest.raises(ct.ArgumentError, match="model 'rock' has no coordinates"):
         Trajectory(m, [0.0], np.zeros((1, 0)), np.zeros((1, 0)))
 
 
@@ -153,7 +153,7 @@ def test_coordinates_by_name_are_the_columns():
 
 
 def test_unknown_names_list_the_known(swing):
-    with pytest.raises(ct.ArgumentError, match=r"no position coordinate 'uper'; did you mean 'upper'\? choose from 'upper', 'lower'"):
+    with pytest.raises(ct.ArgumentError, match=r"no position coordinate 'uper'; did you mean 'upper'\? Choose from 'upper', 'lower'"):
         swing["uper"]
     with pytest.raises(ct.ArgumentError, match="no velocity coordinate 3; choose from 'upper', 'lower'"):
         swing.velocity(3)

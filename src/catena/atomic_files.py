@@ -1,4 +1,4 @@
-"""Files that are written whole or not at all: readers see the old content or the new, never a part."""
+"""Files that are written whole or not at all: readers see the old content or the new, never a part. And files that users name, read."""
 
 from __future__ import annotations
 
@@ -56,6 +56,21 @@ def as_path(path: Any, error: type[CatenaError]) -> Path:
         return Path(os.fsdecode(path))
     except TypeError:
         raise error(f"{path!r} is not a path; give a string or a pathlib.Path") from None
+
+
+def beginning(file: Path, size: int, error: type[CatenaError], wanted: str) -> bytes:
+    """Return the first so many bytes of a file; `error` says why it cannot be read."""
+    try:
+        if file.is_dir():
+            raise error(f"{file}: this is a folder; give {wanted}")
+        with file.open("rb") as stream:
+            return stream.read(size)
+    except FileNotFoundError:
+        raise error(f"{file}: there is no such file; check the path and the current folder") from None
+    except CatenaError:
+        raise
+    except (OSError, ValueError) as cause:
+        raise error(f"{file}: cannot be read: {reason(cause)}") from cause
 
 
 def reason(cause: Exception) -> str:

@@ -3,6 +3,9 @@
 Every message names the thing, the value and the remedy.
 """
 
+import importlib
+from typing import Any
+
 
 class CatenaError(Exception):
     """Base of all errors that catena raises on purpose."""
@@ -30,6 +33,14 @@ class MeshError(CatenaError, ValueError):
 
 class MissingPackageError(CatenaError, ImportError):
     """An optional package that is not installed; the message says how to get it."""
+
+
+def optional_package(name: str, need: str, remedy: str) -> Any:
+    """Return an optional package; where it is not installed, the error says what needs it, and the remedy."""
+    try:
+        return importlib.import_module(name)
+    except ImportError:
+        raise MissingPackageError(f"{need}, which is not installed; {remedy}") from None
 
 
 class MethodError(CatenaError, ValueError):

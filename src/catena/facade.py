@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 INTERNAL = frozenset({
     "cayley", "cayley_momentum", "cayley_velocity", "chart", "chart_rate", "check_body", "checked", "coordinate_places", "driven_joints",
     "driven_motion", "folder", "instant", "momentum_in_child_axes", "momentum_in_parent_axes", "moved", "of", "once", "parts",
-    "random_nearby", "search_start", "slices", "spanning", "timed", "with_tree",
+    "quaternions", "random_nearby", "search_start", "slices", "spanning", "timed", "with_tree",
 })  # fmt: skip
 
 

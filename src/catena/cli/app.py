@@ -37,12 +37,13 @@ class _Group(TyperGroup):
         try:
             return super().parse_args(ctx, args)
         except _UsageError as error:
-            raise _meant(error) from None
+            raise _with_suggestion(error) from None
 
     def resolve_command(self, ctx: typer.Context, args: list[str]) -> Any:  # type: ignore[override]
-        name = args[0]
-        if not name.startswith("-") and self.get_command(ctx, name) is None:
-            ctx.fail(f"No such command '{name}'. {_hint(name, self.list_commands(ctx))}Choose from {', '.join(self.list_commands(ctx))}.")
+        name, known = args[0], self.list_commands(ctx)
+        if not name.startswith("-") and name not in known:
+            near = [f"Did you mean '{other}'? " for other in difflib.get_close_matches(name, known, n=1)]
+            ctx.fail(f"No such command '{name}'. {''.join(near)}Choose from {', '.join(known)}.")
         return super().resolve_command(ctx, args)
 
     def invoke(self, ctx: typer.Context) -> Any:  # type: ignore[override]
@@ -58,53 +59,39 @@ class _Group(TyperGroup):
             except (typer.Exit, typer.Abort):
                 raise
             except _UsageError as error:
-                raise _meant(error) from None
+                raise _with_suggestion(error) from None
             except KeyboardInterrupt:
                 new_console(stderr=True).print("interrupted")
                 raise typer.Exit(INTERRUPTED) from None
             except BrokenPipeError:
-                _close_output()
+                if isinstance(sys.stdout, io.TextIOWrapper):  # discards buffered output, so that the process ends without a complaint
+                    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
                 raise typer.Exit(BROKEN_PIPE) from None
             except Exception as error:
                 if ctx.meta.get("debug"):
                     raise
-                _tell(error)
+                _print_error(error)
 
 
-def _tell(error: Exception) -> NoReturn:
+def _print_error(error: Exception) -> NoReturn:
     """Print an error in one line, and end with its exit code."""
-    if isinstance(error, CatenaError):
-        print_message("error", error)
-        raise typer.Exit(FAILED) from None
-    if isinstance(error, MemoryError):
-        print_message("error", f"there is not enough memory: {error}" if str(error) else "there is not enough memory")
+    if isinstance(error, (CatenaError, MemoryError)):
+        print_message("error", error if isinstance(error, CatenaError) else f"there is not enough memory: {error}".removesuffix(": "))
         raise typer.Exit(FAILED) from None
     print_message("error", f"{type(error).__name__}: {error}; this is a bug of catena: --debug shows where it is, for a report")
     raise typer.Exit(BUG) from None
 
 
-def _meant(error: Any) -> Any:
-    """Return an error in the use of the command which says what was meant, where an option is not known."""
+def _with_suggestion(error: Any) -> Any:
+    """Return an error in the use of the command, with the options that an unknown one may stand for."""
     near = getattr(error, "possibilities", None)
     if near:
         error.message, error.possibilities = f"No such option: {error.option_name}. Did you mean {' or '.join(sorted(near))}?", None
     return error
 
 
-def _hint(name: str, known: list[str]) -> str:
-    near = difflib.get_close_matches(name, known, n=1)
-    return f"Did you mean '{near[0]}'? " if near else ""
-
-
-def _close_output() -> None:
-    """Discard output that is still buffered, so that the process ends without a complaint."""
-    if isinstance(sys.stdout, io.TextIOWrapper):
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-
-
 def _set_debug(ctx: typer.Context, value: bool) -> bool:
-    if value:
-        ctx.meta["debug"] = True
+    ctx.meta["debug"] = ctx.meta.get("debug") or value
     return value
 
 
@@ -122,12 +109,13 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
 
-ModelName = Annotated[
-    str,
-    typer.Argument(
-        metavar="FILE|EXAMPLE", help="A model file (.toml, .urdf, .xml) or a built-in example.", autocompletion=completion.models
-    ),
-]
+
+def model_argument(help_: str = "A model file (.toml, .urdf, .xml) or a built-in example.") -> Any:
+    """Return the argument that names a model."""
+    return typer.Argument(metavar="FILE|EXAMPLE", help=help_, autocompletion=completion.models)
+
+
+ModelName = Annotated[str, model_argument()]
 FloatingBase = Annotated[bool, typer.Option("--floating-base", help="Let the root link of a URDF file move freely.")]
 Ignore = Annotated[
     list[str] | None, typer.Option(metavar="WHAT", help="Load a URDF or MJCF file without this, such as contact; repeatable.")

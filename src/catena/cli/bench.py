@@ -10,8 +10,7 @@ from rich.console import Console
 
 import catena as ct
 from catena import comparison
-from catena.cli import completion
-from catena.cli.app import Debug, FloatingBase, Ignore, Json, Tolerance, app
+from catena.cli.app import Debug, FloatingBase, Ignore, Json, Tolerance, app, model_argument
 from catena.cli.compare import number_text, progress
 from catena.cli.info import find
 from catena.cli.printing import new_console, new_table, print_json, print_model, print_title
@@ -21,12 +20,7 @@ from catena.simulation.rollout import thread_count
 
 @app.command(short_help="Time the kernels of a model on this machine.")
 def bench(
-    model: Annotated[
-        str,
-        typer.Argument(
-            metavar="FILE|EXAMPLE", help="A model file or a built-in example; without it the arm.", autocompletion=completion.models
-        ),
-    ] = "arm",
+    model: Annotated[str, model_argument("A model file or a built-in example; without it the arm.")] = "arm",
     threads: Annotated[int | None, typer.Option(metavar="N", min=1, help="Cores to use at most; without it all.")] = None,
     seconds: Annotated[float, typer.Option(metavar="TIME", min=0.0, help="How long each call is timed [s].")] = 0.1,
     seed: Annotated[int, typer.Option(metavar="N", min=0, help="The seed of the random states.")] = 0,
@@ -49,36 +43,36 @@ def bench(
     """
     m, _ = find(model, floating_base, ignore, tolerance)
     with progress() as report:
-        found = comparison.bench(m, thread_count(threads), seed, seconds, report)
-    found = replace(found, versions={"catena": ct.__version__, **found.versions})
+        measured = comparison.bench(m, thread_count(threads), seed, seconds, report)
+    measured = replace(measured, versions={"catena": ct.__version__, **measured.versions})
     if json:
-        print_json(asdict(found))
+        print_json(asdict(measured))
     else:
-        _print_bench(new_console(), found)
+        _print_bench(new_console(), measured)
 
 
-def _print_bench(console: Console, found: Bench) -> None:
+def _print_bench(console: Console, measured: Bench) -> None:
     """Print a table of the kernels, and one of Pinocchio's functions."""
-    machine = found.machine
+    machine = measured.machine
     cores = "1 core" if machine["cores"] == 1 else f"{machine['cores']} cores"
     console.print(f"{machine['processor']} ({machine['compiled_for']}, {machine['lanes']} lanes), {cores}")
-    console.print(", ".join(f"{name} {number}" for name, number in found.versions.items()))
+    console.print(", ".join(f"{name} {number}" for name, number in measured.versions.items()))
     console.print()
-    print_model(console, found.model, found.bodies, found.freedom)
+    print_model(console, measured.model, measured.bodies, measured.freedom)
     table = new_table("kernel", ">operations", ">trace\n[s]", ">compile\n[s]", ">one call\n[us]", ">batch\n[us]", f">{cores}\n[us]")
-    for row in found.rows:
+    for row in measured.rows:
         built = (f"{row.trace_seconds:.2f}", f"{row.compile_seconds:.2f}{'*' if row.cached else ' '}")
         times = (row.single_us, row.batch_us, row.cores_us)
         table.add_row(row.kernel, f"{row.operations:,}", *built, *map(number_text, times))
     console.print(table)
-    if any(row.cached for row in found.rows):
+    if any(row.cached for row in measured.rows):
         console.print("* with code from the cache")
-    if found.no_peer:
-        console.print(f"\nPinocchio is not timed: {found.no_peer}", soft_wrap=True)
+    if measured.no_peer:
+        console.print(f"\nPinocchio is not timed: {measured.no_peer}", soft_wrap=True)
         return
     print_title(console, "\nPinocchio in the same run, and its times over those of catena")
     table = new_table("function", ">one call\n[us]", ">", ">batch\n[us]", ">", f">{cores}\n[us]", ">", ">differs")
-    for row in found.rows:
+    for row in measured.rows:
         if row.peer is None:
             continue
         cells = []

@@ -15,7 +15,7 @@ from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from catena import comparison
 from catena.cli.app import Debug, FloatingBase, Ignore, Json, ModelName, Tolerance, app
 from catena.cli.info import find
-from catena.cli.printing import new_console, new_table, print_json, print_model, print_rows, print_title
+from catena.cli.printing import new_console, new_table, print_json, print_model, print_rows, print_title, sum_text
 from catena.cli.simulate import check_outputs
 from catena.comparison import Comparison, Crossing, Growth, Row
 
@@ -57,21 +57,20 @@ def compare(
     m, _ = find(model, floating_base, ignore, tolerance)
     check_outputs({"plot": plot})
     with progress() as report:
-        found = comparison.compare(m, states, seed, report=report)
+        compared = comparison.compare(m, states, seed, report=report)
         grown = None
         if plot is not None or most is not None:
             grown = comparison.growth(comparison.sizes(most or 128), seed, report=report)
     if plot is not None and grown is not None:
         from catena.comparison.growth_plot import plot_growth
 
-        plot_growth(grown, plot, beside=found)
+        plot_growth(grown, plot, beside=compared)
     files = {} if plot is None else {"plot": str(plot)}
     if json:
-        facts = {**asdict(found), "growth": grown and asdict(grown), "files": files}
-        print_json(facts)
+        print_json({**asdict(compared), "growth": grown and asdict(grown), "files": files})
         return
     console = new_console()
-    _print_comparison(console, found)
+    _print_comparison(console, compared)
     if grown is not None:
         print_growth(console, grown)
     if files:
@@ -92,12 +91,12 @@ def progress() -> Iterator[Callable[[str], None]]:
         yield lambda text: bar.update(task, description=text)
 
 
-def _print_comparison(console: Console, found: Comparison) -> None:
+def _print_comparison(console: Console, compared: Comparison) -> None:
     """Print a table for each problem, the choice of `auto`, and the methods that do not fit."""
-    print_model(console, found.model, found.bodies, found.freedom)
-    for choice in found.automatic:
-        rows = [row for row in found.rows if row.problem == choice.problem]
-        reference = found.references[choice.problem]
+    print_model(console, compared.model, compared.bodies, compared.freedom)
+    for choice in compared.automatic:
+        rows = [row for row in compared.rows if row.problem == choice.problem]
+        reference = compared.references[choice.problem]
         title = choice.problem.replace("_", " ").capitalize()
         print_title(console, f"\n{title}, {max(row.states for row in rows):,} random states")
         table = new_table("method", "order", ">differs", ">operations", ">one state\n[us]", ">in batch\n[us]", ">build\n[s]")
@@ -111,10 +110,10 @@ def _print_comparison(console: Console, found: Comparison) -> None:
         for row in rows:
             if row.iterations is not None:
                 console.print(_iteration(row))
-        for lack in found.lacking:
+        for lack in compared.lacking:
             if lack.problem == choice.problem:
                 console.print(f"{lack.method} does not fit: {lack.lacks}")
-    if any(row.cached for row in found.rows):
+    if any(row.cached for row in compared.rows):
         console.print("\n* with code from the cache")
 
 
@@ -158,8 +157,7 @@ def polynomial_text(coefficients: tuple[float, ...]) -> str:
     """
     powers = ["", " n", *(f" n^{k}" for k in range(2, len(coefficients)))]
     terms = [(c, f"{abs(c):.3g}{power}") for c, power in zip(coefficients, powers, strict=False) if c]
-    text = " ".join(f"{'-' if c < 0 else '+'} {term}" for c, term in reversed(terms))
-    return text.removeprefix("+ ")
+    return sum_text(reversed(terms))
 
 
 def _name(console: Console, method: str) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from catena.examples import EXAMPLES
@@ -26,34 +26,7 @@ def models(incomplete: str) -> list[str]:
     wanted = [entry for entry in entries if entry.name.startswith(begin) and (begin or not entry.name.startswith("."))]
     files = [f"{folder}{slash}{entry.name}" for entry in wanted if entry.suffix.lower() in ENDINGS and entry.is_file()]
     folders = [f"{folder}{slash}{entry.name}/" for entry in wanted if entry.is_dir()]
-    return [*_beginning(incomplete, EXAMPLES), *files, *folders]
-
-
-def methods(incomplete: str) -> list[str]:
-    """Return the names of methods that begin like this.
-
-    >>> methods("comp")
-    ['composite-inverse', 'composite-body']
-    """
-    return _beginning(incomplete, METHODS)
-
-
-def methods_or_auto(incomplete: str) -> list[str]:
-    """Return the same, and `auto`.
-
-    >>> methods_or_auto("a")
-    ['auto', 'articulated-body', 'armstrong']
-    """
-    return _beginning(incomplete, ("auto", *METHODS))
-
-
-def integrators(incomplete: str) -> list[str]:
-    """Return the names of integrators that begin like this.
-
-    >>> integrators("r")
-    ['rk4', 'rang-angermann']
-    """
-    return _beginning(incomplete, ("auto", *INTEGRATORS))
+    return [*among(EXAMPLES)(incomplete), *files, *folders]
 
 
 def quantities(incomplete: str) -> list[str]:
@@ -63,8 +36,20 @@ def quantities(incomplete: str) -> list[str]:
     ['q,phase']
     """
     before, comma, last = incomplete.rpartition(",")
-    return [f"{before}{comma}{name}" for name in _beginning(last, plots.KNOWN)]
+    return [f"{before}{comma}{name}" for name in among(plots.KNOWN)(last)]
 
 
-def _beginning(incomplete: str, names: Iterable[str]) -> list[str]:
-    return [name for name in names if name.startswith(incomplete)]
+def among(names: Iterable[str]) -> Callable[[str], list[str]]:
+    """Return a function that completes one of some names.
+
+    >>> methods("comp"), methods_or_auto("a"), integrators("r")
+    (['composite-inverse', 'composite-body'], ['auto', 'articulated-body', 'armstrong'], ['rk4', 'rang-angermann'])
+    """
+
+    def complete(incomplete: str) -> list[str]:
+        return [name for name in names if name.startswith(incomplete)]
+
+    return complete
+
+
+methods, methods_or_auto, integrators = map(among, (METHODS, ("auto", *METHODS), ("auto", *INTEGRATORS)))

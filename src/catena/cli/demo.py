@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -82,7 +81,7 @@ def _checks(m: Model, kernels: dict[str, Any], q: np.ndarray, v: np.ndarray, tau
         "newton-euler gives back the joint forces behind the accelerations": (tau, newton_euler(q, v, vdot)),
         "M vdot + bias force gives back the joint forces, too": (tau, (mass(q) @ vdot[..., None])[..., 0] + ct.bias_force(m)(q, v)),
     }
-    return {check: comparison.disagreement(expected, found) for check, (expected, found) in pairs.items()}
+    return {check: comparison.disagreement(expected, actual) for check, (expected, actual) in pairs.items()}
 
 
 def _print_checks(console: Console, checks: dict[str, float]) -> None:
@@ -105,18 +104,18 @@ def _print_operations(console: Console, kernels: dict[str, Any]) -> None:
 
 def _times(kernels: dict[str, Any], batches: list[np.ndarray]) -> dict[str, dict[str, Any]]:
     """Return what the kernels took to make, and what they take for a state."""
-    found = {}
+    rows = {}
     for name, kernel in kernels.items():
         arguments = batches[: len(kernel.inputs)]
         one = [x[0] for x in arguments]
-        single = _seconds(lambda kernel=kernel, one=one: [kernel(*one) for _ in range(500)]) / 500
-        batch = _seconds(lambda kernel=kernel, arguments=arguments: kernel(*arguments)) / BATCH
+        single = comparison.fastest({"": lambda kernel=kernel, one=one: [kernel(*one) for _ in range(500)]}, least=REPEATS)[""] / 500
+        batch = comparison.fastest({"": lambda kernel=kernel, arguments=arguments: kernel(*arguments)}, least=REPEATS)[""] / BATCH
         traced = kernel.seconds["trace"]
-        found[name] = {
+        rows[name] = {
             "trace_seconds": traced, "compile_seconds": sum(kernel.seconds.values()) - traced, "cached": kernel.cached,
             "single_us": 1e6 * single, "batch_us": 1e6 * batch,
         }  # fmt: skip
-    return found
+    return rows
 
 
 def _print_times(console: Console, times: dict[str, dict[str, Any]]) -> None:
@@ -155,8 +154,3 @@ def _print_run(console: Console, run: dict[str, Any]) -> None:
         "picture": picture,
     }
     print_rows(console, rows)
-
-
-def _seconds(run: Callable[[], Any]) -> float:
-    """Return the smallest time that a call took."""
-    return comparison.fastest({"": run}, least=REPEATS)[""]

@@ -31,8 +31,6 @@ KERNELS: dict[str, Callable[..., Any]] = {
 
 
 class Target(str, Enum):
-    """The language of an exported kernel."""
-
     c = "c"
     casadi = "casadi"
     jax = "jax"

@@ -8,41 +8,21 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
-import typer
 from rich.console import Console
 
 import catena as ct
-from catena.cli import completion
-from catena.cli.app import Debug, FloatingBase, Ignore, Json, Tolerance, app
-from catena.cli.printing import (
-    ROWS,
-    freedom_text,
-    interval_text,
-    new_console,
-    new_table,
-    print_json,
-    print_rest,
-    print_rows,
-    print_title,
-    total_mass,
-    vector_text,
-)
+from catena.cli import printing
+from catena.cli.app import Debug, FloatingBase, Ignore, Json, Tolerance, app, model_argument
 from catena.errors import ModelError
 from catena.examples import EXAMPLES
 from catena.facade import Model
-from catena.model.spanning_tree import coordinate_name
 from catena.model.wording import choice
 from catena.spatial import Screw
 
 
 @app.command(short_help="Print what a model is made of.")
 def info(
-    model: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="FILE|EXAMPLE", help="A model file (.toml, .urdf, .xml) or a built-in example.", autocompletion=completion.models
-        ),
-    ] = None,
+    model: Annotated[str | None, model_argument()] = None,
     floating_base: FloatingBase = False,
     ignore: Ignore = None,
     tolerance: Tolerance = None,
@@ -60,7 +40,7 @@ def info(
       catena info arm.toml --json
       catena info robot.urdf --floating-base
     """
-    console = new_console()
+    console = printing.new_console()
     if model is None:
         rows = {name: (make(), _description(make)) for name, make in EXAMPLES.items()}
         if json:
@@ -68,9 +48,9 @@ def info(
                 {"name": name, "bodies": len(m.links), "nq": m.nq, "nv": m.nv, "freedom": _freedom(m), "description": d}
                 for name, (m, d) in rows.items()
             ]
-            print_json(listed)
+            printing.print_json(listed)
             return
-        table = new_table("example", ">bodies", ">nv", ">freedom", "what it is")
+        table = printing.new_table("example", ">bodies", ">nv", ">freedom", "what it is")
         for name, (m, description) in rows.items():
             table.add_row(name, str(len(m.links)), str(m.nv), str(_freedom(m)), description)
         console.print(table)
@@ -79,7 +59,7 @@ def info(
     m, description = find(model, floating_base, ignore, tolerance)
     facts = {"name": m.name, "description": description, **_facts(m)}
     if json:
-        print_json(facts)
+        printing.print_json(facts)
     else:
         _print_facts(console, m, facts)
 
@@ -122,7 +102,7 @@ def _facts(m: Model) -> dict[str, Any]:
         "nq": m.nq,
         "nv": m.nv,
         **_mobility(m),
-        "mass": total_mass(m),
+        "mass": printing.total_mass(m),
         "gravity": list(m.gravity),
         "friction_speed": m.friction_speed,
         "options": {name: [link.name for link in m.links if any(getattr(link.joint, name))] for name in options},
@@ -141,36 +121,32 @@ def _facts(m: Model) -> dict[str, Any]:
 
 def _coordinates(m: Model, which: str) -> list[dict[str, str]]:
     """Return the names and units of positions or velocities, with those of the joints where a file gives them."""
-    found = []
-    for link in m.links:
-        joint = {"joint": m.joint_names[link.name]} if link.name in m.joint_names else {}
-        labels, units = getattr(link.joint, f"{which}_labels"), getattr(link.joint, f"{which}_units")
-        for label, unit in zip(labels, units, strict=True):
-            found.append({"name": coordinate_name(link.name, label), "unit": unit, **joint})
-    return found
+    joints = [joint for link in m.links for joint in [m.joint_names.get(link.name)] * getattr(link.joint, f"n{which}")]
+    entries = zip(getattr(m, f"{which}_names"), getattr(m, f"{which}_units"), joints, strict=True)
+    return [{"name": name, "unit": unit, **({} if joint is None else {"joint": joint})} for name, unit, joint in entries]
 
 
 def _mobility(m: Model) -> dict[str, Any]:
     """Return the loops and couplings of a model, and its mobility."""
     if not m.has_loops:
         return {"freedom": m.nv, "loops": [], "couplings": [], "mobility": None}
-    found = m.mobility()
+    mobility = m.mobility()
     return {
-        "freedom": found.freedom,
+        "freedom": mobility.freedom,
         "loops": [
             {
                 "name": loop.name, "joint": closure.joint.kind, "a": closure.a, "b": closure.b, "base": loop.base,
                 "bodies": list(loop.bodies), "constraints": loop.constraints,
             }
-            for loop, closure in zip(found.loops, m.loops, strict=True)
+            for loop, closure in zip(mobility.loops, m.loops, strict=True)
         ],
         "couplings": [{"name": c.name, "coefficients": dict(c.coefficients), "offset": c.offset} for c in m.couplings],
         "mobility": {
-            "constraints": found.constraints,
-            "redundant": found.redundant,
-            "independent": list(found.independent),
-            "dependent": list(found.dependent),
-            "coupled": [list(group) for group in found.coupled],
+            "constraints": mobility.constraints,
+            "redundant": mobility.redundant,
+            "independent": list(mobility.independent),
+            "dependent": list(mobility.dependent),
+            "coupled": [list(group) for group in mobility.coupled],
         },
     }  # fmt: skip
 
@@ -194,12 +170,12 @@ def _print_facts(console: Console, m: Model, facts: dict[str, Any]) -> None:
     rows = {
         "bodies": str(facts["bodies"]),
         "joints": listed(facts["joints"]),
-        "freedom": f"{freedom_text(facts['freedom'])}; nq = {m.nq}, nv = {m.nv}",
+        "freedom": f"{printing.freedom_text(facts['freedom'])}; nq = {m.nq}, nv = {m.nv}",
         **_mobility_rows(facts),
         "mass": f"{facts['mass']:.6g} kg",
-        "gravity": f"{vector_text(m.gravity)} m/s^2",
+        "gravity": f"{printing.vector_text(m.gravity)} m/s^2",
         "options": (", ".join(f"{name} on {len(bodies)}" for name, bodies in options.items()) or "none") + smoothed,
-        "limits": ", ".join(f"{name} {interval_text(*pair)}" for name, pair in facts["limits"].items()) or "none",
+        "limits": ", ".join(f"{name} {printing.interval_text(*pair)}" for name, pair in facts["limits"].items()) or "none",
         "springs": ", ".join(f"{s.name} ({s.a} to {s.b})" for s in m.springs) or "none",
         "forces": ", ".join(f"{f.name} ({'on ' + f.body if f.body else 'joint forces'})" for f in m.forces) or "none",
         "depth": f"{facts['depth']} (joints from the ground to the farthest body)",
@@ -207,42 +183,39 @@ def _print_facts(console: Console, m: Model, facts: dict[str, Any]) -> None:
         "placements": f"{listed(facts['placements'])} (in canonical frames)",
         "operations": f"{forward['total']:,} for forward dynamics by {forward['method']} ({listed(forward['operations'])})",
     }
-    print_title(console, f"{facts['name']}: {facts['description']}")
-    print_rows(console, rows)
+    printing.print_title(console, f"{facts['name']}: {facts['description']}")
+    printing.print_rows(console, rows)
     if m.notes:
-        print_title(console, "\nNotes on the file")
+        printing.print_title(console, "\nNotes on the file")
         for note in m.notes:
             console.print(f"- {note}", soft_wrap=True)
     if facts["loops"]:
-        print_title(console, "\nLoops")
-        table = new_table("loop", "closed by", "base", "bodies around it", ">constraints")
-        for loop in facts["loops"][:ROWS]:
+        printing.print_title(console, "\nLoops")
+        table = printing.new_table("loop", "closed by", "base", "bodies around it", ">constraints")
+        for loop in facts["loops"][:printing.ROWS]:
             table.add_row(loop["name"], loop["joint"], loop["base"], ", ".join(loop["bodies"]), str(loop["constraints"]))
         console.print(table)
-        print_rest(console, len(facts["loops"]))
+        printing.print_rest(console, len(facts["loops"]))
     for title, coordinates in (("\nPositions q", facts["q"]), ("\nVelocities v", facts["v"])):
-        print_title(console, title)
-        table = new_table(">index", "name", "unit", *(["joint"] if m.joint_names else []))
-        for i, coordinate in enumerate(coordinates[:ROWS]):
+        printing.print_title(console, title)
+        table = printing.new_table(">index", "name", "unit", *(["joint"] if m.joint_names else []))
+        for i, coordinate in enumerate(coordinates[:printing.ROWS]):
             table.add_row(str(i), coordinate["name"], coordinate["unit"], *([coordinate.get("joint", "")] if m.joint_names else []))
         console.print(table)
-        print_rest(console, len(coordinates))
+        printing.print_rest(console, len(coordinates))
 
 
 def _mobility_rows(facts: dict[str, Any]) -> dict[str, str]:
     """Return the rows of a model that has loops."""
-    found = facts["mobility"]
-    if found is None:
+    mobility = facts["mobility"]
+    if mobility is None:
         return {}
+    sums = {c["name"]: printing.sum_text((x, f"{abs(x):g} {name}") for name, x in c["coefficients"].items()) for c in facts["couplings"]}
     rows = {
-        "constraints": f"{found['constraints']}, of which {found['redundant']} redundant",
-        "independent": ", ".join(found["independent"]) or "none",
-        "dependent": ", ".join(found["dependent"]) or "none",
-        "couplings": "; ".join(f"{c['name']} ({_sum(c['coefficients'])} = {c['offset']:g})" for c in facts["couplings"]),
-        "coupled": "; ".join(", ".join(group) for group in found["coupled"] if len(group) > 1),
+        "constraints": f"{mobility['constraints']}, of which {mobility['redundant']} redundant",
+        "independent": ", ".join(mobility["independent"]) or "none",
+        "dependent": ", ".join(mobility["dependent"]) or "none",
+        "couplings": "; ".join(f"{c['name']} ({sums[c['name']]} = {c['offset']:g})" for c in facts["couplings"]),
+        "coupled": "; ".join(", ".join(group) for group in mobility["coupled"] if len(group) > 1),
     }
     return {name: text for name, text in rows.items() if text}
-
-
-def _sum(coefficients: dict[str, float]) -> str:
-    return " ".join(f"{'-' if x < 0 else '+'} {abs(x):g} {name}" for name, x in coefficients.items()).removeprefix("+ ")

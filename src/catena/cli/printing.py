@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import typer
@@ -83,8 +83,8 @@ def topology(m: Model, console: Console) -> Table:
     rows = {link.name: (link.joint, at_q, at_v) for link, at_q, at_v in m.slices()}
     for guide, name in _outline(m, "ground", "", console.options.ascii_only):
         joint, at_q, at_v = rows[name]
-        axes = [axis_text(getattr(joint, key)) for key in ("axis", "axis1", "axis2") if hasattr(joint, key)]
-        table.add_row(guide + name, joint.kind, ", ".join(axes), range_text(at_q), range_text(at_v))
+        axes = [_axis_text(getattr(joint, key)) for key in ("axis", "axis1", "axis2") if hasattr(joint, key)]
+        table.add_row(guide + name, joint.kind, ", ".join(axes), _range_text(at_q), _range_text(at_v))
     return table
 
 
@@ -98,7 +98,7 @@ def _outline(m: Model, root: str, indent: str, ascii_only: bool) -> Iterator[tup
         yield from _outline(m, name, indent + ("   " if last else through), ascii_only)
 
 
-def axis_text(axis: tuple[float, float, float]) -> str:
+def _axis_text(axis: tuple[float, float, float]) -> str:
     letters = [f"{'-' if x < 0 else ''}{letter}" for letter, x in zip("xyz", axis, strict=True) if x]
     return letters[0] if len(letters) == 1 else vector_text(axis)
 
@@ -111,8 +111,13 @@ def interval_text(lower: float | None, upper: float | None) -> str:
     return f"{'-inf' if lower is None else f'{lower:.4g}'}..{'inf' if upper is None else f'{upper:.4g}'}"
 
 
-def range_text(at: slice) -> str:
+def _range_text(at: slice) -> str:
     return "" if at.start == at.stop else str(at.start) if at.stop == at.start + 1 else f"{at.start}..{at.stop - 1}"
+
+
+def sum_text(terms: Iterable[tuple[float, str]]) -> str:
+    """Return a sum of terms, each given by its sign and the text of its size."""
+    return " ".join(f"{'-' if sign < 0 else '+'} {size}" for sign, size in terms).removeprefix("+ ")
 
 
 def freedom_text(freedom: int) -> str:
@@ -120,7 +125,6 @@ def freedom_text(freedom: int) -> str:
 
 
 def print_model(console: Console, name: str, bodies: int, freedom: int) -> None:
-    """Print the title of a model."""
     print_title(console, f"{name}: {bodies:,} {'body' if bodies == 1 else 'bodies'}, {freedom_text(freedom)}")
 
 

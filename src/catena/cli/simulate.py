@@ -191,8 +191,8 @@ def _record(text: str | None, until: float) -> int | list[float] | None:
 def _summary(run: Trajectory, files: dict[str, str]) -> dict[str, Any]:
     """Return the facts of a run, in values that JSON can hold."""
     info, m = run.info, run.model
-    error = ct.loop_error(m)(*((run.t,) if m.driven_names else ()), run.q).max() if m.has_loops else None
-    energies = {"start": run.total_energy[0], "end": run.total_energy[-1], "drift": np.abs(run.drift).max()}
+    error = float(run.loop_error.max()) if m.has_loops else None
+    energies = {"start": float(run.total_energy[0]), "end": float(run.total_energy[-1]), "drift": float(np.abs(run.drift).max())}
     return {
         "model": m.name,
         # the smaller of the two: at a singular configuration, such as a linkage laid flat, there may be more
@@ -207,8 +207,8 @@ def _summary(run: Trajectory, files: dict[str, str]) -> dict[str, Any]:
         "rejected": info.get("rejected", 0),
         "samples": len(run),
         "seconds": info["seconds"],
-        "energy": {**{name: _finite(x) for name, x in energies.items()}, "changed_by": list(m.changes_energy)},
-        "loop_error": _finite(error),
+        "energy": {**energies, "changed_by": list(m.changes_energy)},
+        "loop_error": error,
         "switches": info.get("switches", 0),
         "q": dict(zip(run.q_names, run.q[-1].tolist(), strict=True)),
         "v": dict(zip(run.v_names, run.v[-1].tolist(), strict=True)),
@@ -216,18 +216,15 @@ def _summary(run: Trajectory, files: dict[str, str]) -> dict[str, Any]:
     }
 
 
-def _finite(x: Any) -> float | None:
-    return float(x) if x is not None and np.isfinite(x) else None
-
-
 def _print_summary(console: Console, run: Trajectory, summary: dict[str, Any]) -> None:
     total = run.total_energy
     stopped = "" if summary["stopped"] == "end" else f"; stopped: {summary['stopped']}"
     why = f"; {summary['why']}" if summary["why"] else ""
     rejected = f", and {summary['rejected']:,} rejected" if summary["rejected"] else ""
-    switches = f"; the set of dependent coordinates changed {_times(summary['switches'])}" if summary["switches"] else ""
+    changes = summary["switches"]
+    switches = f"; the set of dependent coordinates changed {'once' if changes == 1 else f'{changes:,} times'}" if changes else ""
     error = summary["loop_error"]
-    loops = {"loops": f"closure residual up to {error:.1e} m or rad{switches}"} if error is not None else {}
+    loops = {} if error is None else {"loops": f"closure residual up to {error:.1e} m or rad{switches}"}
     rows = {
         "time": f"{summary['start']:g} to {summary['end']:.9g} s{stopped}",
         "steps": f"{summary['steps']:,}{rejected} ({summary['integrator']}, {summary['method']}{why}); {summary['samples']:,} samples",
@@ -240,8 +237,10 @@ def _print_summary(console: Console, run: Trajectory, summary: dict[str, Any]) -
     print_rows(console, rows)
     print_title(console, f"\nState at {summary['end']:.9g} s")
     table = new_table("coordinate", ">position", ">velocity")
-    q = {name: _value(x, unit) for name, x, unit in zip(run.q_names, run.q[-1], run.q_units, strict=True)}
-    v = {name: _value(x, unit) for name, x, unit in zip(run.v_names, run.v[-1], run.v_units, strict=True)}
+    q, v = (
+        {name: f"{x:.6g} {unit}".rstrip() for name, x, unit in zip(names, values[-1], units, strict=True)}
+        for names, values, units in ((run.q_names, run.q, run.q_units), (run.v_names, run.v, run.v_units))
+    )
     places = [(at_q, at_v) for _, at_q, at_v in run.model.slices()]
     names = list(dict.fromkeys(name for at_q, at_v in places for name in (*run.q_names[at_q], *run.v_names[at_v])))
     for name in names[:ROWS]:
@@ -258,11 +257,3 @@ def _energy_change(run: Trajectory) -> str:
     listed = f"{', '.join(causes[:-1])} and {causes[-1]}" if causes[1:] else causes[0]
     verb = "" if {"forces", "driven joints"} & {*causes} else "dissipated "
     return f"change {100.0 * run.drift[-1]:+.3g} % ({verb}by {listed})"
-
-
-def _times(count: int) -> str:
-    return "once" if count == 1 else f"{count:,} times"
-
-
-def _value(x: float, unit: str) -> str:
-    return f"{x:.6g} {unit}".rstrip()

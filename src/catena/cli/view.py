@@ -7,8 +7,7 @@ from typing import Annotated
 
 import typer
 
-from catena.cli import completion
-from catena.cli.app import Debug, FloatingBase, Ignore, Json, SetPosition, Tolerance, app
+from catena.cli.app import Debug, FloatingBase, Ignore, Json, SetPosition, Tolerance, app, model_argument
 from catena.cli.info import find
 from catena.cli.printing import print_json
 from catena.cli.simulate import keyframe_of, start
@@ -19,12 +18,7 @@ from catena.view.viewer import Viewer
 
 @app.command()
 def view(
-    shown: Annotated[
-        str,
-        typer.Argument(
-            metavar="FILE|EXAMPLE", help="A model file, a built-in example, or a saved run (.npz, .nc).", autocompletion=completion.models
-        ),
-    ],
+    shown: Annotated[str, model_argument("A model file, a built-in example, or a saved run (.npz, .nc).")],
     set_: SetPosition = None,
     keyframe: Annotated[str | None, typer.Option(metavar="NAME", help="Start at a keyframe of an MJCF file.")] = None,
     port: Annotated[int, typer.Option(metavar="N", min=0, max=65535, help="The port of the page, or the next free one.")] = 8080,

@@ -82,8 +82,7 @@ def bench(m: Mechanism, cores: int = 1, seed: int = 0, seconds: float = 0.1, rep
     `cores` is the number of threads of the last column, `seconds` the time taken to time a call, and `report` is called with what is being
     done.
 
-    >>> from catena.examples import pendulum
-    >>> found = bench(pendulum(), seconds=0.0)
+    >>> found = bench(examples.pendulum(), seconds=0.0)
     >>> [(row.kernel, row.operations) for row in found.rows[:3]]
     [('forward_dynamics', 5), ('inverse_dynamics', 5), ('mass_matrix', 0)]
     """
@@ -132,7 +131,7 @@ def _timed(
     functions = {} if peer is None else peer.functions(name, len(batch[0]))
     if "single" in functions:
         counts["peer single"] = _calls(functions["single"])
-        runs["peer single"] = _repeat(functions["single"], counts["peer single"])
+        runs["peer single"] = lambda: [functions["single"]() for _ in range(counts["peer single"])]
     for key in ("batch", "cores"):
         if key in functions:
             counts[f"peer {key}"], runs[f"peer {key}"] = len(batch[0]), functions[key]
@@ -154,14 +153,6 @@ def _calls(run: Callable[[], object]) -> int:
     return max(1, min(_CALLS, int(_LONG / fastest({"": run})[""])))
 
 
-def _repeat(run: Callable[[], object], times: int) -> Callable[[], None]:
-    def repeated_run() -> None:
-        for _ in range(times):
-            run()
-
-    return repeated_run
-
-
 class _Pinocchio:
     """Pinocchio's functions for the kernels of a model, at some states; passive joint forces are added to the joint forces."""
 
@@ -174,12 +165,12 @@ class _Pinocchio:
         self.peer, self.states, self.cores = peers.Pinocchio(m), states, cores
         q, v = states["q"], states["v"]
         self.passive = np.array([np.asarray(passive_force(m.tree(), *state), dtype=float) for state in zip(q, v, strict=True)])
-        own = [self.peer.state(*state) for state in zip(q, v, strict=True)]
+        converted = [self.peer.state(*state) for state in zip(q, v, strict=True)]
         x = states["tau"]
-        self.q = np.array([position for position, _, _ in own])
-        self.v = np.array([T @ rate for (_, T, _), rate in zip(own, v, strict=True)])
-        self.tau = np.array([T @ force for (_, T, _), force in zip(own, x + self.passive, strict=True)])
-        self.vdot = np.array([T @ rate + drift for (_, T, drift), rate in zip(own, states["vdot"], strict=True)])
+        self.q = np.array([position for position, _, _ in converted])
+        self.v = np.array([T @ rate for (_, T, _), rate in zip(converted, v, strict=True)])
+        self.tau = np.array([T @ force for (_, T, _), force in zip(converted, x + self.passive, strict=True)])
+        self.vdot = np.array([T @ rate + drift for (_, T, drift), rate in zip(converted, states["vdot"], strict=True)])
 
     def functions(self, name: str, count: int) -> dict[str, Callable[[], object]]:
         """Return what computes one state, a batch of so many on one core, and one on all, as far as Pinocchio has that."""
@@ -190,15 +181,15 @@ class _Pinocchio:
         taken = {"mass_matrix": 1, "poses": 1, "energy": 2}.get(name, 3)
         one = [x[0].copy() for x in (self.q, self.v, last)[:taken] if x is not None]
         call = getattr(pin, self.names[name])
-        found: dict[str, Callable[[], object]] = {"single": lambda: call(model, data, *one)}
+        calls: dict[str, Callable[[], object]] = {"single": lambda: call(model, data, *one)}
         if last is not None:
             many = getattr(pin, f"{self.names[name]}InParallel")
             columns = [np.asfortranarray(repeated(x, count).T) for x in (self.q, self.v, last)]
             out = np.zeros((model.nv, count), order="F")
             for key, threads in (("batch", 1), ("cores", self.cores)):
                 pool = pin.ModelPool(model, threads)
-                found[key] = lambda threads=threads, pool=pool: many(threads, pool, *columns, out)
-        return found
+                calls[key] = lambda threads=threads, pool=pool: many(threads, pool, *columns, out)
+        return calls
 
     def disagreement(self, name: str, kernel: Any) -> float | None:
         """Return how far results are off; an energy is a sum of things that are counted differently."""

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache
-from itertools import pairwise
 
 import numpy as np
 
@@ -93,14 +92,16 @@ def growth(bodies: Sequence[int] | None = None, seed: int = 0, seconds: float = 
      'fully-recursive/origin': 'O(n^1)'}
     """
     bodies = sizes() if bodies is None else tuple(bodies)
-    found = tuple(compare(chain(n), None, seed, ("forward_dynamics",), seconds, report) for n in bodies)
-    lines = {row.method: _line(row.method, bodies, [one.row(row.problem, row.method) for one in found]) for row in found[0].rows}
+    compared = tuple(compare(chain(n), None, seed, ("forward_dynamics",), seconds, report) for n in bodies)
+    lines = {row.method: _line(row.method, bodies, [one.row(row.problem, row.method) for one in compared]) for row in compared[0].rows}
     crossings = tuple(
-        _crossing(quantity, lines[first], lines[second]) for quantity in ("batch_us", "operations") for first, second in PAIRS
+        Crossing(quantity, *pair, *crossing(bodies, *(getattr(lines[method], quantity) for method in pair)))
+        for quantity in ("batch_us", "operations")
+        for pair in PAIRS
     )
     report("counting operations")
     polynomials = {name: tuple(map(float, counted_polynomial(name))) for name in lines if not METHODS[name].iterates}
-    return Growth("chain", found, tuple(lines.values()), crossings, polynomials)
+    return Growth("chain", compared, tuple(lines.values()), crossings, polynomials)
 
 
 def _line(method: str, bodies: tuple[int, ...], rows: Sequence[Row]) -> Line:
@@ -120,13 +121,7 @@ def exponent(bodies: Sequence[int], costs: Sequence[float]) -> float:
     if len(bodies) < 3:
         raise ArgumentError(f"exponent: {len(bodies)} sizes are too few for an exponent; give at least 3")
     count = max(3, len(bodies) - len(bodies) // 2)
-    x, y = np.log(np.asarray(bodies[-count:], dtype=float)), np.log(np.asarray(costs[-count:], dtype=float))
-    return float((x - x.mean()) @ (y - y.mean()) / ((x - x.mean()) @ (x - x.mean())))
-
-
-def _crossing(quantity: str, first: Line, second: Line) -> Crossing:
-    """Return where a line goes below another for good."""
-    return Crossing(quantity, first.method, second.method, *crossing(first.bodies, getattr(first, quantity), getattr(second, quantity)))
+    return float(np.polyfit(np.log(bodies[-count:]), np.log(costs[-count:]), 1)[0])
 
 
 def crossing(bodies: Sequence[int], first: Sequence[float], second: Sequence[float]) -> tuple[float | None, tuple[int | None, int | None]]:
@@ -171,18 +166,9 @@ def polynomial(bodies: Sequence[int], counts: Sequence[int]) -> tuple[Fraction, 
     >>> [str(c) for c in polynomial([3, 6, 9, 12], [1, 4, 9, 16])]
     ['0', '0', '1/9']
     """
-    heights = [Fraction(count) for count in counts]  # Newton's divided differences
-    slopes = [heights[0]]
-    for degree in range(1, len(bodies)):
-        heights = [(b - a) / (bodies[i + degree] - bodies[i]) for i, (a, b) in enumerate(pairwise(heights))]
-        slopes.append(heights[0])
-    while len(slopes) > 1 and slopes[-1] == 0:
-        slopes.pop()
-    if len(slopes) == len(bodies):
-        raise ArgumentError(f"polynomial: no polynomial of degree {len(bodies) - 2} or less goes through {tuple(counts)}")
-    coefficients = [slopes[-1]]
-    for n, slope in zip(reversed(bodies[: len(slopes) - 1]), reversed(slopes[:-1]), strict=True):
-        raised, times = [Fraction(0), *coefficients], [n * c for c in coefficients]
-        coefficients = [a - b for a, b in zip(raised, [*times, Fraction(0)], strict=True)]
-        coefficients[0] += slope
-    return tuple(coefficients)
+    for degree in range(len(bodies) - 1):
+        rounded = np.polynomial.Polynomial.fit(bodies, [float(count) for count in counts], degree).convert().coef
+        coefficients = tuple(Fraction(c).limit_denominator(1000) for c in rounded)
+        if all(sum(c * n**k for k, c in enumerate(coefficients)) == count for n, count in zip(bodies, counts, strict=True)):
+            return coefficients
+    raise ArgumentError(f"polynomial: no polynomial of degree {len(bodies) - 2} or less goes through {tuple(counts)}")

@@ -110,7 +110,6 @@ class Comparison:
     references: dict[str, str] = field(default_factory=dict)
 
     def row(self, problem: str, method: str) -> Row:
-        """Return the row of a method."""
         return next(row for row in self.rows if (row.problem, row.method) == (problem, method))
 
 
@@ -127,8 +126,7 @@ def compare(
     `states` is the number of random states on which results are compared, fewer for large models unless given; `seconds` is the time taken
     to time a method, and `report` is called with what is being done.
 
-    >>> from catena.examples import pendulum
-    >>> found = compare(pendulum(), states=10, problems=["inverse_dynamics"], seconds=0.0)
+    >>> found = compare(examples.pendulum(), states=10, problems=["inverse_dynamics"], seconds=0.0)
     >>> [(row.method, row.order, row.operations, row.disagreement < 1e-12) for row in found.rows]
     [('newton-euler', 'O(n)', 5, True), ('composite-inverse', 'O(n)', 5, True)]
     """
@@ -161,14 +159,14 @@ def compare(
     )
 
 
-def disagreement(expected: np.ndarray, found: np.ndarray) -> float:
+def disagreement(expected: np.ndarray, actual: np.ndarray) -> float:
     """Return the largest difference between two batches of arrays, relative to the largest expected entry of each state.
 
     >>> disagreement(np.array([[1.0, 2.0], [3.0, 4.0]]), np.array([[1.0, 2.0], [3.0, 4.5]]))
     0.125
     """
-    expected, found = (x.reshape(len(x), -1) for x in (expected, found))
-    difference, size = np.abs(found - expected).max(axis=1), np.abs(expected).max(axis=1)
+    expected, actual = (x.reshape(len(x), -1) for x in (expected, actual))
+    difference, size = np.abs(actual - expected).max(axis=1), np.abs(expected).max(axis=1)
     return float(np.divide(difference, size, out=difference.copy(), where=size > 0.0).max())
 
 
@@ -212,7 +210,8 @@ def _rows(
     report(f"{title}: measuring")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # counted in the notes
-        results = {name: kernel(*(x[: _most(kernel)] for x in arguments)) for name, kernel in kernels.items()}
+        tried = {name: HANDFUL if isinstance(kernel, IterativeKernel) else None for name, kernel in kernels.items()}
+        results = {name: kernel(*(x[: tried[name]] for x in arguments)) for name, kernel in kernels.items()}
         iterated = {name: (kernel.iterations, kernel.residual) for name, kernel in kernels.items() if isinstance(kernel, IterativeKernel)}
         single, batch = _times(kernels, [x[:1] for x in arguments] if m.has_loops else arguments, seconds)
     for name, kernel in kernels.items():
@@ -224,24 +223,18 @@ def _rows(
             operations *= count
             open_ = np.count_nonzero(~(residuals <= kernel.tolerance))
             note = f"{open_} of {residuals.size} states did not reach the tolerance {kernel.tolerance:g}" if open_ else ""
-        found = results[name]
+        result = results[name]
         parts: tuple[Kernel, ...] = kernel._parts if isinstance(kernel, IterativeKernel) else (kernel,)
         cached = all(part.cached for part in parts)
         yield Row(
-            problem, name, _order(m, problem, name), len(found), disagreement(expected[: len(found)], found), operations,
+            problem, name, _order(m, problem, name), len(result), disagreement(expected[: len(result)], result), operations,
             1e6 * single[name], 1e6 * batch[name], build[name], cached, count, residual, note,
         )  # fmt: skip
 
 
 def _order(m: Mechanism, problem: str, method: str) -> str:
-    """Return how the cost of a method grows."""
     with_loops = problem == "forward_dynamics" and m.has_loops
     return ORDER_WITH_LOOPS.get(method, MULTIPLIERS) if with_loops else METHODS[method].order(problem)
-
-
-def _most(kernel: Kernel | IterativeKernel) -> int | None:
-    """Return on how many states a kernel is tried at most."""
-    return HANDFUL if isinstance(kernel, IterativeKernel) else None
 
 
 def _times(

@@ -111,53 +111,40 @@ class Pinocchio:
             if isinstance(link.joint, Fixed):
                 continue
             (at_q, at_v), joint = self.at[link.name], self.model.joints[self.carried[link.name][0]]
-            own, rates = q[at_q], v[at_v]
+            ours, rates = q[at_q], v[at_v]
             rows = slice(joint.idx_v, joint.idx_v + joint.nv)
             block, bias = np.eye(joint.nv), np.zeros(joint.nv)
             if isinstance(link.joint, Planar):  # q = (x, y, cos, sin); its rates are in the child's axes
-                theirs = [*own[:2], np.cos(own[2]), np.sin(own[2])]
-                block[:2, :2] = _plane(own[2]).T
-                bias[:2] = -rates[2] * np.array([[0.0, -1.0], [1.0, 0.0]]) @ _plane(own[2]).T @ rates[:2]
+                theirs = [*ours[:2], np.cos(ours[2]), np.sin(ours[2])]
+                block[:2, :2] = _plane(ours[2]).T
+                bias[:2] = -rates[2] * np.array([[0.0, -1.0], [1.0, 0.0]]) @ _plane(ours[2]).T @ rates[:2]
             elif isinstance(link.joint, Spherical):
-                theirs = own[[1, 2, 3, 0]]
+                theirs = ours[[1, 2, 3, 0]]
             elif isinstance(link.joint, Free):  # linear first
-                theirs = own[[0, 1, 2, 4, 5, 6, 3]]
+                theirs = ours[[0, 1, 2, 4, 5, 6, 3]]
                 block = block[[3, 4, 5, 0, 1, 2]]
             else:
-                theirs = own
+                theirs = ours
             position[joint.idx_q : joint.idx_q + joint.nq] = theirs
             T[rows, at_v], drift[rows] = block, bias
         return position, T, drift
 
     def forward(self, q: Any, v: Any, tau: Any) -> np.ndarray:
-        """Return the accelerations under joint forces."""
         position, T, drift = self.state(q, v)
         theirs = self.pinocchio.aba(self.model, self.data, position, T @ v, T @ tau)  # T is orthogonal
         return T.T @ (theirs - drift)
 
     def inverse(self, q: Any, v: Any, vdot: Any) -> np.ndarray:
-        """Return the joint forces behind accelerations."""
         position, T, drift = self.state(q, v)
         return T.T @ self.pinocchio.rnea(self.model, self.data, position, T @ v, T @ vdot + drift)
 
     def mass_matrix(self, q: Any) -> np.ndarray:
-        """Return the mass matrix."""
         position, T, _ = self.state(q, np.zeros(self.m.nv))
         mass = np.triu(self.pinocchio.crba(self.model, self.data, position))
         return T.T @ (mass + np.triu(mass, 1).T) @ T
 
     def poses(self, q: Any) -> np.ndarray:
-        """Return the poses of the bodies in the world."""
         position, _, _ = self.state(q, np.zeros(self.m.nv))
         self.pinocchio.forwardKinematics(self.model, self.data, position)
         places = [self.carried[name] for name in self.m.body_names]
         return np.stack([(self.data.oMi[index] * offset).homogeneous for index, offset in places])
-
-    def jacobian(self, q: Any, name: str, point: Any) -> np.ndarray:
-        """Return the Jacobian of a point of a body, angular part first."""
-        position, T, _ = self.state(q, np.zeros(self.m.nv))
-        self.pinocchio.computeJointJacobians(self.model, self.data, position)
-        index, offset = self.carried[name]
-        J = self.pinocchio.getJointJacobian(self.model, self.data, index, self.pinocchio.ReferenceFrame.LOCAL_WORLD_ALIGNED)
-        arm = self.data.oMi[index].rotation @ (offset.translation + offset.rotation @ point)
-        return np.concatenate([J[3:], J[:3] + np.cross(J[3:].T, arm).T]) @ T

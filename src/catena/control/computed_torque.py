@@ -19,7 +19,7 @@ from catena.kernels.reduced import reduced
 from catena.kernels.tracing import acting_forces, check_forces, frozen
 from catena.loops.scaling import loop_units
 from catena.model import Mechanism, Tree
-from catena.simulation.arguments import floats
+from catena.model.values import floats
 
 
 class ComputedTorque:
@@ -80,8 +80,7 @@ def computed_torque(
 
     so that what is off the path decays as exp(-bandwidth t), whatever the mechanism. `bandwidth` [1/s] is a number, or one for each.
 
-    >>> from catena.examples import four_bar
-    >>> m = four_bar()
+    >>> m = examples.four_bar()
     >>> path = ct.cycloidal(1.0, 2.0, duration=2.0)
     >>> run = ct.simulate(m, m.assemble(crank=1.1), until=2.0, controller=ct.computed_torque(m, path, ["crank"], bandwidth=10.0))
     >>> abs(run["crank"][-1] - 2.0) < 1e-6
@@ -107,9 +106,9 @@ def computed_torque(
         raise ArgumentError(
             f"computed_torque: bandwidth is {wide.tolist()}; give a number above zero [1/s], or one for each of {', '.join(names)}"
         )
-    found = path(0.0)
-    shapes = [np.shape(part) for part in found] if isinstance(found, (tuple, list)) else []
+    point = path(0.0)
+    shapes = [np.shape(part) for part in point] if isinstance(point, (tuple, list)) else []
     allowed = {(len(names),), *([()] if len(names) == 1 else [])}
     if len(shapes) != 3 or not set(shapes) <= allowed:
-        raise ArgumentError(f"computed_torque: path(0.0) is {found!r}; give three: position, rate and acceleration of {', '.join(names)}")
+        raise ArgumentError(f"computed_torque: path(0.0) is {point!r}; give three: position, rate and acceleration of {', '.join(names)}")
     return ComputedTorque(m, path, names, driven, wide)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import reduce
 from math import factorial
 from typing import Any, NamedTuple
 
@@ -10,7 +11,8 @@ import numpy as np
 
 from catena.errors import ArgumentError
 from catena.graph import where
-from catena.simulation.arguments import floats, number
+from catena.model.values import floats
+from catena.simulation.arguments import positive
 
 #: The orders of polynomials, and how many derivatives are given at either end.
 ORDERS = {3: 1, 5: 2, 7: 3}
@@ -45,7 +47,6 @@ class Path:
         return f"<Path from {self.start.tolist()} to {self.end.tolist()} in {self.duration:g} s>"
 
     def __call__(self, t: Any) -> Point:
-        """Return position, rate and acceleration at a time or at an array of times."""
         if isinstance(t, (list, tuple, np.ndarray)):
             t = floats("time", t, "give times [s]")
             t = t[..., None] if self.start.shape else t
@@ -64,7 +65,7 @@ def cycloidal(start: Any, end: Any, duration: float) -> Path:
     (np.float64(1.0), np.float64(0.1), np.float64(0.0))
     """
     first, last = _ends("cycloidal", start, end)
-    duration = _positive("cycloidal: duration", duration)
+    duration = positive("cycloidal: duration", duration, "give a time above 0 [s]")
 
     def shape(t: Any) -> tuple[Any, Any, Any]:
         turn = (2.0 * np.pi / duration) * t
@@ -92,7 +93,7 @@ def polynomial(
     (array([0.5, 0. ]), array([0.375, 1.   ]))
     """
     first, last = _ends("polynomial", start, end)
-    duration = _positive("polynomial: duration", duration)
+    duration = positive("polynomial: duration", duration, "give a time above 0 [s]")
     if order not in ORDERS:
         raise ArgumentError(f"polynomial: order {order!r} is none of {', '.join(map(str, ORDERS))}; give one of them")
     given = {"rate": (start_rate, end_rate), "acceleration": (start_acceleration, end_acceleration)}
@@ -114,7 +115,8 @@ def polynomial(
         powers = [coefficients]
         for _ in range(2):
             powers.append(np.stack([n * c / duration for n, c in enumerate(powers[-1])][1:]))
-        position, rate, acceleration = (_horner(c, (1.0 / duration) * t) for c in powers)
+        u = (1.0 / duration) * t
+        position, rate, acceleration = (reduce(lambda value, c: value * u + c, c[-2::-1], c[-1] + 0.0 * u) for c in powers)  # Horner
         return position, rate, acceleration
 
     return Path(first, last, duration, motion)
@@ -141,7 +143,7 @@ def trapezoidal(start: Any, end: Any, max_rate: Any, max_acceleration: Any = Non
         rate = min(rate, float(np.sqrt(acceleration)))
         ramp, time = (rate / acceleration, 1.0 / rate + rate / acceleration) if way.any() else (0.0, 0.0)
     else:
-        time = _positive("trapezoidal: duration", duration)
+        time = positive("trapezoidal: duration", duration, "give a time above 0 [s]")
         rate = min(rate, 2.0 / time)
         ramp = time - 1.0 / rate
         if ramp <= 0.0:
@@ -156,9 +158,9 @@ def trapezoidal(start: Any, end: Any, max_rate: Any, max_acceleration: Any = Non
         def piece(rising: Any, even: Any, falling: Any) -> Any:
             return where(t < ramp, rising, where(t < time - ramp, even, falling))
 
-        left = time - t
-        position = piece(0.5 * slope * t * t, rate * (t - 0.5 * ramp), 1.0 - 0.5 * slope * left * left)
-        return position, piece(slope * t, rate, slope * left), piece(slope, 0.0, -slope)
+        remaining = time - t
+        position = piece(0.5 * slope * t * t, rate * (t - 0.5 * ramp), 1.0 - 0.5 * slope * remaining * remaining)
+        return position, piece(slope * t, rate, slope * remaining), piece(slope, 0.0, -slope)
 
     return _straight(first, last, time, shape)
 
@@ -172,14 +174,6 @@ def _straight(first: np.ndarray, last: np.ndarray, duration: float, shape: Calla
         return first + way * s, way * rate, way * acceleration
 
     return Path(first, last, duration, motion)
-
-
-def _horner(coefficients: np.ndarray, u: Any) -> Any:
-    """Return the value of a polynomial with vectors as coefficients, from the lowest to the highest."""
-    value = coefficients[-1] + 0.0 * u
-    for c in coefficients[-2::-1]:
-        value = value * u + c
-    return value
 
 
 def _ends(what: str, start: Any, end: Any) -> tuple[np.ndarray, np.ndarray]:
@@ -202,17 +196,9 @@ def _like(what: str, value: Any, first: np.ndarray) -> np.ndarray:
     return given + 0.0 * first
 
 
-def _positive(what: str, value: Any) -> float:
-    """Return a number above zero."""
-    found = number(what, value)
-    if found <= 0.0:
-        raise ArgumentError(f"{what} = {found:g} is not above zero; give a larger number")
-    return found
-
-
 def _least(what: str, limit: Any, way: np.ndarray) -> float:
     """Return the least of limits per way of the coordinates that move, the limit of a path's shape; infinite where none moves."""
     limits = _like(what, limit, way)
     if not (limits > 0.0).all():
-        raise ArgumentError(f"{what} = {limits.tolist()} is not above zero; give larger numbers")
+        raise ArgumentError(f"{what} = {limits.tolist()} is not positive; give numbers above 0")
     return float(np.min(limits[way > 0.0] / way[way > 0.0], initial=np.inf))

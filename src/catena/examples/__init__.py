@@ -1,11 +1,9 @@
 """Example models. `EXAMPLES` holds the functions that make them, by their names on the command line; `ACTUATED` the coordinates of
 parallel robots that have motors.
 
->>> from catena.examples import EXAMPLES
->>> EXAMPLES["double-pendulum"]().nv
+>>> examples.EXAMPLES["double-pendulum"]().nv
 2
->>> from catena.examples import ACTUATED
->>> ACTUATED["five-bar-robot"]
+>>> examples.ACTUATED["five-bar-robot"]
 ('leg1_proximal', 'leg2_proximal')
 """
 

@@ -20,8 +20,7 @@ def slider_crank() -> Model:
     The crank, with its counterweight, turns about y and stands upright at q = 0; the piston slides along x. Throw 45 mm, rod 150 mm. 1
     degree of freedom; 3 of the 5 constraints are redundant, because the linkage is planar.
 
-    >>> from catena.examples import slider_crank
-    >>> m = slider_crank()
+    >>> m = examples.slider_crank()
     >>> m.assemble(guess=[1.5, -1.3, 0.05], crank=np.pi / 2)[-1].round(4)  # from there to top dead centre
     np.float64(0.0519)
     """
@@ -41,8 +40,7 @@ def four_bar() -> Model:
     Crank 0.3 m, coupler 1.0 m, rocker 0.6 m, 1.0 m between the hinges, which turn about y: the crank goes all the way round. At q = 0 the
     links are level and the loop is open; `m.assemble(crank=...)` closes it. 1 degree of freedom, 3 redundant constraints.
 
-    >>> from catena.examples import four_bar
-    >>> m = four_bar()
+    >>> m = examples.four_bar()
     >>> m.mobility().freedom, m.mobility().independent
     (1, ('crank',))
     """
@@ -59,8 +57,7 @@ def watt() -> Model:
 
     The rocker of the first is a triangle, which is the crank of the second. 1 degree of freedom, 6 redundant constraints.
 
-    >>> from catena.examples import watt
-    >>> m = watt()
+    >>> m = examples.watt()
     >>> m.mobility().freedom, m.mobility().redundant
     (1, 6)
     """
@@ -82,8 +79,7 @@ def stephenson() -> Model:
 
     The coupler is a triangle. 1 degree of freedom, 6 redundant constraints.
 
-    >>> from catena.examples import stephenson
-    >>> m = stephenson()
+    >>> m = examples.stephenson()
     >>> m.mobility().freedom, m.mobility().redundant
     (1, 6)
     """
@@ -106,8 +102,7 @@ def peaucellier() -> Model:
     The pen is where the two lower bars meet; it moves along x, exactly. The linkage hangs down at q = 0 and swings about there as a
     pendulum, as long as the crank stays within 82 degrees, where it is stretched. 1 degree of freedom, 9 redundant constraints.
 
-    >>> from catena.examples import peaucellier
-    >>> m = peaucellier()
+    >>> m = examples.peaucellier()
     >>> bar, end = m.body_names.index("left lower"), [*m.loops[2].at_a.p, 1.0]
     >>> pen = [ct.poses(m)(m.assemble(crank=angle))[bar] @ end for angle in (-0.5, 0.2)]
     >>> [point[2].round(12) for point in pen]
@@ -137,8 +132,7 @@ def jansen_leg() -> Model:
     It has the classical proportions, at 1 cm a unit. The crank turns about y at the origin and stands upright at q = 0; the foot is the
     last of the shin's three points, and stays on the ground for a third of a turn. 1 degree of freedom, 9 redundant constraints.
 
-    >>> from catena.examples import jansen_leg
-    >>> m = jansen_leg()
+    >>> m = examples.jansen_leg()
     >>> m.mobility().freedom, m.mobility().redundant
     (1, 9)
     """
@@ -170,8 +164,7 @@ def bennett() -> Model:
     Opposite links are equal, and lengths are as the sines of the twists: a / sin(alpha) = b / sin(beta). Counting constraints says -2
     degrees of freedom; it has 1, and 3 redundant constraints.
 
-    >>> from catena.examples import bennett
-    >>> m = bennett()
+    >>> m = examples.bennett()
     >>> m.mobility().freedom, m.mobility().redundant
     (1, 3)
     """
@@ -188,8 +181,7 @@ def bricard() -> Model:
     Twists are +90 and -90 degrees in turn; the ring turns inside out, over and over. Counting constraints says 0 degrees of freedom; it has
     1, and 1 redundant constraint.
 
-    >>> from catena.examples import bricard
-    >>> m = bricard()
+    >>> m = examples.bricard()
     >>> m.mobility().freedom, m.mobility().redundant
     (1, 1)
     """

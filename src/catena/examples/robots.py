@@ -32,8 +32,7 @@ def five_bar_robot() -> Model:
     It stands upright; angles turn upwards, and all bars are level at q = 0, where the loop is open. The motors are at the feet, 1.2 m
     apart. 2 degrees of freedom; 3 of the 5 constraints are redundant, because the robot is planar.
 
-    >>> from catena.examples import five_bar_robot
-    >>> m = five_bar_robot()
+    >>> m = examples.five_bar_robot()
     >>> q = m.assemble([0.5, 0.9, 0.5, 1.7], leg1_proximal=np.radians(30), leg2_proximal=np.radians(30))
     >>> q.round(3)  # the tip is above
     array([0.524, 0.181, 0.524, 1.642])
@@ -54,8 +53,7 @@ def planar_3rrr() -> Model:
     The hinges are upright; the motors are at the feet, on a circle of 0.35 m, and bars are 0.2 m long. 3 degrees of freedom; 6 of the 10
     constraints are redundant, because the robot is planar.
 
-    >>> from catena.examples import planar_3rrr
-    >>> m = planar_3rrr()
+    >>> m = examples.planar_3rrr()
     >>> m.mobility().freedom, m.mobility().redundant
     (3, 6)
     """
@@ -73,8 +71,7 @@ def spherical_3rrr() -> Model:
     All hinges point to the origin, which the camera turns about; those of a link are at right angles. At q = 0 every motor turns the camera
     about one axis. 3 degrees of freedom; 6 of the 10 constraints are redundant, because all motions are turns about one point.
 
-    >>> from catena.examples import spherical_3rrr
-    >>> m = spherical_3rrr()
+    >>> m = examples.spherical_3rrr()
     >>> m.mobility().freedom, m.mobility().redundant
     (3, 6)
     """
@@ -92,8 +89,7 @@ def delta(rods: float = 0.12) -> Model:
     positive angles lower them; the six rods are 0.8 m long and weigh `rods` [kg] each, and the platform is free in the tree. 3 degrees of
     freedom, no redundant constraints.
 
-    >>> from catena.examples import delta
-    >>> m = delta()
+    >>> m = examples.delta()
     >>> m.mobility().freedom, m.mobility().redundant
     (3, 0)
     """
@@ -120,8 +116,7 @@ def delta_ruu() -> Model:
     Sizes and masses are those of `delta`, a rod with the mass of two; the universal joints of a rod have parallel axes, so that the
     platform does not turn. The platform hangs on the first leg. 3 degrees of freedom, no redundant constraints.
 
-    >>> from catena.examples import delta_ruu
-    >>> m = delta_ruu()
+    >>> m = examples.delta_ruu()
     >>> m.mobility().freedom, m.mobility().redundant
     (3, 0)
     """
@@ -149,8 +144,7 @@ def stewart_ups() -> Model:
     The platform is free in the tree, and stands 0.6 m above the feet at q = 0; `leg1_upper` and the others are the changes of length. 6
     degrees of freedom, no redundant constraints.
 
-    >>> from catena.examples import stewart_ups
-    >>> m = stewart_ups()
+    >>> m = examples.stewart_ups()
     >>> m.mobility().freedom, m.mobility().redundant
     (6, 0)
     """
@@ -163,8 +157,7 @@ def stewart_ucu() -> Model:
     Sizes and masses are those of `stewart_ups`; `leg1_upper.shift` and the others are the changes of length. 6 degrees of freedom, no
     redundant constraints.
 
-    >>> from catena.examples import stewart_ucu
-    >>> m = stewart_ucu()
+    >>> m = examples.stewart_ucu()
     >>> m.mobility().freedom, m.mobility().redundant
     (6, 0)
     """
@@ -177,8 +170,7 @@ def stewart_floating() -> Model:
     Sizes and masses are those of `stewart_ups`; the base is a disk of 60 kg, and the platform is free on it in the tree. 12 degrees of
     freedom, no redundant constraints.
 
-    >>> from catena.examples import stewart_floating
-    >>> m = stewart_floating()
+    >>> m = examples.stewart_floating()
     >>> m.mobility().freedom, m.mobility().redundant
     (12, 0)
     """

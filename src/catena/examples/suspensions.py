@@ -16,8 +16,7 @@ def quarter_car() -> Model:
     and a tie rod on universal joints; balls at their outer ends close the loops to the knuckle. 10 coordinates, 9 constraints, 1 degree of
     freedom. A spring with a damper stands on the wishbone, on which the wheel hangs near q = 0.
 
-    >>> from catena.examples import quarter_car
-    >>> m = quarter_car()
+    >>> m = examples.quarter_car()
     >>> found = m.mobility()
     >>> found.coordinates, found.constraints, found.redundant, found.freedom
     (10, 9, 0, 1)
@@ -47,8 +46,7 @@ def double_wishbone() -> Model:
     Tyres are springs in all directions; two springs with dampers stand for the rear axle. 20 coordinates, 12 constraints, 8 degrees of
     freedom.
 
-    >>> from catena.examples import double_wishbone
-    >>> m = double_wishbone()
+    >>> m = examples.double_wishbone()
     >>> found = m.mobility()
     >>> found.coordinates, found.constraints, found.redundant, found.freedom
     (20, 12, 0, 8)

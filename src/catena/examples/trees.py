@@ -29,18 +29,12 @@ from catena.model import (
 )
 
 
-def _lopsided(shape: Body, xx: float, yy: float, zz: float, xy: float, xz: float, yz: float) -> Body:
-    """Return a body that looks like a shape but has an inertia of its own, products of inertia included."""
-    return replace(shape, inertia=((xx, xy, xz), (xy, yy, yz), (xz, yz, zz)))
-
-
 def arm() -> Model:
     """Return an arm of 7 hinges that reaches 1.2 m.
 
     Axes lie in turn along and across the links, with offsets and full inertias; 22 kg.
 
-    >>> from catena.examples import arm
-    >>> arm().v_names
+    >>> examples.arm().v_names
     ('shoulder1', 'shoulder2', 'upper', 'elbow', 'fore', 'wrist', 'hand')
     """
     m, parent = Model("arm"), "ground"
@@ -74,8 +68,9 @@ def arm() -> Model:
             "z", Pose((0.075, 0.0, 0.06), rpy=(0.0, 0.0, np.pi / 4)),
         ),
     }  # fmt: skip
-    for name, (shape, moments, axis, at) in bodies.items():
-        m.add(name, _lopsided(shape, *moments), Revolute(axis), parent=parent, at=at)
+    for name, (shape, (xx, yy, zz, xy, xz, yz), axis, at) in bodies.items():
+        body = replace(shape, inertia=((xx, xy, xz), (xy, yy, yz), (xz, yz, zz)))
+        m.add(name, body, Revolute(axis), parent=parent, at=at)
         parent = name
     return m
 
@@ -85,8 +80,7 @@ def pendulum() -> Model:
 
     It is 1 m long and weighs 1 kg; q = 0 is level, q = pi / 2 hangs down.
 
-    >>> from catena.examples import pendulum
-    >>> ct.forward_dynamics(pendulum())([0.0], [0.0], [0.0]).round(3)
+    >>> ct.forward_dynamics(examples.pendulum())([0.0], [0.0], [0.0]).round(3)
     array([14.715])
     """
     m = Model("pendulum")
@@ -99,8 +93,7 @@ def double_pendulum() -> Model:
 
     Each is 1 m long and weighs 1 kg; the second angle is relative to the first rod.
 
-    >>> from catena.examples import double_pendulum
-    >>> double_pendulum().q_names
+    >>> examples.double_pendulum().q_names
     ('upper', 'lower')
     """
     m = Model("double-pendulum")
@@ -114,8 +107,7 @@ def cart_pole() -> Model:
 
     The pole stands upright at q = 0; the wheels and the hinge damp a little.
 
-    >>> from catena.examples import cart_pole
-    >>> ct.mass_matrix(cart_pole())([0.0, 0.0]).round(3)
+    >>> ct.mass_matrix(examples.cart_pole())([0.0, 0.0]).round(3)
     array([[1.1  , 0.025],
            [0.025, 0.008]])
     """
@@ -130,8 +122,7 @@ def top() -> Model:
 
     The tip is at the origin; the top is upright at the neutral position.
 
-    >>> from catena.examples import top
-    >>> top().neutral()
+    >>> examples.top().neutral()
     array([1., 0., 0., 0.])
     """
     m = Model("top")
@@ -145,8 +136,7 @@ def humanoid() -> Model:
     Its axes are x ahead, y left, z up. Hips, shoulders and waist are ball joints, neck and ankles universal joints, knees and elbows
     hinges; the hands are welded on.
 
-    >>> from catena.examples import humanoid
-    >>> humanoid().nv
+    >>> examples.humanoid().nv
     31
     """
     m = Model("humanoid")
@@ -170,8 +160,7 @@ def chain(links: int = 30) -> Model:
 
     `links` changes their number.
 
-    >>> from catena.examples import chain
-    >>> chain(3)
+    >>> examples.chain(3)
     <Model 'chain': 3 bodies, nq = 3, nv = 3>
     """
     m = Model("chain")
@@ -187,8 +176,7 @@ def gallery(custom: bool = True) -> Model:
 
     They stand side by side on a table. `custom=False` leaves out the custom joint, which a file cannot hold.
 
-    >>> from catena.examples import gallery
-    >>> sorted({link.joint.kind for link in gallery().links})[:4]
+    >>> sorted({link.joint.kind for link in examples.gallery().links})[:4]
     ['custom', 'cylindrical', 'fixed', 'free']
     """
     m = Model("gallery", gravity=(0.0, 0.0, -9.81), friction_speed=0.02)

@@ -19,8 +19,7 @@ def biped() -> Model:
     foot through a rod each. Rods of 50 g, beside a thigh of 5 kg, are on universal joints and end in balls. 48 coordinates, 30 constraints,
     18 degrees of freedom.
 
-    >>> from catena.examples import biped
-    >>> found = biped().mobility()
+    >>> found = examples.biped().mobility()
     >>> found.coordinates, found.constraints, found.redundant, found.freedom
     (48, 30, 0, 18)
     """

@@ -145,7 +145,6 @@ class _Writer:
         self.index = "unsigned short" if self.workspace < 2**16 else "unsigned int"
 
     def written(self) -> CSource:
-        """Return header and source."""
         out, body = self.out, "".join(self._functions())
         helpers = [_EXTREMUM.format(*helper) for helper in (("@_smaller", "<"), ("@_larger", ">")) if f"{helper[0]}(" in body]
         if any(table.elimination for table in self.tables):
@@ -190,7 +189,6 @@ class _Writer:
     # the source; @ stands for the name of the export
 
     def _functions(self) -> list[str]:
-        """Return all tables and functions."""
         inside = {steps[0].tables[0] for steps, one in zip(self.steps, self.programs, strict=True) if _direct(one)}
         functions = [self._block(k, table) for k, table in enumerate(self.tables) if k not in inside]
         if len(self.programs) == 1:
@@ -202,7 +200,6 @@ class _Writer:
         return [*functions, f"\n{self._signature('int @')}\n{{\n    int found = {calls[0]};\n{tries}    return found;\n}}\n"]
 
     def _function(self, k: int, name: str) -> str:
-        """Return the function of program k."""
         tables, lines, flags = self._in_place(k) if _direct(self.programs[k]) else self._in_workspace(k)
         lines = [*(f"(void){x};" for port, x, _ in self._ports() if not port.size), *lines]
         body = "".join(f"    {line}\n" for line in (*lines, f"return {f'(int)({flags})' if self.out.flagged else '0'};"))
@@ -242,7 +239,6 @@ class _Writer:
         return [(port, name, first) for port, name, first in zip(ports, names, firsts, strict=False) if port.size]
 
     def _step(self, step: Step) -> list[str]:
-        """Return the calls of a step."""
         which = [str(first) if step.times == 1 else f"{first} + i" if first else "i" for first in step.first]
         lines = list(chain.from_iterable(map(self._called, step.tables, which)))
         if step.times == 1:
@@ -265,7 +261,6 @@ class _Writer:
         return [f"@_block{number}({', '.join(('workspace', f'@_places{number}[{which}]', *numbers))});"]
 
     def _block(self, number: int, table: Table) -> str:
-        """Return the function of a block, and the tables of its calls."""
         block, head = table.block, ""
         if table.elimination is not None:
             tree = zip(table.elimination.starts, table.elimination.depth, (max(0, up) for up in table.elimination.parent), strict=True)

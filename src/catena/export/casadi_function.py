@@ -40,19 +40,15 @@ def export_casadi(kernel: Any, folder: str | os.PathLike[str] | None = None, *, 
     functions = [_function(casadi, out, graph, k) for k, graph in enumerate(out.graphs)]
     made = functions[0] if len(functions) == 1 else _switched(casadi, out.name, functions)
     if folder is not None:
-        _save(made, as_path(folder, ExportError) / f"{out.name}.casadi")
+        path = as_path(folder, ExportError) / f"{out.name}.casadi"
+        with tempfile.TemporaryDirectory() as place, replacing(path, ExportError) as stream:
+            file = Path(place, "function.casadi")
+            made.save(str(file))
+            stream.write(file.read_bytes())
     return made
 
 
-def _save(made: Any, path: Path) -> None:
-    with tempfile.TemporaryDirectory() as place, replacing(path, ExportError) as stream:
-        file = Path(place, "function.casadi")
-        made.save(str(file))
-        stream.write(file.read_bytes())
-
-
 def _function(casadi: Any, out: Exported, graph: Graph, k: int) -> Any:
-    """Return the function of a graph, that of plan k."""
     operations = {name: getattr(casadi, row.casadi, None) or getattr(operator, row.casadi) for name, row in OPERATIONS.items()}
     inputs, outputs = argument_names(graph.inputs), argument_names(graph.outputs, tuple(argument_names(graph.inputs)))
     symbols = [casadi.SX.sym(name, *_extents(port)) for port, name in zip(graph.inputs, inputs, strict=True)]

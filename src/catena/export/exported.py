@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import importlib
 import keyword
 import re
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from catena.errors import ExportError, MissingPackageError
+from catena.errors import ExportError, optional_package
 from catena.graph import Graph, Port
 from catena.kernels.iterative import IterativeKernel
 from catena.kernels.planned import ConstrainedKernel
@@ -49,14 +48,12 @@ class Exported(NamedTuple):
 
     @property
     def title(self) -> str:
-        """What it is, in words, in one line."""
         model = f" of model '{self.model}'" if self.model else ""
         method = f", by {self.method}" if self.method else ""
         return " ".join(f"{self.problem.replace('_', ' ')}{model}{method}".split())
 
     @property
     def origin(self) -> str:
-        """What wrote it."""
         return f"Written by catena {__version__}."
 
 
@@ -72,29 +69,21 @@ def exported(kernel: Any, name: str | None = None, plans: int | None = None) -> 
     if isinstance(kernel, ConstrainedKernel):
         graphs = kernel.graphs(plans)
         flagged = kernel.has_loops
-        if not flagged:  # the flags are 0
-            graphs = tuple(without_last(graph) for graph in graphs)
+        if not flagged:  # the flags, the last output, are 0
+            graphs = tuple(replace(graph, outputs=graph.outputs[:-1], results=graph.results[:-1]).drop_dead() for graph in graphs)
     elif isinstance(getattr(kernel, "graph", None), Graph):
         graphs, flagged = (kernel.graph,), False
     else:
-        raise ExportError(
-            f"{kernel!r} is not a kernel, and only kernels can be exported; give what ct.forward_dynamics(m), ct.mass_matrix(m), … return"
-        )
+        raise ExportError(f"{kernel!r} is not a kernel; export what ct.forward_dynamics(m), ct.mass_matrix(m), … return")
     return Exported(
         name_of(kernel, name), kernel.name, kernel.model, kernel.method, kernel.inputs, kernel.outputs, kernel.labels, graphs, flagged
     )
 
 
-def without_last(graph: Graph) -> Graph:
-    """Return the graph without its last output."""
-    return replace(graph, outputs=graph.outputs[:-1], results=graph.results[:-1]).drop_dead()
-
-
 def name_of(kernel: Any, name: str | None = None) -> str:
     """Return the name under which a kernel goes out: that given, or else made of the model and the problem.
 
-    >>> from catena.examples import four_bar
-    >>> name_of(ct.energy(four_bar()))
+    >>> name_of(ct.energy(examples.four_bar()))
     'four_bar_energy'
     """
     return identifier(f"{kernel.model} {kernel.name}") if name is None else identifier_of(name)
@@ -138,7 +127,4 @@ def argument_names(ports: tuple[Port, ...], taken: tuple[str, ...] = ()) -> list
 
 def package(name: str) -> Any:
     """Return an optional package that has an extra of its name."""
-    try:
-        return importlib.import_module(name)
-    except ImportError as error:
-        raise MissingPackageError(f'export to {name} needs {name}, which is not installed; pip install "catena[{name}]"') from error
+    return optional_package(name, f"export to {name} needs {name}", f'pip install "catena[{name}]"')

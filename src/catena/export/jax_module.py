@@ -114,8 +114,6 @@ def export_jax(kernel: Any, folder: str | os.PathLike[str] | None = None, *, nam
 
 
 class _Writer:
-    """Writes the module of a kernel."""
-
     def __init__(self, out: Exported) -> None:
         self.out = out
         self.inputs = argument_names(out.inputs)
@@ -123,7 +121,6 @@ class _Writer:
         self.tables, self.steps = tabulated(self.programs)
 
     def module(self) -> str:
-        """Return the text of the module."""
         out = self.out
         title = _plain(out.title[:1].upper() + out.title[1:])
         parts = [f'"""{title}.\n\n{out.origin} Needs JAX and NumPy.\n"""\n\n', _HEAD.replace("@", out.name)]
@@ -154,7 +151,6 @@ class _Writer:
         return '    """' + "\n    ".join(chain.from_iterable(folded)).replace("\n    \n", "\n\n") + '\n    """\n'
 
     def _block(self, number: int, table: Table) -> str:
-        """Return the tables of a block, and its function."""
         if table.elimination is not None:
             return self._system(number, table)
         block = table.block
@@ -164,12 +160,12 @@ class _Writer:
             numbers = _array(f"_numbers{number}", [[JAX.number(x) for x in call.numbers] for call in table.calls])
         inputs, constants = [f"a{i}" for i in range(block.inputs)], [f"c{i}" for i in range(block.numbers)]
         lines, values = statements(block, JAX, inputs, constants)
-        unpacked = chain.from_iterable(_unpacked(names, whole) for names, whole in ((inputs, "a"), (constants, "c")) if names)
+        names = [(f"({', '.join(names)},", whole) for names, whole in ((inputs, "a"), (constants, "c")) if names]
+        unpacked = chain.from_iterable(f"{textwrap.fill(text, COLUMNS - 12)}) = {whole}".split("\n") for text, whole in names)
         body = "".join(f"    {line}\n" for line in (*unpacked, *lines, "return jnp.stack([", *(f"    {x}," for x in values), "])"))
         return f"\n\n{places}{numbers}\n\ndef _block{number}(a, c):\n{body}"
 
     def _system(self, number: int, table: Table) -> str:
-        """Return the tables of an elimination."""
         elimination = table.elimination
         assert elimination is not None
         rows, columns = [], []
@@ -185,7 +181,6 @@ class _Writer:
         return f"\n\n{''.join(arrays)}"
 
     def _plan(self, k: int, name: str) -> str:
-        """Return the function of program k."""
         one, graph = self.programs[k], self.out.graphs[k]
         shapes = ", ".join(f"{x!r}: {port.shape}" for port, x in zip(graph.inputs, self.inputs, strict=True))
         arguments = ", ".join(self.inputs)
@@ -195,7 +190,6 @@ class _Writer:
         return f"{self._results(k, one)}\n\ndef {name}({arguments}):\n{body}"
 
     def _results(self, k: int, one: Program) -> str:
-        """Return the places of the results."""
         lines, first = [], 0
         for port in self.out.graphs[k].outputs:
             slots = ", ".join(map(str, one.outputs[first : first + port.size]))
@@ -204,7 +198,6 @@ class _Writer:
         return "\n".join((f"\n\n_results{k} = (", *lines, ")\n"))
 
     def _step(self, step: Step) -> list[str]:
-        """Return the calls of a step."""
         (number, *_), (first, *_) = step.tables, step.first
         if self.tables[number].elimination is not None:
             work = self.tables[number].calls[0].writes[0]
@@ -216,12 +209,6 @@ class _Writer:
             for number, first in zip(step.tables, step.first, strict=True)
         ]
         return ["w = _repeated(", "    w,", *parts, ")"]
-
-
-def _unpacked(names: Sequence[str], whole: str) -> list[str]:
-    """Return what gives the entries of an array names."""
-    *lines, last = textwrap.wrap(f"({', '.join(names)},", COLUMNS - 12)
-    return [*lines, f"{last}) = {whole}"]
 
 
 def _array(name: str, rows: Sequence[Sequence[str]], ending: str = "") -> str:

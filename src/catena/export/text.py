@@ -31,7 +31,6 @@ class Syntax(NamedTuple):
     not_a_number: str
 
     def number(self, x: float) -> str:
-        """Return a number."""
         if math.isnan(x):
             return self.not_a_number
         size = repr(abs(x)) if math.isfinite(x) else self.infinity

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any
 
-from catena.atomic_files import as_path, reason, replacing
+from catena.atomic_files import as_path, beginning, replacing
 from catena.errors import ModelError, ModelFileError
 from catena.files import mjcf_reader, toml_reader, toml_writer, urdf_reader, urdf_writer, xml_reader
 from catena.files.precision import closed_to_precision
@@ -30,22 +30,15 @@ def load(
 ) -> Builder:
     """Return the model that a file describes; `catena.load` says how."""
     file = as_path(path, ModelFileError)
-    try:
-        if file.is_dir():
-            raise ModelFileError(f"{file}: this is a folder; give a .toml, .urdf or .xml file")
-        with file.open("rb") as stream:
-            _check_ending(file, READ)
-            content = stream.read(LIMIT + 1)
-    except FileNotFoundError:
-        raise ModelFileError(f"{file}: there is no such file; check the path and the current folder") from None
-    except ModelFileError:
-        raise
-    except (OSError, ValueError) as error:
-        raise ModelFileError(f"{file}: cannot be read: {reason(error)}") from error
+    content = beginning(file, LIMIT + 1, ModelFileError, "a .toml, .urdf or .xml file")
+    _check_ending(file, READ)
     if len(content) > LIMIT:
         raise ModelFileError(f"{file}: holds more than {LIMIT >> 20} MiB; give a smaller model file")
     left_out = _names(ignore)
-    within = TOLERANCE if tolerance is None else _checked_tolerance(tolerance)
+    try:
+        within = TOLERANCE if tolerance is None else number("load: tolerance", tolerance, least=0.0)
+    except ModelError as error:
+        raise ModelFileError(str(error)) from None
     starts = FEW if tolerance is None else STARTS
     if file.suffix.lower() == ".toml":
         if floating_base or left_out:
@@ -53,10 +46,10 @@ def load(
         return _finished(decoded(content, str(file)), file, within, starts)
     root = xml_reader.parsed(content, str(file))
     if root.tag == "robot":
-        return _finished(urdf_reader.model(root, floating_base, left_out), file, within, starts)
+        return _finished(urdf_reader.Reader(root, floating_base, left_out).model(), file, within, starts)
     if floating_base:
         raise ModelFileError(f"{file}:{root.line}: floating_base is for URDF; give the root body a <freejoint/> in the file")
-    return _finished(mjcf_reader.model(root, left_out), file, within, starts)
+    return _finished(mjcf_reader.Reader(root, left_out).model(), file, within, starts)
 
 
 def _finished(model: Builder, file: Path, tolerance: float, starts: int) -> Builder:
@@ -69,13 +62,6 @@ def _finished(model: Builder, file: Path, tolerance: float, starts: int) -> Buil
             return model  # its error is raised where the model is used
         return closed_to_precision(model, tolerance, starts)
     return model
-
-
-def _checked_tolerance(value: Any) -> float:
-    try:
-        return number("load: tolerance", value, least=0.0)
-    except ModelError as error:
-        raise ModelFileError(str(error)) from None
 
 
 def _names(ignore: Any) -> tuple[str, ...]:
@@ -139,6 +125,4 @@ def _check_ending(file: Path, known: tuple[str, ...]) -> None:
         names = {".sdf": "an SDF file", ".xacro": "a xacro file, which the command xacro turns into URDF,"}
         what = names.get(ending, f"a file with the ending '{ending}'" if ending else "a file without an ending")
         does = "reads" if known is READ else "writes"
-        raise ModelFileError(
-            f"{file}: {what} is not understood by this version of catena, which {does} {', '.join(known)}; see docs/files.md"
-        )
+        raise ModelFileError(f"{file}: {what} is not understood by this catena, which {does} {', '.join(known)}; see docs/files.md")

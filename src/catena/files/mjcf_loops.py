@@ -14,7 +14,7 @@ import numpy as np
 from catena.files.xml_reader import LARGEST, Element
 from catena.model.builder import Builder
 from catena.model.joints import Fixed, Revolute, Spherical
-from catena.model.pose import Pose
+from catena.model.pose import Pose, frame_along
 from catena.model.wording import choice, short
 
 if TYPE_CHECKING:
@@ -155,7 +155,8 @@ def _close(model: Builder, reader: Reader, group: list[Connect]) -> None:
         elif lengths[1] <= SAME * lengths[0]:
             k = int(np.argmax(np.linalg.norm(offsets_a, axis=1)))
             joint = Revolute("z")
-            at_a, at_b = Pose(first.at_a, matrix=_turned(offsets_a[k])), Pose(first.at_b, matrix=_turned(offsets_b[k]))
+            axes = [frame_along(offset / np.linalg.norm(offset)) for offset in (offsets_a[k], offsets_b[k])]
+            at_a, at_b = Pose(first.at_a, matrix=axes[0]), Pose(first.at_b, matrix=axes[1])
         else:
             joint, at_a, at_b = Fixed(), Pose(first.at_a, matrix=_fitted(offsets_b, offsets_a)), Pose(first.at_b)
     if group[1:] and not isinstance(joint, Spherical):
@@ -165,14 +166,6 @@ def _close(model: Builder, reader: Reader, group: list[Connect]) -> None:
         return
     for one in group:
         _element(reader, one.number).build(model.close, _name(reader, one.number), Spherical(), a, b, one.at_a, one.at_b)
-
-
-def _turned(axis: np.ndarray) -> np.ndarray:
-    """Return a rotation whose z axis is along an axis."""
-    z = axis / np.linalg.norm(axis)
-    x = np.cross(np.eye(3)[int(np.argmin(np.abs(z)))], z)
-    x = x / np.linalg.norm(x)
-    return np.stack([x, np.cross(z, x), z], axis=1)
 
 
 def _fitted(points: np.ndarray, to: np.ndarray) -> np.ndarray:

@@ -27,11 +27,6 @@ from catena.model.wording import short, unused, without
 from catena.spatial import quaternion_inverse, quaternion_product, rotation
 
 
-def model(root: Element, ignore: Collection[str]) -> Builder:
-    """Return the model of an MJCF file, of which the root element is given."""
-    return Reader(root, ignore).model()
-
-
 class Reader(Source):
     """An MJCF file on its way to a model."""
 
@@ -42,7 +37,6 @@ class Reader(Source):
         self._taken = {*self.names}
 
     def model(self) -> Builder:
-        """Return the model of the file."""
         compiled = self.compiled
         gravity = np.zeros(3) if self.disabled("GRAVITY") else compiled.opt.gravity
         name = self.root.attributes.get("model", "").strip() or Path(self.root.file).stem
@@ -67,12 +61,12 @@ class Reader(Source):
         q = model.parts.keyframes[name]
         if model.has_loops:
             try:
-                found = loop_residuals(model, q)
+                residuals = loop_residuals(model, q)
             except ModelError:
                 return  # the error is raised where the model is used
-            if not found.sizes.max() <= NEARLY:
-                by = f"{found.sizes.max():.2g}"
-                model.parts.notes.append(f"keyframe '{name}' is not home, for the closure residual of loop '{found.worst}' is {by}")
+            if not residuals.sizes.max() <= NEARLY:
+                by = f"{residuals.sizes.max():.2g}"
+                model.parts.notes.append(f"keyframe '{name}' is not home, for the closure residual of loop '{residuals.worst}' is {by}")
                 return
         model.home = q
         model.parts.notes.append(f"home is the keyframe '{name}'")
@@ -145,7 +139,8 @@ class Reader(Source):
             options["stiffness"] = float(c.jnt_stiffness[i])
         if kind in (kinds.ball, kinds.free):
             if spring:
-                options["rest"] = self._rest(i, kind == kinds.free)
+                ends = [x[start : start + 7] for x in (c.qpos0, c.qpos_spring)]
+                options["rest"] = self._relative(*ends) if kind == kinds.free else ends[1][:4].tolist()
             return source.build(Spherical if kind == kinds.ball else Free, **options)
         zero = float(c.qpos0[start])
         if spring:
@@ -160,26 +155,19 @@ class Reader(Source):
             self.left_out.append(what)
         return what in self.ignore or self.disabled("CONSTRAINT")
 
-    def _rest(self, i: int, free: bool) -> list[float]:
-        """Return the rest position of the spring of a ball or free joint, relative to the neutral position."""
-        c, start = self.compiled, int(self.compiled.jnt_qposadr[i])
-        if not free:
-            return c.qpos_spring[start : start + 4].tolist()
-        return self._relative(c.qpos0[start : start + 7], c.qpos_spring[start : start + 7])
-
     def _keyframes(self, model: Builder) -> dict[str, np.ndarray]:
         """Return the positions of the file's keyframes, in the model's coordinates."""
-        c, found = self.compiled, {}
+        c, keyframes = self.compiled, {}
         for k in range(c.nkey):
             q, at = model.neutral(), 0
             for i in range(c.njnt):
                 start, kind = int(c.jnt_qposadr[i]), int(c.jnt_type[i])
                 size = {self.joint_kinds.free: 7, self.joint_kinds.ball: 4}.get(kind, 1)
-                own, home = c.key_qpos[k, start : start + size], c.qpos0[start : start + size]
-                q[at : at + size] = own if size == 4 else self._relative(home, own) if size == 7 else own - home
+                position, home = c.key_qpos[k, start : start + size], c.qpos0[start : start + size]
+                q[at : at + size] = position if size == 4 else self._relative(home, position) if size == 7 else position - home
                 at += size
-            found[self.name(self.objects.key, k) or f"key{k}"] = model.normalised(q)
-        return found
+            keyframes[self.name(self.objects.key, k) or f"key{k}"] = model.normalised(q)
+        return keyframes
 
     @staticmethod
     def _relative(home: np.ndarray, pose: np.ndarray) -> list[float]:
@@ -215,9 +203,9 @@ class Reader(Source):
     def _mesh(self, geom: int, at: Pose) -> Geometry:
         """Return a mesh to look at; MuJoCo moves meshes to their centre of mass and principal axes, which is undone here."""
         c, k = self.compiled, int(self.compiled.geom_dataid[geom])
-        own = at @ Pose(c.mesh_pos[k], quat=c.mesh_quat[k]).inverse()
+        place = at @ Pose(c.mesh_pos[k], quat=c.mesh_quat[k]).inverse()
         path = c.paths[c.mesh_pathadr[k] :].split(b"\0")[0].decode(errors="replace") if c.mesh_pathadr[k] >= 0 else ""
-        return Geometry("mesh", tuple(c.mesh_scale[k].tolist()), tuple(own.p.tolist()), rpy=rpy(own.R), file=path)
+        return Geometry("mesh", tuple(c.mesh_scale[k].tolist()), tuple(place.p.tolist()), rpy=rpy(place.R), file=path)
 
     def _notes(self) -> list[str]:
         c = self.compiled

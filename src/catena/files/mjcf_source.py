@@ -8,7 +8,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from catena.errors import MissingPackageError, ModelFileError
+from catena.errors import ModelFileError, optional_package
 from catena.files import xml_reader
 from catena.files.xml_reader import Element
 from catena.model.wording import short, unused
@@ -37,7 +37,7 @@ class Source:
             if _in_model(element):
                 self._listed.setdefault(element.tag, []).append(element)
                 self._named.setdefault((element.tag, element.name or ""), element)
-        self.library = _mujoco(root.file)
+        self.library = optional_package("mujoco", f"{root.file}: reading MJCF needs MuJoCo", 'pip install "catena[files]"')
         self.warned: list[str] = []
         self.compiled = self._compiled()
         enums = ("Joint", "Eq", "Obj", "Geom")
@@ -54,8 +54,8 @@ class Source:
         """Return the element of a thing, by its name or its number among its kind, or the root where it is not found."""
         if name:
             return next((self._named[tag, name] for tag in tags if (tag, name) in self._named), self.root)
-        found = self._listed.get(next(iter(tags)), []) if len(tags) == 1 else [e for e in self.elements if e.tag in tags and _in_model(e)]
-        return found[index] if index < len(found) else self.root
+        listed = self._listed.get(next(iter(tags)), []) if len(tags) == 1 else [e for e in self.elements if e.tag in tags and _in_model(e)]
+        return listed[index] if index < len(listed) else self.root
 
     def _parts(self, root: Element, depth: int) -> Iterator[Element]:
         """Yield the root of a file and of those that it includes, which must be ordinary files of limited size."""
@@ -90,10 +90,10 @@ class Source:
         yield from self._parts(xml_reader.parsed(content, str(file)), depth + 1)
 
     def _folders(self, tag: str) -> list[Path]:
-        own = Path(self.root.file).parent
+        here = Path(self.root.file).parent
         compilers = [element.attributes for element in self.root if element.tag == "compiler"]
         dirs = [given[key] for given in compilers for key in ("meshdir", "texturedir", "assetdir") if key in given]
-        return [own] if tag == "include" else [own, *(own / folder for folder in dirs)]
+        return [here] if tag == "include" else [here, *(here / folder for folder in dirs)]
 
     def _check_sizes(self) -> None:
         """Refuse sizes that would take the compiler very long, or very much memory."""
@@ -183,11 +183,3 @@ def _in_model(element: Element) -> bool:
             return False
         at = at.parent
     return True
-
-
-def _mujoco(file: str) -> Any:
-    try:
-        import mujoco
-    except ImportError:
-        raise MissingPackageError(f'{file}: reading MJCF needs MuJoCo, which is not installed; pip install "catena[files]"') from None
-    return mujoco

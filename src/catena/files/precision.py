@@ -27,22 +27,22 @@ def closed_to_precision(model: Builder, tolerance: float, starts: int) -> Builde
     The tolerance is relative to the size of the loop for lengths, in radians for angles. The loops are closed from home, and from a number
     of starts around it.
     """
-    found, notes = absorbed(model.at(0.0), tolerance, starts), []
-    if found.doubtful or found.taken_up:
+    closed, notes = absorbed(model.at(0.0), tolerance, starts), []
+    if closed.doubtful or closed.taken_up:
         for size in (size for size in _ASKEW if size <= tolerance):
             trial = straightened(model, size)
             then = absorbed(trial.at(0.0), tolerance, starts)
-            if not then.doubtful and (found.doubtful or not then.taken_up):
-                model, found = trial, then
+            if not then.doubtful and (closed.doubtful or not then.taken_up):
+                model, closed = trial, then
                 notes.append(f"entries of rotations and axes below {size:g} are taken as 0, so that redundant constraints of loops agree")
                 break
     parts = model.parts.opened()
-    for name, at_b, residual in found.taken_up:
+    for name, at_b, residual in closed.taken_up:
         loops: dict[str, Any] = parts.closures if name in parts.closures else parts.connections
         loops[name] = replace(loops[name], at_b=at_b)
         by = f"{residual:.1e} of its size or rad"
         notes.append(f"loop '{name}' closes in the file but for {by}, which the joint frame on its second body takes up")
-    parts.notes += [*notes, *found.doubtful]
+    parts.notes += [*notes, *closed.doubtful]
     return Builder.of(parts)
 
 
@@ -52,8 +52,8 @@ def straightened(model: Builder, size: float) -> Builder:
     def joint(given: Any) -> Any:
         if isinstance(given, Driven):
             return Driven(joint(given.joint), given.function)
-        axes = {f.name: _straight_axis(getattr(given, f.name), size) for f in fields(given) if f.name.startswith("axis")}
-        return replace(given, **axes) if axes else given
+        axes = {f.name: np.array(getattr(given, f.name)) for f in fields(given) if f.name.startswith("axis")}
+        return replace(given, **{name: tuple(np.where(np.abs(axis) <= size, 0.0, axis).tolist()) for name, axis in axes.items()})
 
     def straight(given: Any) -> Any:
         """Return a link, closure or connection with straight axes and poses; a loose body as it is."""
@@ -66,12 +66,6 @@ def straightened(model: Builder, size: float) -> Builder:
     for table in (parts.added, parts.closures, parts.connections):
         table |= {name: straight(given) for name, given in table.items()}
     return Builder.of(parts)
-
-
-def _straight_axis(axis: Any, size: float) -> Any:
-    """Return an axis without entries that are nearly zero."""
-    vector = np.array(axis)
-    return tuple(np.where(np.abs(vector) <= size, 0.0, vector).tolist())
 
 
 def _straight_pose(pose: Pose, size: float) -> Pose:

@@ -27,7 +27,6 @@ class Reader(Source):
     """A TOML file on its way to a model."""
 
     def model(self) -> Builder:
-        """Return the model of the file."""
         self.check(self.data, records.FileRecord, ())
         self.data = {"model": {}, **{kind: [] for kind in LISTS}, **self.data}
         head = self.data["model"]

@@ -33,14 +33,10 @@ class Source:
         self.file = file
         text = text_of(content, file)
         self.lines = text.split("\n")
-        self._check_depth()
-        self.data = self._decoded(text)
-
-    def _check_depth(self) -> None:
-        """Refuse a table within thousands of others, which would take the parser long."""
-        for i, line in enumerate(self.lines):
+        for i, line in enumerate(self.lines):  # a table within thousands of others would take the parser long
             if line.count(".") > DEPTH and _DEEP.search(line):
                 raise ModelFileError(f"{self.file}:{i + 1}: tables are nested too deeply; flatten them")
+        self.data = self._decoded(text)
 
     def _decoded(self, text: str) -> Table:
         try:
@@ -48,15 +44,14 @@ class Source:
         except msgspec.DecodeError as error:
             # the parser says where in brackets: (at line 3, column 5) or (at end of document)
             what, _, where = str(error).rstrip(")").rpartition(" (at ")
-            found = re.match(r"line (\d+), column (\d+)", where)
-            line = int(found[1]) if found else len("\n".join(self.lines).rstrip().split("\n"))
-            column = f" at column {found[2]}" if found else ""
+            position = re.match(r"line (\d+), column (\d+)", where)
+            line = int(position[1]) if position else len("\n".join(self.lines).rstrip().split("\n"))
+            column = f" at column {position[2]}" if position else ""
             raise ModelFileError(f"{self.file}:{line}: not TOML{column}: {what or error}; correct the line") from None
         except ValueError:  # Python refuses to convert an integer of thousands of digits
             raise ModelFileError(f"{self.file}: holds an integer with too many digits; write it as a decimal number") from None
 
     def fail(self, place: Place, message: str) -> NoReturn:
-        """Raise the error of something at a place."""
         raise ModelFileError(f"{self.where(place)}: {message}")
 
     def where(self, place: Place) -> str:
@@ -93,8 +88,8 @@ class Source:
     @cached_property
     def _heads(self) -> list[tuple[int, str]]:
         """The lines at which the tables of bodies, springs and the like begin, and of which of them."""
-        found = [(i, re.match(r"\s*\[\[\s*(\w+)\s*\]\]", line)) for i, line in enumerate(self.lines)]
-        return [(i, head[1]) for i, head in found if head and head[1] in LISTS]
+        matches = [(i, re.match(r"\s*\[\[\s*(\w+)\s*\]\]", line)) for i, line in enumerate(self.lines)]
+        return [(i, head[1]) for i, head in matches if head and head[1] in LISTS]
 
     def check(self, table: Table, record: type[msgspec.Struct], place: Place) -> None:
         """Refuse a table with missing or unknown keys, or values of the wrong kind."""

@@ -33,9 +33,9 @@ def text(model: Mechanism) -> str:
     tables: dict[str, list[Table]] = {
         "body": [_link_table(link) for link in model.added],
         "connection": [_between_table("connection", connection) for connection in model.connections],
-        "spring": [_spring_table(spring) for spring in model.springs],
+        "spring": [_table(spring, "stiffness") for spring in model.springs],
         "loop": [_between_table("loop", closure) for closure in model.loops if closure.name not in closed_by_connections],
-        "coupling": [_coupling_table(coupling) for coupling in model.couplings],
+        "coupling": [_table(coupling) | {"coefficients": dict(coupling.coefficients)} for coupling in model.couplings],
     }
     for kind, listed in tables.items():
         for table in listed:
@@ -52,7 +52,6 @@ def _key(key: str) -> str:
 
 
 def _value(value: Any) -> str:
-    """Return a value as TOML."""
     if isinstance(value, str):
         return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
     if isinstance(value, dict):
@@ -86,16 +85,10 @@ def _between_table(kind: str, between: Connection | Closure) -> Table:
         raise ModelError(f"{kind} '{between.name}': {error}") from None
 
 
-def _coupling_table(coupling: Coupling) -> Table:
-    table: Table = {"name": coupling.name, "coefficients": dict(coupling.coefficients)}
-    return table | ({"offset": coupling.offset} if coupling.offset else {})
-
-
-def _spring_table(spring: Spring) -> Table:
-    table: Table = {"name": spring.name, "a": spring.a, "b": spring.b}
-    table |= {key: value for key, value in (("at_a", spring.at_a), ("at_b", spring.at_b)) if any(value)}
-    table["stiffness"] = spring.stiffness
-    return table | {key: value for key, value in (("damping", spring.damping), ("length", spring.length)) if value}
+def _table(thing: Coupling | Spring, *required: str) -> Table:
+    """Return the entries of a spring or coupling: those that are required, and those that are not zero."""
+    entries = {f.name: getattr(thing, f.name) for f in fields(thing)}
+    return {key: value for key, value in entries.items() if key in required or value not in (0.0, (0.0, 0.0, 0.0))}
 
 
 def _pose_entry(key: str, pose: Pose) -> Table:
@@ -160,8 +153,7 @@ def _joint_table(joint: Joint) -> Table:
     if isinstance(joint, Driven):
         if not isinstance(joint.function, Harmonic):
             raise ModelError(
-                "the motion of a driven joint is made of Python code, which a file cannot hold; give a ct.Harmonic, or keep this model in "
-                "Python"
+                "the motion of a driven joint is Python code, which a file cannot hold; give a ct.Harmonic, or keep the model in Python"
             )
         return {**_joint_table(joint.joint), "motion": joint.function.given()}
     if joint.kind not in JOINT_RECORDS or type(joint) is not JOINTS[joint.kind]:
@@ -173,10 +165,10 @@ def _joint_table(joint: Joint) -> Table:
         if f.name.startswith("axis"):
             table[f.name] = _axis(value)
         elif value != getattr(plain, f.name):
+            table[f.name] = joint.plain(f.name)
             if f.name == "limits":
-                value = tuple(zip(joint.lower, joint.upper, strict=True))
-            alike = isinstance(value, tuple) and len(set(value)) == 1 and (f.name not in ("rest", "limits") or joint.nq == 1)
-            table[f.name] = value[0] if alike else value
+                pairs = tuple(zip(joint.lower, joint.upper, strict=True))
+                table[f.name] = pairs[0] if joint.nq == 1 else pairs
     return table
 
 

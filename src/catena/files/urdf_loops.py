@@ -13,7 +13,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from catena.errors import MissingPackageError, ModelError, ModelFileError
+from catena.errors import ModelError, ModelFileError, optional_package
 from catena.files.utf8 import text_of
 from catena.files.xml_reader import Element
 from catena.model.builder import Builder
@@ -73,19 +73,21 @@ def add(model: Builder, reader: Reader, element: Element) -> None:
 
 def _ancestors(reader: Reader, link: str) -> dict[str, None]:
     """Return a link and all that it hangs on."""
-    found: dict[str, None] = {}
+    path: dict[str, None] = {}
     at: str | None = link
     while at is not None:
-        found[at] = None
+        path[at] = None
         at = reader.parent(at)
-    return found
+    return path
 
 
 class Side:
     """The YAML file beside a URDF file."""
 
     def __init__(self, reader: Reader, file: str, content: bytes) -> None:
-        self.reader, self.file, self.yaml = reader, file, _yaml(file)
+        self.reader, self.file = reader, file
+        remedy = f'pip install "catena[files]", or {without("closed_loop")}'
+        self.yaml = optional_package("yaml", f"{file}: reading the loops of this file needs PyYAML", remedy)
         self.entries = self._parsed(content)
 
     @classmethod
@@ -95,16 +97,16 @@ class Side:
         It is the one of its name, or else the only one whose loops are between frames of the URDF file. Others that name loops are noted,
         unless their frames are in the file in part: that is an error.
         """
-        own = Path(reader.root.file)
-        content = _naming_loops(file := own.with_suffix(".yaml"))
+        urdf = Path(reader.root.file)
+        content = _naming_loops(file := urdf.with_suffix(".yaml"))
         if content is not None and "closed_loop" in (side := cls(reader, str(file), content)).entries:
             return side
         fitting: list[Side] = []
-        for file in _others(own):
+        for file in _others(urdf):
             content = _naming_loops(file)
             if content is None:
                 continue
-            if file.stem != own.stem and file.with_suffix(".urdf").is_file():
+            if file.stem != urdf.stem and file.with_suffix(".urdf").is_file():
                 reader.noted.append(f"{file} names loops of another URDF file, by its name, and was not read")
                 continue
             try:
@@ -120,14 +122,14 @@ class Side:
             elif any(known):
                 missing = next(name for name in side._frames() if name not in reader.links and name not in reader.joints)
                 raise ModelFileError(
-                    f"{file}:1: the file names loops, some of them between frames of {own}, but there is no link {short(missing)}; correct "
-                    f"the name, move the file to another folder, or {without('closed_loop')}"
+                    f"{file}:1: the file names loops, some of them between frames of {urdf}, but there is no link {short(missing)}; "
+                    f"correct the name, move the file to another folder, or {without('closed_loop')}"
                 )
             else:
                 reader.noted.append(f"{file} names loops between frames that are not in the file, and was not read")
         if fitting[1:]:
-            names, wanted = " and ".join(side.file for side in fitting), own.with_suffix(".yaml").name
-            raise ModelFileError(f"{own}: {names} name loops of this file; call one of them {wanted}, or {without('closed_loop')}")
+            names, wanted = " and ".join(side.file for side in fitting), urdf.with_suffix(".yaml").name
+            raise ModelFileError(f"{urdf}: {names} name loops of this file; call one of them {wanted}, or {without('closed_loop')}")
         return fitting[0] if fitting else None
 
     def _frames(self) -> list[str]:
@@ -229,13 +231,13 @@ class Side:
         return self._fail(node, no_such("link", name, self.reader.links))
 
 
-def _others(own: Path) -> list[Path]:
+def _others(urdf: Path) -> list[Path]:
     """Return the YAML files in the folder of a file, but the one of its name with the ending .yaml."""
     try:
-        beside = sorted(file for file in own.parent.iterdir() if file.suffix.lower() in (".yaml", ".yml"))
+        beside = sorted(file for file in urdf.parent.iterdir() if file.suffix.lower() in (".yaml", ".yml"))
     except (OSError, ValueError):
         return []
-    return [file for file in beside if file != own.with_suffix(".yaml")]
+    return [file for file in beside if file != urdf.with_suffix(".yaml")]
 
 
 def _naming_loops(file: Path) -> bytes | None:
@@ -252,14 +254,3 @@ def _naming_loops(file: Path) -> bytes | None:
     if len(content) > LIMIT:
         raise ModelFileError(f"{file}:1: holds more than {LIMIT >> 20} MiB; give a smaller file")
     return content
-
-
-def _yaml(file: str) -> Any:
-    try:
-        import yaml
-    except ImportError:
-        raise MissingPackageError(
-            f'{file}: reading the loops of this file needs PyYAML, which is not installed; pip install "catena[files]", '
-            f"or {without('closed_loop')}"
-        ) from None
-    return yaml

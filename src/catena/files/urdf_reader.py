@@ -14,7 +14,7 @@ import numpy as np
 
 from catena.files import urdf_loops
 from catena.files.body_order import parents_first
-from catena.files.urdf_shapes import Shapes
+from catena.files.urdf_shapes import materials, shapes
 from catena.files.xml_reader import Element
 from catena.model import values
 from catena.model.bodies import Body
@@ -45,17 +45,17 @@ _GAZEBO = {"turnGravityOff": "false", "gravity": "true", "springStiffness": "0",
 
 
 class Reader:
-    """A URDF file on its way to a model."""
+    """A URDF file on its way to a model; `root` is its root element."""
 
     def __init__(self, root: Element, floating_base: bool, ignore: Collection[str]) -> None:
         self.root, self.floating_base, self.ignore = root, floating_base, ignore
         self.ignored: dict[str, list[str]] = {}
         self.noted: list[str] = []
-        self._shapes = Shapes(root)
         if root.tag != "robot":
             root.fail(f"the file begins with <{root.tag}>; a URDF file begins with <robot>")
         for element in root:
             self._check(element)
+        self._materials = materials(root)
         self.links = self._named("link")
         self.joints = self._named("joint")
         self.parents = self._parents()
@@ -65,7 +65,6 @@ class Reader:
             self.types[name] = joint.word("type", among=TYPES)
 
     def model(self) -> Builder:
-        """Return the model of the file."""
         base = self._root_link()
         name = self.root.name or Path(self.root.file).stem
         model = self.root.build(Builder, name if name.strip() else "robot")
@@ -108,16 +107,16 @@ class Reader:
         return self.joints[joint].need("child").word("link")
 
     def _named(self, tag: str) -> dict[str, Element]:
-        found: dict[str, Element] = {}
+        named: dict[str, Element] = {}
         for element in self.root:
             if element.tag == tag:
                 name = element.word("name")
-                if name in found:
-                    element.fail(f"line {found[name].line} has this name already; give each {tag} its own name")
-                found[name] = element
-        if tag == "link" and not found:
+                if name in named:
+                    element.fail(f"line {named[name].line} has this name already; give each {tag} its own name")
+                named[name] = element
+        if tag == "link" and not named:
             self.root.fail("there is no <link>; add one")
-        return found
+        return named
 
     def _ignores(self, what: str, name: str | None = None) -> bool:
         """Return whether something is to be ignored, by what it is or by its name too; and enter it in the notes."""
@@ -136,8 +135,7 @@ class Reader:
                     continue
                 if plain is None or child.text.strip().lower() not in (plain, "1" if plain == "true" else "0", "", "0.0"):
                     child.fail(
-                        f"in Gazebo {short(child.text.strip())} changes the motion, and it is not read; say it in URDF, or "
-                        f"{without('gazebo')}"
+                        f"in Gazebo {short(child.text.strip())} changes the motion, and is not read; say it in URDF, or {without('gazebo')}"
                     )
         elif element.tag.startswith("xacro:"):
             element.fail("this is a macro of xacro; expand the file with the command xacro first")
@@ -152,7 +150,7 @@ class Reader:
 
     def _parents(self) -> dict[str, str]:
         """Return the joint of every link that has one."""
-        found: dict[str, str] = {}
+        joint_of: dict[str, str] = {}
         for name, joint in self.joints.items():
             for end in ("parent", "child"):
                 element = joint.need(end)
@@ -161,16 +159,15 @@ class Reader:
                 if link not in self.links:
                     element.fail(no_such("link", link, self.links))
                 if end == "child":
-                    if link in found:
+                    if link in joint_of:
                         element.fail(
-                            f"joint '{found[link]}' at line {self.joints[found[link]].line} carries link {short(link)} already; a link has "
-                            "one parent, and loops are closed by <loop>"
+                            f"joint '{joint_of[link]}' at line {self.joints[joint_of[link]].line} carries link {short(link)} already; "
+                            "a link has one parent, and loops are closed by <loop>"
                         )
-                    found[link] = name
-        return found
+                    joint_of[link] = name
+        return joint_of
 
     def parent(self, link: str) -> str | None:
-        """Return the parent of a link."""
         return self._above.get(link)
 
     def _root_link(self) -> str:
@@ -178,9 +175,7 @@ class Reader:
         if not roots:
             self.root.fail("every link is the child of a joint, so that they form a circle; leave one of the joints out")
         if roots[1:]:
-            self.links[roots[1]].fail(
-                f"no joint carries this link, nor {short(roots[0])}; a robot has one root: join them, such as by a fixed joint"
-            )
+            self.links[roots[1]].fail(f"no joint carries this link, nor {short(roots[0])}; a robot has one root: add a joint")
         if "ground" in self.links and roots[0] != "ground":
             self.links["ground"].fail("'ground' is the name of the fixed frame; rename the link")
         return roots[0]
@@ -238,9 +233,9 @@ class Reader:
         return lower if lower > -NO_LIMIT else None, upper if upper < NO_LIMIT else None
 
     def _body(self, link: Element) -> Body:
-        shapes, inertial = self._shapes.of(link), link.only("inertial")
+        looks, inertial = shapes(link, self._materials), link.only("inertial")
         if inertial is None:
-            return Body(0.0, geometry=shapes)
+            return Body(0.0, geometry=looks)
         mass, inertia = inertial.need("mass"), inertial.need("inertia")
         mass.known("value")
         inertia.known("ixx", "ixy", "ixz", "iyy", "iyz", "izz")
@@ -253,7 +248,7 @@ class Reader:
         if max(map(abs, (xx, yy, zz, xy, xz, yz))) < 1e-15:  # what a program left of nothing
             xx = yy = zz = xy = xz = yz = 0.0
         moments = at.R @ np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]]) @ at.R.T
-        return inertial.build(Body, mass.number("value"), at.p, 0.5 * (moments + moments.T), shapes)
+        return inertial.build(Body, mass.number("value"), at.p, 0.5 * (moments + moments.T), looks)
 
     def _mimic(self, model: Builder, name: str, joint: Element) -> None:
         mimic = joint.only("mimic")
@@ -293,10 +288,10 @@ class Reader:
         if unread := [f"{tag} ({within[tag]})" for tag in silent if within.get(tag) and tag not in self.ignored]:
             notes.append("not read, without a part in the motion here: " + ", ".join(unread))
         known = {"name", "type", "independent", "lower", "upper", "effort", "velocity", "damping", "friction"}
-        own = {f"{e.tag} {key}" for joint in self.joints.values() for e in (joint, *joint) if e.tag in ("joint", "limit", "dynamics")
+        unknown = {f"{e.tag} {key}" for joint in self.joints.values() for e in (joint, *joint) if e.tag in ("joint", "limit", "dynamics")
                for key in e.attributes if key not in known}  # fmt: skip
-        if own:
-            notes.append("attributes that URDF does not have were not read: " + ", ".join(sorted(own)))
+        if unknown:
+            notes.append("attributes that URDF does not have were not read: " + ", ".join(sorted(unknown)))
         free = [name for name, joint in self.joints.items() if joint.attributes.get("independent", "").lower() == "true"]
         if free and model.has_loops:
             listed = ", ".join(self.carried(name) for name in free)
@@ -308,8 +303,3 @@ def _listed(what: str, names: list[str]) -> str:
     """Return what was ignored, by name where there are names."""
     given = ", ".join(map(short, filter(None, names)))
     return f"{what} ({given or len(names)})"
-
-
-def model(root: Element, floating_base: bool, ignore: Collection[str]) -> Builder:
-    """Return the model of a URDF file, of which the root element is given."""
-    return Reader(root, floating_base, ignore).model()

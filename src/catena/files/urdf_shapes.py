@@ -3,38 +3,33 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import cached_property
 
 from catena.files.xml_reader import Element
 from catena.model.bodies import Geometry
 from catena.model.wording import short
 
+Colour = tuple[float, float, float]
 
-class Shapes:
-    """The shapes of the links of a file, which has materials of its own."""
 
-    def __init__(self, root: Element) -> None:
-        self.root = root
+def materials(root: Element) -> dict[str, Colour]:
+    """Return the colours of the materials of a file by their names."""
+    named = [element for element in root.all() if element.tag == "material" and element.attributes.get("name")]
+    return {element.attributes["name"]: colour for element in named if (colour := _painted(element)) is not None}
 
-    def of(self, link: Element) -> tuple[Geometry, ...]:
-        """Return the shapes of a link to show: the visual ones, or those of collisions where there are none."""
-        for tag in ("visual", "collision"):
-            if elements := [child for child in link if child.tag == tag]:
-                shown = ((element, shape) for element in elements if (shape := _geometry(element)) is not None)
-                return tuple(replace(shape, colour=self._colour(element)) for element, shape in shown)
-        return ()
 
-    def _colour(self, shape: Element) -> tuple[float, float, float] | None:
-        """Return the colour of a shape: that of its material, or of the material of this name elsewhere in the file."""
-        material = next((child for child in shape if child.tag == "material"), None)
-        if material is None:
-            return None
-        return _painted(material) or self._materials.get(material.attributes.get("name", ""))
+def shapes(link: Element, materials: dict[str, Colour]) -> tuple[Geometry, ...]:
+    """Return the shapes of a link to show: the visual ones, or those of collisions where there are none."""
+    for tag in ("visual", "collision"):
+        if elements := [child for child in link if child.tag == tag]:
+            shown = ((element, shape) for element in elements if (shape := _geometry(element)) is not None)
+            return tuple(replace(shape, colour=_colour(element, materials)) for element, shape in shown)
+    return ()
 
-    @cached_property
-    def _materials(self) -> dict[str, tuple[float, float, float]]:
-        named = [element for element in self.root.all() if element.tag == "material" and element.attributes.get("name")]
-        return {element.attributes["name"]: colour for element in named if (colour := _painted(element)) is not None}
+
+def _colour(shape: Element, materials: dict[str, Colour]) -> Colour | None:
+    """Return the colour of a shape: that of its material, or of the material of this name elsewhere in the file."""
+    material = next((child for child in shape if child.tag == "material"), None)
+    return None if material is None else _painted(material) or materials.get(material.attributes.get("name", ""))
 
 
 def _geometry(shape: Element) -> Geometry | None:
@@ -49,7 +44,9 @@ def _geometry(shape: Element) -> Geometry | None:
     if solid.tag == "cylinder":
         axis: tuple[float, float, float] = tuple(at.R[:, 2].tolist())  # type: ignore[assignment]
         return Geometry("cylinder", (_size(solid, "length"), _size(solid, "radius")), center, axis)
-    rpy = _rpy(shape)
+    origin = shape.only("origin")
+    roll, pitch, yaw = (0.0, 0.0, 0.0) if origin is None else origin.numbers("rpy", 3, (0.0, 0.0, 0.0))
+    rpy = (roll, pitch, yaw)
     if solid.tag == "box":
         size = solid.numbers("size", 3)
         if min(size) <= 0.0:
@@ -60,7 +57,7 @@ def _geometry(shape: Element) -> Geometry | None:
     return None
 
 
-def _painted(material: Element) -> tuple[float, float, float] | None:
+def _painted(material: Element) -> Colour | None:
     """Return the colour that a <material> gives itself."""
     colour = material.only("color")
     if colour is None:
@@ -74,9 +71,3 @@ def _size(shape: Element, key: str) -> float:
     if size <= 0.0:
         shape.fail(f"{key} {size:g} is not above 0; give a length")
     return size
-
-
-def _rpy(shape: Element) -> tuple[float, float, float]:
-    origin = shape.only("origin")
-    roll, pitch, yaw = (0.0, 0.0, 0.0) if origin is None else origin.numbers("rpy", 3, (0.0, 0.0, 0.0))
-    return roll, pitch, yaw

@@ -83,8 +83,8 @@ def _mimics(model: Mechanism) -> tuple[dict[str, tuple[str, float, float]], list
         if len(names) != 2 or not simple >= {*names} or not free:
             others.append(f"coupling '{coupling.name}'")
             continue
-        (own, a), (other, b) = (coupling.coefficients[i] for i in (free[0], 1 - free[0]))
-        mimics[own] = (other, -b / a, coupling.offset / a)
+        (name, a), (other, b) = (coupling.coefficients[i] for i in (free[0], 1 - free[0]))
+        mimics[name] = (other, -b / a, coupling.offset / a)
     return mimics, others
 
 

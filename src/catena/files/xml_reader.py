@@ -47,7 +47,6 @@ class Element:
 
     @property
     def name(self) -> str | None:
-        """The attribute `name`."""
         return self.attributes.get("name")
 
     @property
@@ -66,7 +65,6 @@ class Element:
         return f"{self.file}:{self.line}: {self.what}"
 
     def fail(self, message: str) -> NoReturn:
-        """Raise an error about the element."""
         raise ModelFileError(f"{self.where()}: {message}")
 
     def build(self, make: Callable[..., Any], *positional: Any, **named: Any) -> Any:
@@ -85,15 +83,15 @@ class Element:
 
     def only(self, tag: str) -> Element | None:
         """Return the child with a tag, of which there may be one."""
-        found = [child for child in self if child.tag == tag]
-        if found[1:]:
-            found[1].fail(f"this is the second <{tag}>, of which there may be one; remove one of them")
-        return found[0] if found else None
+        children = [child for child in self if child.tag == tag]
+        if children[1:]:
+            children[1].fail(f"this is the second <{tag}>, of which there may be one; remove one of them")
+        return children[0] if children else None
 
     def need(self, tag: str) -> Element:
         """Return the child with a tag, which must be there."""
-        found = self.only(tag)
-        return self.fail(f"<{tag}> is missing; add it") if found is None else found
+        child = self.only(tag)
+        return self.fail(f"<{tag}> is missing; add it") if child is None else child
 
     def known(self, *attributes: str) -> None:
         """Refuse attributes other than these."""
@@ -127,7 +125,6 @@ class Element:
         return tuple(numbers)
 
     def number(self, key: str, default: float | None = None) -> float:
-        """Return an attribute that is a number."""
         (value,) = self.numbers(key, 1, None if default is None else (default,))
         return value
 

@@ -55,9 +55,7 @@ class Body:
         scale = np.abs(inertia).max()
         skewness = np.abs(inertia - inertia.T).max()
         if skewness > 1e-9 * scale:
-            raise ModelError(
-                f"body inertia {inertia.tolist()} is not symmetric (off by {skewness:.3g}); give a symmetric 3 x 3 matrix about the com"
-            )
+            raise ModelError(f"body inertia {inertia.tolist()} is not symmetric (off by {skewness:.3g}); give a symmetric matrix")
         inertia = 0.5 * (inertia + inertia.T)
         moments = np.linalg.eigvalsh(inertia)
         if moments[0] < -1e-9 * scale:

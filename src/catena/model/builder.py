@@ -33,7 +33,7 @@ class Builder(Mechanism):
 
     def __init__(self, name: str = "model", gravity: Any = (0.0, 0.0, -9.81), friction_speed: float = 0.01) -> None:
         checked = tuple(values.array("model gravity", gravity, (3,)).tolist())
-        self._set(Parts(_model_name(name), checked, values.number("model friction_speed", friction_speed, above=0.0)))
+        self._set(Parts(_text("model", name), checked, values.number("model friction_speed", friction_speed, above=0.0)))
 
     def _set(self, parts: Parts) -> None:
         super().__init__(parts)
@@ -66,7 +66,7 @@ class Builder(Mechanism):
 
     @name.setter
     def name(self, name: str) -> None:
-        self.parts.name = _model_name(name)
+        self.parts.name = _text("model", name)
 
     def frozen(self) -> Mechanism:
         """Return the mechanism as it is now; as long as nothing changes, it is the same object."""
@@ -126,7 +126,7 @@ class Builder(Mechanism):
 
     def _check_new(self, name: str, body: Body, joint: Joint | None, parent: str) -> None:
         """Refuse a body without a name of its own, with a joint that cannot hang it, or on a parent that is not known or loose."""
-        _check_text("body", name)
+        _text("body", name)
         if name == "ground":
             raise ModelError("body 'ground': the ground is there already; give the body another name")
         if name in self.parts.added:
@@ -288,9 +288,7 @@ class Builder(Mechanism):
                 raise ModelError(f"force '{name}' acts on the ground, which does not move; name another body")
         at = tuple(values.array(f"force '{name}': point", point, (3,)).tolist())
         if body is None and any(at):
-            raise ModelError(
-                f"force '{name}': point {at} has no body, so that these are joint forces; name the body, or leave the point out"
-            )
+            raise ModelError(f"force '{name}': point {at} has no body, so these are joint forces; name the body, or leave the point out")
         force = Applied(name, function, body, at)
         force.probe(self.neutral(), self.nv)
         if force.traced:
@@ -329,27 +327,23 @@ class Builder(Mechanism):
         home = None
         if q is not None:
             home = values.array(f"model '{self.name}': home", q, (self.nq,))
-            for link, at_q, _ in self.slices():
-                if link.joint.nq != link.joint.nv and not home[at_q][-4:].any():
+            for link, at in self.quaternions():
+                if not home[at].any():
                     raise ModelError(f"model '{self.name}': home of body '{link.name}' is not a rotation; give a unit quaternion")
             home = self.normalised(home)
         self.parts.home = home
 
 
-def _model_name(name: Any) -> str:
-    _check_text("model", name)
-    return name
-
-
-def _check_text(kind: str, name: Any) -> None:
-    """Refuse a name that is not text, or is empty."""
+def _text(kind: str, name: Any) -> str:
+    """Return a name; refuse one that is not text, or is empty."""
     if not isinstance(name, str) or not name.strip():
         raise ModelError(f"{kind} name {name!r} is not a name; give a non-empty string")
+    return name
 
 
 def _check_name(kind: str, name: str, there: Mapping[str, Mapping[str, Any]], each: str) -> None:
     """Refuse a name that is not text, or that is taken."""
-    _check_text(kind, name)
+    _text(kind, name)
     for known, taken in there.items():
         if name in taken:
             raise ModelError(f"{kind} '{name}': a {known} has this name already; give {each} its own name")

@@ -42,7 +42,6 @@ class _Entry:
         self._made: tuple[Any, ...] = ()
 
     def get(self, make: Callable[[], Any]) -> Any:
-        """Return the thing."""
         if not self._made:
             with self._lock:
                 if not self._made:

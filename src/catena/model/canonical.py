@@ -89,14 +89,10 @@ def connect(pose: Rigid, motion: Undriven, scale: float) -> tuple[Placement, Und
         factors.append(_screw_z(angle2, shift2, scale))
         moved = motion
     assert isinstance(moved, ScrewMotion)
-    tidy = tuple(f._replace(turn0=clean(_wrapped(f.turn0)), slide0=clean(float(f.slide0), scale)) for f in moved.factors)
+    turns = [float(f.turn0 - 2.0 * np.pi * np.round(f.turn0 / (2.0 * np.pi))) for f in moved.factors]  # within half a turn
+    tidy = tuple(f._replace(turn0=clean(turn), slide0=clean(float(f.slide0), scale)) for f, turn in zip(moved.factors, turns, strict=True))
     constant = Placement(f for f in factors if not (f.s == 0.0 and f.c == 1.0 and f.d == 0.0))
     return constant, ScrewMotion(tidy, moved.inner, moved.outer)
-
-
-def _wrapped(angle: float) -> float:
-    """Return an angle within half a turn."""
-    return float(angle - 2.0 * np.pi * np.round(angle / (2.0 * np.pi)))
 
 
 def _screw_z(angle: float, shift: float, scale: float) -> Screw:

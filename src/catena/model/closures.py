@@ -112,16 +112,9 @@ def check_closing(what: str, joint: Any) -> None:
             f"{what}: {option} {value!r} acts along a coordinate, which a closing joint does not have; leave it out, "
             "and put a spring or a force between the bodies with m.add_spring or m.add_force"
         )
-    if isinstance(joint, Driven):
-        raise ModelError(
-            f"{what}: a driven joint gives a motion, and closes no loop; hang a body on it, and close the loop at another joint, or let "
-            "m.connect choose"
-        )
-    if isinstance(joint, Custom):
-        raise ModelError(
-            f"{what}: a custom joint is known by its motion, not by constraints, and closes no loop; hang a body on it, and close the loop "
-            "at another joint, or let m.connect choose"
-        )
+    if isinstance(joint, (Driven, Custom)):
+        remedy = "hang a body on it, and close the loop at another joint, or let m.connect choose"
+        raise ModelError(f"{what}: a {joint.kind} joint closes no loop; {remedy}")
     if not isinstance(joint, tuple(_CONSTRAINTS)):
         raise ModelError(f"{what}: the constraints of a {joint.kind} joint are not known; choose from {', '.join(CLOSING)}")
 
@@ -164,60 +157,28 @@ def _d2(u: np.ndarray) -> Basic:
     return Basic("d2", u, _ZERO, 0.0, _ZERO)
 
 
-def _triad(joint: Joint) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return x, y, z in the axes of the joint frame, right-handed, with z along the joint's axis."""
-    motion = joint.motion()
-    assert not isinstance(motion, DrivenMotion)
-    x, y, z = motion.inner.T
-    return x, y, z
+def _screw(joint: Helical, x: np.ndarray, y: np.ndarray, z: np.ndarray) -> tuple[Basic, ...]:
+    kind = Cylindrical if joint.pitch else Revolute
+    return *_CONSTRAINTS[kind](joint, x, y, z), *([Basic("screw", x, x, joint.pitch, z)] if joint.pitch else [])
 
 
-def _revolute(joint: Joint) -> tuple[Basic, ...]:
-    x, y, z = _triad(joint)
-    return _s(), _d1(x, z), _d1(y, z)
-
-
-def _cylindrical(joint: Joint) -> tuple[Basic, ...]:
-    x, y, z = _triad(joint)
-    return _d1(x, z), _d1(y, z), _d2(x), _d2(y)
-
-
-def _prismatic(joint: Joint) -> tuple[Basic, ...]:
-    x, y, _ = _triad(joint)
-    return *_cylindrical(joint), _d1(x, y)
-
-
-def _helical(joint: Any) -> tuple[Basic, ...]:
-    x, _, z = _triad(joint)
-    return (*_cylindrical(joint), Basic("screw", x, x, joint.pitch, z)) if joint.pitch else _revolute(joint)
-
-
-def _planar(joint: Joint) -> tuple[Basic, ...]:
-    x, y, z = _triad(joint)
-    return _d1(x, z), _d1(y, z), _d2(z)
-
-
-def _universal(joint: Any) -> tuple[Basic, ...]:
+def _universal(joint: Universal, *_: np.ndarray) -> tuple[Basic, ...]:
     u, w = np.array(joint.axis1), np.array(joint.axis2)
     return _s(), _d1(u, w, float(u @ w))
 
 
-def _fixed(joint: Joint) -> tuple[Basic, ...]:
-    x, y, z = _triad(joint)
-    return _s(), _d1(x, z), _d1(y, z), _d1(x, y)
-
-
-#: The constraints of each closing joint. Directions that must be parallel may also be opposite: the equations hold for both.
-_CONSTRAINTS: dict[type, Callable[[Any], tuple[Basic, ...]]] = {
-    Revolute: _revolute,
-    Prismatic: _prismatic,
-    Helical: _helical,
-    Cylindrical: _cylindrical,
+#: The constraints of each closing joint, with x, y, z in the axes of the joint frame, right-handed, and z along the joint's axis.
+#: Directions that must be parallel may also be opposite: the equations hold for both.
+_CONSTRAINTS: dict[type, Callable[..., tuple[Basic, ...]]] = {
+    Revolute: lambda joint, x, y, z: (_s(), _d1(x, z), _d1(y, z)),
+    Prismatic: lambda joint, x, y, z: (_d1(x, z), _d1(y, z), _d2(x), _d2(y), _d1(x, y)),
+    Helical: _screw,
+    Cylindrical: lambda joint, x, y, z: (_d1(x, z), _d1(y, z), _d2(x), _d2(y)),
     Universal: _universal,
-    Planar: _planar,
-    Spherical: lambda joint: (_s(),),
-    Fixed: _fixed,
-    Distance: lambda joint: (Basic("ss", _ZERO, _ZERO, joint.length, _ZERO),),
+    Planar: lambda joint, x, y, z: (_d1(x, z), _d1(y, z), _d2(z)),
+    Spherical: lambda joint, x, y, z: (_s(),),
+    Fixed: lambda joint, x, y, z: (_s(), _d1(x, z), _d1(y, z), _d1(x, y)),
+    Distance: lambda joint, x, y, z: (Basic("ss", _ZERO, _ZERO, joint.length, _ZERO),),
 }
 
 #: Joints that close loops, by their names in files.
@@ -226,4 +187,6 @@ CLOSING: dict[str, type] = {"distance" if kind is Distance else kind.__name__.lo
 
 def constraints(joint: Joint | Distance) -> tuple[Basic, ...]:
     """Return the basic constraints of a closing joint, 6 - nv rows."""
-    return next(table for kind, table in _CONSTRAINTS.items() if isinstance(joint, kind))(joint)
+    motion = None if isinstance(joint, Distance) else joint.motion()
+    axes = np.eye(3) if motion is None or isinstance(motion, DrivenMotion) else motion.inner.T
+    return next(table for kind, table in _CONSTRAINTS.items() if isinstance(joint, kind))(joint, *axes)

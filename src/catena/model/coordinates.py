@@ -60,6 +60,10 @@ class Coordinates:
         """Yield every body with the places of its coordinates in q and v."""
         return placed((link, link.joint) for link in self.links)
 
+    def quaternions(self) -> Iterator[tuple[Link, slice]]:
+        """Yield every body whose joint has a quaternion, with the place of that in q: the last four coordinates of the joint."""
+        return ((link, slice(at_q.stop - 4, at_q.stop)) for link, at_q, _ in self.slices() if link.joint.nq != link.joint.nv)
+
     @cached_property
     def coordinate_places(self) -> dict[str, tuple[Joint, int, int]]:
         """The joint of every position coordinate, and its places in q and v, by the coordinate's name."""

@@ -32,13 +32,13 @@ def randomly_driven(m: Mechanism, rng: np.random.Generator) -> Mechanism:
 
 def undriven_tree(m: Mechanism) -> Tree:
     """Return the tree in which driven joints are free, in the frames of `m.tree()`; without forces from functions of fewer coordinates."""
-    return m.once("undriven tree", (), lambda: _undriven_tree(m.frozen()))
 
+    def make() -> Tree:
+        links, closures = m.frozen().spanning
+        free = SpanningTree(tuple(replace(link, joint=undriven(link.joint)) for link in links), closures)
+        return build(Mechanism(replace(m.frozen().parts, forces={}), spanning=free))
 
-def _undriven_tree(m: Mechanism) -> Tree:
-    links, closures = m.spanning
-    free = SpanningTree(tuple(replace(link, joint=undriven(link.joint)) for link in links), closures)
-    return build(Mechanism(replace(m.parts, forces={}), spanning=free))
+    return m.once("undriven tree", (), make)
 
 
 def undriven_slices(m: Mechanism) -> Iterator[tuple[Link, slice, slice]]:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from catena.errors import ModelError, TraceError
-from catena.graph import Trace
+from catena.graph import Graph, Trace
 from catena.model import values
 from catena.model.wording import short
 
@@ -123,15 +124,19 @@ class Applied:
 
     def uses_time(self, nq: int, nv: int) -> bool:
         """Return whether the force depends on time, by its trace; refuse a function that cannot be traced."""
-        trace = Trace(f"force '{self.name}'")
-        t, q, v = trace.input("t"), trace.input("q", (nq,)), trace.input("v", (nv,))
         try:
-            graph = trace.graph(force=self.value(nv, t, q, v))
+            graph = traced(partial(self.value, nv), nq, nv)
         except ModelError:
             raise
         except Exception as error:
             raise TraceError(f"force '{self.name}': its function cannot be traced: {reason(error)}; {_REMEDY}") from error
         return ("input", 0) in graph.nodes
+
+
+def traced(function: Callable[[Any, Any, Any], Any], nq: int, nv: int) -> Graph:
+    """Return the graph of a function of (t, q, v), with its result as the only output."""
+    trace = Trace("function")
+    return trace.graph(value=function(trace.input("t"), trace.input("q", (nq,)), trace.input("v", (nv,))))
 
 
 def reason(error: Exception) -> str:

@@ -278,9 +278,7 @@ class Mechanism(Coordinates):
                     q[at_q] = np.clip(q[at_q], link.joint.lower, link.joint.upper)
             return q
         if len(self.parts.home) != self.nq:
-            raise ModelError(
-                f"model '{self.name}': home has {len(self.parts.home)} positions and the model now {self.nq}; set m.home again"
-            )
+            raise ModelError(f"model '{self.name}': home has {len(self.parts.home)} positions and the model {self.nq}; set m.home again")
         return self.parts.home.copy()
 
     # of the file that it was read from

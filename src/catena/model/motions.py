@@ -22,21 +22,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from catena.model.inertias import moved
+from catena.model.manifolds import difference_rotation
 from catena.scalars.dual import Dual, moving, part
-from catena.spatial import (
-    Array,
-    Placement,
-    Rigid,
-    Screw,
-    cross_motion,
-    first_moment,
-    inertia_matrix,
-    quaternion_inverse,
-    quaternion_log,
-    quaternion_product,
-    rotation,
-    stack_columns,
-)
+from catena.spatial import Array, Placement, Rigid, Screw, cross_motion, first_moment, inertia_matrix, rotation, stack_columns
 
 _EYE = np.eye(3)
 
@@ -89,8 +77,24 @@ def clean_turn(cosine: Any, sine: Any) -> tuple[Any, Any]:
     return cosine, sine
 
 
+class _Undeformed:
+    """What most motions share: S constant in the child, no drift, positions that are differences, and nothing to regroup."""
+
+    def bias(self, q: Array, v: Array) -> Array:
+        return np.zeros(6)
+
+    def drift(self) -> Array:
+        return np.zeros(6)
+
+    def deflection(self, q: Array, rest: Array) -> Array:
+        return q - rest
+
+    def regroupable(self, M: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        return np.zeros((6, 6)), np.zeros((6, 6))
+
+
 @dataclass(frozen=True)
-class ScrewMotion:
+class ScrewMotion(_Undeformed):
     """A motion made of screws about coordinate axes."""
 
     factors: tuple[Factor, ...]
@@ -122,18 +126,12 @@ class ScrewMotion:
             inner = inner + rate
         return total
 
-    def drift(self) -> Array:
-        return np.zeros(6)
-
     def turn(self, q: Array, v: Array) -> Array:
         columns, inner = np.zeros((6, len(q))), np.zeros(6)
-        for own in self._twists(q):
-            columns = columns + stack_columns([cross_motion(inner, column) for column in own])
-            inner = inner + sum(column * rate for column, rate in zip(own, v, strict=True))
+        for twists in self._twists(q):
+            columns = columns + stack_columns([cross_motion(inner, column) for column in twists])
+            inner = inner + sum(column * rate for column, rate in zip(twists, v, strict=True))
         return columns
-
-    def deflection(self, q: Array, rest: Array) -> Array:
-        return q - rest
 
     def regroupable(self, M: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         turning = [factor for factor in self.factors if any(factor.turn)]
@@ -165,7 +163,7 @@ class ScrewMotion:
 
 
 @dataclass(frozen=True)
-class DenseMotion:
+class DenseMotion(_Undeformed):
     """A motion with a dense rotation; `before` is a constant placement between the inner frame and the joint."""
 
     before: Rigid = field(default_factory=lambda: Rigid(_EYE, np.zeros(3)))
@@ -180,21 +178,9 @@ class DenseMotion:
     def matrix(self, q: Array) -> Array:
         raise NotImplementedError
 
-    def bias(self, q: Array, v: Array) -> Array:
-        return np.zeros(6)
-
-    def drift(self) -> Array:
-        return np.zeros(6)
-
     def turn(self, q: Array, v: Array) -> Array:
         S = self.matrix(q)
         return stack_columns([cross_motion(S @ v, column) for column in S.T])
-
-    def regroupable(self, M: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        return np.zeros((6, 6)), np.zeros((6, 6))
-
-    def deflection(self, q: Array, rest: Array) -> Array:
-        return q - rest
 
 
 class FixedMotion(DenseMotion):
@@ -224,7 +210,7 @@ class SphericalMotion(DenseMotion):
         return outer, moved(outer, self.before)
 
     def deflection(self, q: Array, rest: Array) -> Array:
-        return quaternion_log(quaternion_product(quaternion_inverse(rest), q))
+        return difference_rotation(rest, q)
 
 
 class FreeMotion(DenseMotion):
@@ -237,8 +223,7 @@ class FreeMotion(DenseMotion):
         return np.eye(6)
 
     def deflection(self, q: Array, rest: Array) -> Array:
-        turn = quaternion_log(quaternion_product(quaternion_inverse(rest[3:]), q[3:]))
-        return np.concatenate([turn, rotation(q[3:]).T @ (q[:3] - rest[:3])])
+        return np.concatenate([difference_rotation(rest[3:], q[3:]), rotation(q[3:]).T @ (q[:3] - rest[:3])])
 
 
 @dataclass(frozen=True)
@@ -263,8 +248,8 @@ class CustomMotion(DenseMotion):
         return part(self._twist(moving(q, v), v), "derivative")
 
     def turn(self, q: Array, v: Array) -> Array:
-        own = stack_columns([part(self._twist(moving(q, v), unit), "derivative") for unit in np.eye(len(q))])
-        return own + super().turn(q, v)
+        changes = stack_columns([part(self._twist(moving(q, v), unit), "derivative") for unit in np.eye(len(q))])
+        return changes + super().turn(q, v)
 
 
 Undriven = ScrewMotion | DenseMotion
@@ -279,7 +264,7 @@ class Given(NamedTuple):
 
 
 @dataclass(frozen=True)
-class DrivenMotion:
+class DrivenMotion(_Undeformed):
     """A motion whose coordinates are given over time, so that none are left. It moves at a time: `at` binds it to one."""
 
     free: Undriven
@@ -325,9 +310,6 @@ class DrivenMotion:
 
     def turn(self, q: Array, v: Array) -> Array:
         return np.zeros((6, 0))
-
-    def regroupable(self, M: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        return np.zeros((6, 6)), np.zeros((6, 6))
 
     def deflection(self, q: Array, rest: Array) -> Array:
         return np.zeros(0)

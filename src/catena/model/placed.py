@@ -56,7 +56,6 @@ class Basic(NamedTuple):
 
     @property
     def rows(self) -> int:
-        """Number of scalar equations."""
         return 3 if self.kind == "s" else 1
 
 

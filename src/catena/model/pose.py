@@ -8,7 +8,7 @@ import numpy as np
 
 from catena.errors import ModelError
 from catena.model import values
-from catena.spatial import Rigid, rotation
+from catena.spatial import Rigid, quaternion_exp, quaternion_product, rotation
 
 
 class Pose(Rigid):
@@ -83,6 +83,21 @@ def _from_rpy(rpy: np.ndarray) -> np.ndarray:
         [sy * cp, sy * sp * sr + cy * cr, sy * sp * cr - cy * sr],
         [-sp, cp * sr, cp * cr],
     ])  # fmt: skip
+
+
+def frame_along(axis: Any) -> np.ndarray:
+    """Return a rotation whose z axis is the given unit vector; for z, x and y it permutes the axes."""
+    z = np.array(axis)
+    x = np.eye(3)[(int(np.argmax(np.abs(z))) + 1) % 3]
+    x = x - (x @ z) * z
+    x = x / np.linalg.norm(x)
+    return np.stack([x, np.cross(z, x), z], axis=1)
+
+
+def quaternion_of_rpy(angles: Any) -> np.ndarray:
+    """Return the quaternion of roll, pitch and yaw about the parent's fixed axes, in this order."""
+    roll, pitch, yaw = quaternion_exp(np.diag(angles))
+    return quaternion_product(yaw, quaternion_product(pitch, roll))
 
 
 def rpy(R: np.ndarray) -> tuple[float, float, float]:

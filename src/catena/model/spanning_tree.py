@@ -132,18 +132,18 @@ def _maximum_spanning_tree(added: Mapping[str, Link | Loose], connections: Seque
             group[name] = name = group[group[name]]
         return name
 
+    def weight(connection: Connection) -> int:
+        """Return the number of constraints of the joint; custom and driven joints are wanted most in the tree, distances not at all."""
+        joint = connection.joint
+        return -1 if isinstance(joint, Distance) else 7 if isinstance(joint, (Custom, Driven)) else 6 - joint.nv
+
     chosen = []
-    for connection in sorted(connections, key=lambda connection: _weight(connection.joint), reverse=True):
+    for connection in sorted(connections, key=weight, reverse=True):
         a, b = root(connection.a), root(connection.b)
         if a != b and isinstance(connection.joint, Joint):
             group[a] = b
             chosen.append(connection)
     return chosen
-
-
-def _weight(joint: Joint | Distance) -> int:
-    """Return how much a joint is wanted in the tree: its number of constraints; custom and driven ones most, and distances not at all."""
-    return -1 if isinstance(joint, Distance) else 7 if isinstance(joint, (Custom, Driven)) else 6 - joint.nv
 
 
 def _outward(added: Mapping[str, Link | Loose], hung: Mapping[str, Link], chosen: Sequence[Connection]) -> list[Link]:

@@ -15,10 +15,7 @@ def check_following(tree: Tree) -> None:
     for closure in tree.closures:
         a, b = (set(tree.path(k)) for k in (closure.a, closure.b))
         if all(tree.v_slices[k].start == tree.v_slices[k].stop for k in a ^ b):
-            raise ModelError(
-                f"loop '{closure.name}': all joints around it are driven, and none is left that could follow; leave the loop out, or drive "
-                "fewer joints"
-            )
+            raise ModelError(f"loop '{closure.name}': all joints around it are driven, and none can follow; leave it out, or drive fewer")
 
 
 def check_determined(tree: Tree, rng: np.random.Generator, random: Callable[[np.random.Generator], np.ndarray]) -> None:
@@ -48,8 +45,8 @@ def check_determined(tree: Tree, rng: np.random.Generator, random: Callable[[np.
                 here.add(k)
             if tree.parent[k] >= 0:
                 placement, p = tree.placement(k, q).rigid(), tree.parent[k]
-                left = P[k] - U @ (np.outer(unit, unit) * np.linalg.pinv(D, rcond=1e-12, hermitian=True)) @ U.T
-                P[p] = P[p] + placement.inertia(left).astype(float)
+                remaining = P[k] - U @ (np.outer(unit, unit) * np.linalg.pinv(D, rcond=1e-12, hermitian=True)) @ U.T
+                P[p] = P[p] + placement.inertia(remaining).astype(float)
                 R[p] = R[p] + placement.inertia(R[k]).astype(float)
         stuck &= here
     if stuck:

@@ -2,23 +2,42 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from catena.errors import ModelError
+from catena.errors import ArgumentError, CatenaError, ModelError
 
 _AXES = {"x": (1.0, 0.0, 0.0), "y": (0.0, 1.0, 0.0), "z": (0.0, 0.0, 1.0)}
 
 
+def floats(what: str, value: Any, remedy: str, error: type[CatenaError] = ArgumentError) -> np.ndarray:
+    """Return value as a new array of floats; text, complex numbers and None are refused, which NumPy would cast."""
+    try:
+        array = np.array(value)
+        if array.dtype.kind not in "buifO" or (array.dtype == object and any(entry is None for entry in array.flat)):
+            raise TypeError
+        return array.astype(float)
+    except (TypeError, ValueError, OverflowError):
+        raise error(f"{what} {value!r} is not made of real numbers; {remedy}") from None
+
+
+def coordinates(what: str, value: Any, names: Sequence[str], model: str) -> np.ndarray:
+    """Return value as an array of finite floats, one for each of the coordinates of a model that are named."""
+    listed = ", ".join(names[:4]) + (", …" if len(names) > 4 else "")
+    result = floats(what, value, f"give {len(names)}: {listed}")
+    if result.shape != (len(names),):
+        raise ArgumentError(f"{what} has shape {result.shape}; model '{model}' takes {len(names)} numbers: {listed}")
+    for name, entry in zip(names, result, strict=True):
+        if not np.isfinite(entry):
+            raise ArgumentError(f"{what}: '{name}' is {entry}; give finite numbers")
+    return result
+
+
 def array(what: str, value: Any, shape: tuple[int, ...]) -> np.ndarray:
     """Return value as a finite float array of the given shape."""
-    try:
-        if np.asarray(value).dtype.kind not in "buifO":  # text and complex numbers, which NumPy would cast
-            raise TypeError
-        result = np.array(value, dtype=float)
-    except (TypeError, ValueError, OverflowError):
-        raise ModelError(f"{what} {value!r} is not made of real numbers; give {_form(shape)}") from None
+    result = floats(what, value, f"give {_form(shape)}", ModelError)
     if result.shape != shape:
         raise ModelError(f"{what} {value!r} has shape {result.shape}; give {_form(shape)}")
     if not np.isfinite(result).all():

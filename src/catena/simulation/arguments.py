@@ -1,4 +1,4 @@
-"""What users hand to a run, checked at the door."""
+"""Checks of the arguments of runs."""
 
 from __future__ import annotations
 
@@ -7,59 +7,47 @@ from typing import Any
 import numpy as np
 
 from catena.errors import ArgumentError
-from catena.model import Mechanism
+from catena.model import Mechanism, values
 
 #: Steps are at least this part of the largest time, so that their sizes have four digits or more; and a run has at most so many, days of
 #: computing.
 RESOLUTION, MOST_STEPS = 1e-12, 1e10
 
 
-def floats(name: str, value: Any, remedy: str) -> np.ndarray:
-    """Return what a user gave as a new array of floats; text and complex numbers are none."""
-    try:
-        array = np.array(value)
-        if array.dtype.kind not in "buifO":
-            raise TypeError
-        return array.astype(float)
-    except (TypeError, ValueError):
-        raise ArgumentError(f"{name} {value!r} is not made of real numbers; {remedy}") from None
-
-
-def check_moving(m: Mechanism, name: str) -> None:
-    """Refuse a model whose joints are all driven: there is nothing to integrate."""
+def moving(m: Any, name: str) -> Mechanism:
+    """Return a model as it is now; refuse one whose joints are all driven: there is nothing to integrate."""
+    if not isinstance(m, Mechanism):
+        raise ArgumentError(f"{name}: {m!r} is not a model; give a ct.Model")
+    m = m.frozen()
+    m.tree()  # refuses what cannot move
     if not m.nv:
         raise ArgumentError(
             f"{name}: model '{m.name}' has no coordinates, for all its joints are driven, and how it moves is known; call kernels at the "
             "times that you want, such as ct.poses(m)(t, []) and ct.driving_forces(m)(t, [], [], [])"
         )
+    return m
 
 
 def check_state(m: Mechanism, q: Any, v: Any, names: tuple[str, str] = ("q0", "v0")) -> tuple[np.ndarray, np.ndarray]:
     """Return a state as arrays of floats, or say what is wrong with it; no v is rest."""
-    arrays = []
-    given = ((names[0], q, m.q_names), (names[1], np.zeros(m.nv) if v is None else v, m.v_names))
-    for name, value, coordinates in given:
-        size = len(coordinates)
-        listed = ", ".join(coordinates[:4]) + (", …" if size > 4 else "")
-        array = floats(name, value, f"give {size}: {listed}")
-        if array.shape != (size,):
-            raise ArgumentError(f"{name} has shape {array.shape}; model '{m.name}' takes {size} numbers: {listed}")
-        if not np.isfinite(array).all():
-            at = int(np.argmin(np.isfinite(array)))
-            raise ArgumentError(f"{name}: '{coordinates[at]}' is {array[at]}; give finite numbers")
-        arrays.append(array)
-    for link, at_q, _ in m.slices():
-        labels = link.joint.q_labels
-        if "qw" in labels:
-            first = at_q.start + labels.index("qw")
-            size = float(np.linalg.norm(arrays[0][first : first + 4]))
-            if abs(size - 1.0) > 1e-6:
-                raise ArgumentError(
-                    f"{names[0]}: the quaternion of '{link.name}' has length {size:.6g}; give one of length 1 (w, x, y, z), "
-                    "as m.normalised(q) does"
-                )
-            arrays[0][first : first + 4] /= size
-    return arrays[0], arrays[1]
+    q = values.coordinates(names[0], q, m.q_names, m.name)
+    normalise(m, q, names[0])
+    return q, np.zeros(m.nv) if v is None else values.coordinates(names[1], v, m.v_names, m.name)
+
+
+def normalise(m: Mechanism, q: np.ndarray, name: str) -> None:
+    """Bring the quaternions of positions (..., nq) to length 1, in place; refuse those of clearly another length."""
+    for link, at in m.quaternions():
+        w, x, y, z = np.moveaxis(q[..., at], -1, 0)
+        size = np.sqrt(w * w + x * x + y * y + z * z)  # which is the same, bit for bit, in all batches
+        wrong = np.abs(size - 1.0) > 1e-6
+        if wrong.any():
+            where = [int(i) for i in np.argwhere(wrong)[0]] if wrong.ndim else ""
+            raise ArgumentError(
+                f"{name}{where}: the quaternion of '{link.name}' has length {size[wrong][0]:.6g}; give one of length 1 (w, x, y, z), "
+                "as m.normalised(q) does"
+            )
+        q[..., at] /= size[..., None]
 
 
 def number(name: str, value: Any) -> float:
@@ -85,13 +73,10 @@ def check_step(name: str, step: float, start: float, until: float) -> None:
     """Refuse steps that the times of a run do not resolve, or of which it would take more than it could ever make."""
     span, least = f"a run from {start:g} s to {until:g} s", RESOLUTION * max(abs(start), abs(until))
     if step < least:
-        raise ArgumentError(
-            f"{name} = {step:g} s is below the resolution of time in {span}; give {least:.1g} s or more, or times nearer to 0"
-        )
+        raise ArgumentError(f"{name} = {step:g} s is below the resolution of time in {span}; give {least:.1g} s or more, or times near 0")
     if (until - start) / step > MOST_STEPS:
         raise ArgumentError(
-            f"{name} = {step:g} s makes {(until - start) / step:.1e} steps of {span}, more than {MOST_STEPS:.0e}; give a larger step, or a "
-            "shorter time"
+            f"{name} = {step:g} s makes {(until - start) / step:.1e} steps of {span}, more than {MOST_STEPS:.0e}; give a larger step"
         )
 
 
@@ -100,18 +85,17 @@ def check_span(start: float, until: float) -> None:
     least = RESOLUTION * max(abs(start), abs(until))
     if until - start < least:
         raise ArgumentError(
-            f"a run from {start:.17g} s to {until:.17g} s is below the resolution of time there; give times nearer to 0, or {least:.1g} s "
-            "or more in between"
+            f"a run from {start:.17g} s to {until:.17g} s is below the resolution of time there; give {least:.1g} s, or times near 0"
         )
 
 
 def recording(record: Any, start: float, until: float) -> tuple[float, np.ndarray | None]:
-    """Return every how many steps a sample is kept, and the times at which samples are wanted, if any."""
+    """Return the number of steps from sample to sample, and the times of the samples, if they are given."""
     if record is None:
         return 1.0, None
     if isinstance(record, (int, np.integer)) and not isinstance(record, bool):
         if record < 1:
-            raise ArgumentError(f"record = {record} is not positive; give every how many steps a sample is kept, 1 or more")
+            raise ArgumentError(f"record = {record} is not positive; give the number of steps from sample to sample, 1 or more")
         return float(record), None
     try:
         times = np.array(record, dtype=float)

@@ -32,17 +32,11 @@ class Checkpoint:
         if self.every < 0.0:
             raise ArgumentError(f"checkpoint_every = {self.every:g} s is negative; give the seconds between two checkpoints, 0 or more")
         self.path = as_path(path, SimulationError)
+        folder = self.path.absolute().parent
+        if not folder.is_dir() or self.path.is_dir() or not os.access(folder, os.W_OK):  # better known before the run than after
+            raise SimulationError(f"checkpoint: '{self.path}' cannot be written; name a file in a folder that is there and open to you")
         self._last = time.monotonic()
         self._key = ""
-
-    @classmethod
-    def writable(cls, path: str | os.PathLike[str], every: float) -> Checkpoint:
-        """Return a checkpoint that can be written, as is better known before the run than after."""
-        made = cls(path, every)
-        folder = made.path.absolute().parent
-        if not folder.is_dir() or made.path.is_dir() or not os.access(folder, os.W_OK):
-            raise SimulationError(f"checkpoint: '{made.path}' cannot be written; name a file in a folder that is there and open to you")
-        return made
 
     def belong(self, run: Run) -> None:
         """Belong to a run, which is at its start."""
@@ -54,7 +48,6 @@ class Checkpoint:
             self.save(run)
 
     def save(self, run: Run) -> None:
-        """Write the file."""
         samples = np.concatenate(run.samples) if run.samples else np.empty((0, run.system.stepping.record.size))
         occurrences = np.array([[o.t, *o.q, *o.v] for o in run.occurrences]).reshape(len(run.occurrences), 1 + run.model.nq + run.model.nv)
         names = np.array([o.name for o in run.occurrences], dtype=np.str_)
@@ -67,37 +60,37 @@ class Checkpoint:
             np.savez(stream, **parts)
         self._last = time.monotonic()
 
-    def restore(self, run: Run) -> None:
-        """Put a run into the state of the file, which must come from the same run."""
-        try:
-            with zipfile.ZipFile(self.path) as file:  # which np.load would accept other files than
-                file.testzip()
-            with np.load(self.path, allow_pickle=False) as file:
-                data = {name: file[name] for name in file.files}
-            kind, made = str(data["format"]), str(data["key"])
-            if kind != _FORMAT:
-                raise SimulationError(f"resume: '{self.path}' has the format '{kind}', this catena reads '{_FORMAT}'; start the run anew")
-            state, samples, occurrences, names, plans = (data[name] for name in ("state", "samples", "occurrences", "names", "plans"))
-        except FileNotFoundError:
-            raise SimulationError(f"resume: there is no file '{self.path}'; give the file named as checkpoint= before") from None
-        except (OSError, ValueError, KeyError, zipfile.BadZipFile, EOFError) as error:
-            why = str(error).rstrip(".")
-            raise SimulationError(f"resume: '{self.path}' is not a checkpoint of catena, or damaged ({why}); start the run anew") from None
-        if made != key(run) or state.shape != run.state.shape:
-            raise SimulationError(
-                f"resume: '{self.path}' belongs to another run; give the model, state, forces and settings that it was made with"
-            )
-        run.state[:] = state
-        run.samples = [samples] if len(samples) else []
-        restored = run.system.plans.restored
-        run.replay([Since(row[0], restored(bool(row[1]), int(row[2]), row[3], row[4], row[5:])) for row in plans])
-        nq = run.model.nq
-        run.occurrences = [Occurrence(str(n), float(o[0]), o[1 : 1 + nq], o[1 + nq :]) for n, o in zip(names, occurrences, strict=True)]
+
+def restore(run: Run, path: str | os.PathLike[str]) -> None:
+    """Put a run into the state of a checkpoint, which must come from the same run."""
+    file = as_path(path, SimulationError)
+    try:
+        with zipfile.ZipFile(file) as archive:  # np.load alone would accept other files, too
+            archive.testzip()
+        with np.load(file, allow_pickle=False) as content:
+            data = {name: content[name] for name in content.files}
+        kind, made = str(data["format"]), str(data["key"])
+        if kind != _FORMAT:
+            raise SimulationError(f"resume: '{file}' has the format '{kind}', this catena reads '{_FORMAT}'; start the run anew")
+        state, samples, occurrences, names, plans = (data[name] for name in ("state", "samples", "occurrences", "names", "plans"))
+    except FileNotFoundError:
+        raise SimulationError(f"resume: there is no file '{file}'; give the file named as checkpoint= before") from None
+    except (OSError, ValueError, KeyError, zipfile.BadZipFile, EOFError) as error:
+        why = str(error).rstrip(".")
+        raise SimulationError(f"resume: '{file}' is not a checkpoint of catena, or damaged ({why}); start the run anew") from None
+    if made != key(run) or state.shape != run.state.shape:
+        raise SimulationError(f"resume: '{file}' belongs to another run; give the model, state, forces and settings that it was made with")
+    run.state[:] = state
+    run.samples = [samples] if len(samples) else []
+    restored = run.system.plans.restored
+    run.replay([Since(row[0], restored(bool(row[1]), int(row[2]), row[3], row[4], row[5:])) for row in plans])
+    nq = run.model.nq
+    run.occurrences = [Occurrence(str(n), float(o[0]), o[1 : 1 + nq], o[1 + nq :]) for n, o in zip(names, occurrences, strict=True)]
 
 
 def key(run: Run) -> str:
-    """Return what tells a run from others: the model, the numbers that go in, and the graph, which holds all functions that are traced; of
-    functions that are called from Python what can be told, their code and the plain values they hold.
+    """Return a digest of a run: of the model, the numbers that go in, and the graph, which holds all functions that are traced; where
+    functions are called from Python, of their code and the plain values they hold.
     """
     digest, given = hashlib.sha256(), run.settings
 
@@ -108,20 +101,20 @@ def key(run: Run) -> str:
 
     add(run.model.name, run.model.gravity, given.integrator.name, run.system.method, given.adaptive)
     for link in run.model.links:
-        options = [told(getattr(link.joint, field.name)) for field in fields(link.joint)]
+        options = [described(getattr(link.joint, field.name)) for field in fields(link.joint)]
         add(link.name, link.parent, link.at.p, link.at.R, link.body.matrix(), link.joint.kind, options)
     add(given.q0, given.v0, given.start, run.table, run.constants)
     graph = run.system.kernel("accelerations").graph if given.in_python else run.system.iteration().graph
     add(graph.nodes, graph.inputs, graph.results)
     for event in given.events:
-        add(event.name, event.direction, told(event.action), told(event.function) if given.in_python else "")
+        add(event.name, event.direction, described(event.action), described(event.function) if given.in_python else "")
     if given.in_python:
-        add(told(given.input.controller), *((f.name, f.body, f.point, told(f.function)) for f in run.model.python_forces))
+        add(described(given.input.controller), *((f.name, f.body, f.point, described(f.function)) for f in run.model.python_forces))
     return digest.hexdigest()
 
 
-def told(value: Any, depth: int = 4) -> Any:
-    """Return what can be told of a value, the same in every process: plain values, and code with the plain values it holds."""
+def described(value: Any, depth: int = 4) -> Any:
+    """Return a description of a value, the same in every process: plain values, and code with the plain values it holds."""
     if value is None or isinstance(value, (bool, int, float, complex, str, bytes)):
         return value
     if isinstance(value, np.generic):
@@ -131,20 +124,20 @@ def told(value: Any, depth: int = 4) -> Any:
     if depth == 0:
         return type(value).__qualname__
     if isinstance(value, (tuple, list)):
-        return tuple(told(entry, depth) for entry in value)
+        return tuple(described(entry, depth) for entry in value)
     if isinstance(value, types.CodeType):
-        return (value.co_code, value.co_names, tuple(told(constant, depth) for constant in value.co_consts))
+        return (value.co_code, value.co_names, tuple(described(constant, depth) for constant in value.co_consts))
     if isinstance(value, python):
-        return told(value.function, depth)
+        return described(value.function, depth)
     if isinstance(value, types.MethodType):
-        return (told(value.__func__, depth), type(value.__self__).__qualname__)
+        return (described(value.__func__, depth), type(value.__self__).__qualname__)
     if isinstance(value, functools.partial):
-        return (told(value.func, depth), told(value.args, depth), told(list(value.keywords.items()), depth))
+        return (described(value.func, depth), described(value.args, depth), described(list(value.keywords.items()), depth))
     if isinstance(value, types.FunctionType):
-        held = [told(_content(cell), depth - 1) for cell in value.__closure__ or ()]
-        return (told(value.__code__, depth), held, told(value.__defaults__, depth - 1))
+        held = [described(_content(cell), depth - 1) for cell in value.__closure__ or ()]
+        return (described(value.__code__, depth), held, described(value.__defaults__, depth - 1))
     call = vars(type(value)).get("__call__")
-    return (type(value).__qualname__, told(call, depth - 1))
+    return (type(value).__qualname__, described(call, depth - 1))
 
 
 def _content(cell: types.CellType) -> Any:

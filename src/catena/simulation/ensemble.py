@@ -66,7 +66,13 @@ def ensemble(
     with _Workers(executor) as workers:
         size = workers.chunk(plan) if chunk is None else _count("chunk", chunk)
         parts = [slice(i, min(i + size, count)) for i in range(0, count, size)]
-        send = _Sender(plan, workers)
+        settings = {name: getattr(plan, name) for name in ("step", "steps", "every", "start", "integrator", "method")}
+        shared: Any = (plan.model, plan.controller, settings)
+        shared = shared if workers.threads else _pickled(shared, workers.dumps)  # once for all chunks
+
+        def send(executor: Any, part: slice) -> Any:
+            return executor.submit(_run, shared, *plan.part(part))
+
         samples = plan.steps // plan.every + 1
         q, v = np.empty((count, samples, m.nq)), np.empty((count, samples, m.nv))
         failed, reason = np.empty(count, dtype=int), np.empty(count, dtype="<U10")
@@ -77,36 +83,14 @@ def ensemble(
     return plan.shaped(Rollout(plan.times, q, v, failed, reason))
 
 
-class _Sender:
-    """Submits chunks of a plan; what all chunks share is pickled once."""
-
-    def __init__(self, plan: RolloutSettings, workers: _Workers) -> None:
-        self.plan = plan
-        settings = {name: getattr(plan, name) for name in ("step", "steps", "every", "start", "integrator", "method")}
-        self._shared = (plan.model, plan.controller, settings)
-        self._payload = None if workers.threads else _pickled(self._shared, workers.dumps)
-
-    def __call__(self, executor: Any, part: slice) -> Any:
-        q, v, table = self.plan.part(part)
-        if self._payload is None:
-            return executor.submit(_run, self._shared, q, v, table)
-        return executor.submit(_run_pickled, self._payload, q, v, table)
-
-
-def _run(shared: tuple[Mechanism, Any, dict[str, Any]], q: np.ndarray, v: np.ndarray | None, table: np.ndarray | None) -> Rollout:
+def _run(shared: Any, q: np.ndarray, v: np.ndarray | None, table: np.ndarray | None) -> Rollout:
     """Return a chunk of trajectories; the task that executors run."""
-    model, controller, settings = shared
+    model, controller, settings = _unpickled(shared) if isinstance(shared, bytes) else shared
     return rollout(model, q, v, controller if table is None else table, threads=1, **settings)
 
 
-def _run_pickled(payload: bytes, q: np.ndarray, v: np.ndarray | None, table: np.ndarray | None) -> Rollout:
-    return _run(_unpickled(payload), q, v, table)
-
-
-@lru_cache(maxsize=8)
-def _unpickled(payload: bytes) -> Any:
-    # kept, so that a worker compiles the loop for its first chunk only
-    return pickle.loads(payload)
+#: Cached, so that a worker compiles the loop for its first chunk only.
+_unpickled = lru_cache(maxsize=8)(pickle.loads)
 
 
 def _pickled(shared: tuple[Mechanism, Any, dict[str, Any]], dumps: Callable[[Any], bytes]) -> bytes:
@@ -122,8 +106,7 @@ def _pickled(shared: tuple[Mechanism, Any, dict[str, Any]], dumps: Callable[[Any
                 dumps(thing)
             except Exception:
                 raise ArgumentError(
-                    f"ensemble: {name} cannot be pickled for another process; define its function with `def` at the top of a module, "
-                    "or use threads"
+                    f"ensemble: {name} cannot be pickled; define its function with `def` at the top of a module, or use threads"
                 ) from error
         raise
 

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from catena.errors import ArgumentError, SimulationError
-from catena.model import Mechanism
 from catena.simulation.arguments import check_state
 from catena.simulation.trajectory import Occurrence
 
 if TYPE_CHECKING:
     from catena.simulation.inputs import Function
+    from catena.simulation.run import Run
 
 #: Events closer than this happen at one time [s, or relative for times above 1 s].
 _SIMULTANEOUS = 1e-12
@@ -29,28 +29,6 @@ class State(NamedTuple):
     t: float
     q: np.ndarray
     v: np.ndarray
-
-
-class Motion(Protocol):
-    """What events ask of a motion."""
-
-    model: Mechanism
-
-    def evaluate(self, t: Any, q: np.ndarray, v: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return acceleration, input and event functions at a state."""
-        ...
-
-    def reached(self, t: float, q: np.ndarray, v: np.ndarray, a: np.ndarray, h: float) -> tuple[np.ndarray, np.ndarray]:
-        """Return the state at a time h after the start of the last step."""
-        ...
-
-    def stepped(self, t: Any, q: np.ndarray, v: np.ndarray, a: np.ndarray, h: Any) -> tuple[Any, ...]:
-        """Return the end of a step of any size, q, v and more."""
-        ...
-
-    def closed(self, t: float, q: np.ndarray, v: np.ndarray, name: str) -> tuple[np.ndarray, np.ndarray]:
-        """Return a state put on the constraints of the loops."""
-        ...
 
 
 class Crossing(NamedTuple):
@@ -114,7 +92,7 @@ class Event:
         rises, falls = before < 0.0 <= after, before > 0.0 >= after
         return (rises and self.direction >= 0) or (falls and self.direction <= 0)
 
-    def reset(self, motion: Motion, t: float, q: np.ndarray, v: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def reset(self, motion: Run, t: float, q: np.ndarray, v: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return the state that the action gives."""
         assert callable(self.action)
         state = self.action(t, q.copy(), v.copy())
@@ -125,19 +103,19 @@ class Event:
         return motion.closed(t, q_new, v_new, what) if motion.model.has_loops else (q_new, v_new)
 
 
-def reaction(events: Sequence[Event], motion: Motion, step: Crossing, earlier: Sequence[Occurrence]) -> Reaction:
+def reaction(events: Sequence[Event], motion: Run, step: Crossing, earlier: Sequence[Occurrence]) -> Reaction:
     """Return what becomes of a step in which event functions changed their signs, after what occurred earlier."""
-    found = [(_root(event, motion, step, i), i, event) for i, event in enumerate(events) if event.happened(step.g[i], step.g1[i])]
-    found.sort(key=lambda entry: entry[0].t)
-    breaks = [entry for entry in found if entry[2].action != "record"]
+    crossed = [(_root(event, motion, step, i), i, event) for i, event in enumerate(events) if event.happened(step.g[i], step.g1[i])]
+    crossed.sort(key=lambda entry: entry[0].t)
+    breaks = [entry for entry in crossed if entry[2].action != "record"]
     if not breaks:
-        return Reaction([Occurrence(event.name, *root) for root, _, event in found])
+        return Reaction([Occurrence(event.name, *root) for root, _, event in crossed])
 
     # up to the first that breaks the motion, and what happens together with it
     t, q, v = breaks[0][0]
     end = t + _SIMULTANEOUS * max(1.0, abs(t))
     occurrences, together = [], []
-    for root, i, event in found:
+    for root, i, event in crossed:
         if root.t <= end:
             at_once = event.action != "record" or root.t >= t - (end - t)
             occurrences.append(Occurrence(event.name, *((t, q, v) if at_once else root)))
@@ -170,7 +148,7 @@ def reaction(events: Sequence[Event], motion: Motion, step: Crossing, earlier: S
     return Reaction(occurrences, False, State(t, q_new, v_new), signs)
 
 
-def _value(event: Event, motion: Motion, t: float, q: np.ndarray, v: np.ndarray) -> float:
+def _value(event: Event, motion: Run, t: float, q: np.ndarray, v: np.ndarray) -> float:
     """Return an event function at a state; refuse to go on without its sign."""
     value = float(event.value(t, q, v))
     if np.isnan(value):
@@ -178,7 +156,7 @@ def _value(event: Event, motion: Motion, t: float, q: np.ndarray, v: np.ndarray)
     return value
 
 
-def undefined(events: Sequence[Event], motion: Motion, here: State, h: float) -> tuple[State, SimulationError]:
+def undefined(events: Sequence[Event], motion: Run, here: State, h: float) -> tuple[State, SimulationError]:
     """Return where a motion ends whose next step, of size h, leads to where an event function is not a number; and the error."""
     a = motion.evaluate(*here)[0]
 
@@ -189,31 +167,29 @@ def undefined(events: Sequence[Event], motion: Motion, here: State, h: float) ->
     good, bad, event = 0.0, h, lost(h)
     while bad - good > _MOMENT * h:
         middle = 0.5 * (good + bad)
-        found = lost(middle)
-        good, bad, event = (middle, bad, event) if found is None else (good, middle, found)
+        lost_event = lost(middle)
+        good, bad, event = (middle, bad, event) if lost_event is None else (good, middle, lost_event)
     return State(here.t + good, *motion.reached(*here, a, good)), _undefined(event or events[0], motion, here.t + bad)
 
 
-def _undefined(event: Event, motion: Motion, t: float) -> SimulationError:
+def _undefined(event: Event, motion: Run, t: float) -> SimulationError:
     return SimulationError(
         f"simulate '{motion.model.name}': the function of event '{event.name}' is not a number at t = {t:.9g} s, so that a change of its "
-        "sign could be missed; give a function that is defined wherever the motion goes, on both sides of its zero, such as x in place of "
-        "sqrt(x); the motion up to there is in error.trajectory"
+        "sign could be missed; give a function that is defined wherever the motion goes, on both sides of its zero: x, not sqrt(x)"
     )
 
 
-def _refuse_gathering(event: Event, motion: Motion, t: float, span: float, earlier: Sequence[Occurrence]) -> None:
+def _refuse_gathering(event: Event, motion: Run, t: float, span: float, earlier: Sequence[Occurrence]) -> None:
     """Refuse to pass through an event that threw the motion back a moment ago: it comes to rest there, after ever more resets."""
     last = next((occurrence.t for occurrence in reversed(earlier) if occurrence.name == event.name), -np.inf)
     if callable(event.action) and t - last < 1e-3 * span:
         raise SimulationError(
             f"simulate '{motion.model.name}': event '{event.name}' happens ever faster, last at t = {t:.9g} s, and its resets no longer "
-            "keep the motion from passing; add an event that stops the run before, such as one on the energy; the motion up to there is in "
-            "error.trajectory"
+            "keep the motion from passing; add an event that stops the run before, such as one on the energy"
         )
 
 
-def _root(event: Event, motion: Motion, step: Crossing, i: int) -> State:
+def _root(event: Event, motion: Run, step: Crossing, i: int) -> State:
     """Return the time and state at which event function i is zero, by steps of other sizes from the same start."""
     from scipy.optimize import brentq  # here, because it takes longer to import than the rest of catena
 

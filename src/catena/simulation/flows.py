@@ -40,12 +40,11 @@ def momenta(system: System, tree: Tree, t: Any, q: Array, v: Array, tau: Array) 
 
 
 def velocities(system: System, tree: Tree, t: Any, q: Array, p: Array) -> dict[str, Array]:
-    """Return the velocities that belong to canonical momenta, where nothing is driven."""
+    """Return v, the velocities that belong to canonical momenta, where nothing is driven."""
     return {"v": canonical_momenta.velocities(tree.resting(), q, p)}
 
 
 def mass(system: System, tree: Tree, t: Any, q: Array) -> dict[str, Array]:
-    """Return the mass matrix."""
     return {"mass": mass_matrix(tree, q)}
 
 
@@ -73,41 +72,18 @@ EVALUATIONS = {
 }  # fmt: skip
 
 
-class _Evaluated(Flow):
+class _SystemFlow(Flow):
     """The flow of a system, for one row of the table and set of constants."""
 
     def __init__(self, system: System, row: dict[str, Any], constants: dict[str, Any]) -> None:
         self.model: Mechanism = system.model
         self._system, self._row, self._constants = system, row, constants
 
-    def _evaluate(self, name: str, *arguments: Any) -> Any:
-        """Return the results of an evaluation, several as a tuple."""
-        raise NotImplementedError
-
     def force(self, t: Any, q: Array, v: Array) -> Array:
+        """Return the joint forces put in."""
         return self._system.input.force(t, q, v, self._row, self._constants)
 
-    def _all_forces(self, t: Any, q: Array, v: Array) -> Array:
-        """Return the joint forces put in, with those of all that is called from Python."""
-        return self.force(t, q, v)
-
-    def acceleration(self, t: Any, q: Array, v: Array) -> Array:
-        return self._evaluate("accelerations", t, q, v, self._all_forces(t, q, v))
-
-    def momenta(self, t: Any, q: Array, v: Array) -> tuple[Array, Array]:
-        return self._evaluate("momenta", t, q, v, self._all_forces(t, q, v))
-
-    def velocities(self, t: Any, q: Array, p: Array) -> Array:
-        return self._evaluate("velocities", t, q, p)
-
-    def mass(self, t: Any, q: Array) -> Array:
-        return self._evaluate("mass", t, q)
-
-    def slopes(self, t: Any, q: Array, v: Array, h: Any) -> tuple[Array, Array]:
-        return self._evaluate("slopes", t, q, v, h)
-
-    def eased(self, t: Any, q: Array, armature: Array, force: Array) -> Array:
-        return self._evaluate("eased", t, q, armature, force)
+    joint_forces = force
 
     def project(self, t: Any, q: Array, v: Array) -> Projected | None:
         solver = self._system.loop_solver
@@ -117,14 +93,12 @@ class _Evaluated(Flow):
         raise NotImplementedError
 
 
-class TracedFlow(_Evaluated):
-    """The flow in traced scalars."""
-
+class TracedFlow(_SystemFlow):
     def __init__(self, system: System, trace: Trace, row: dict[str, Any], constants: dict[str, Any]) -> None:
         super().__init__(system, row, constants)
         self._trace, self.mark = trace, trace.mark
 
-    def _evaluate(self, name: str, *arguments: Any) -> Any:
+    def evaluate(self, name: str, *arguments: Any) -> Any:
         results = self._trace.call(self._system.subgraph(name), *arguments)
         return results[0] if len(results) == 1 else results
 
@@ -132,13 +106,14 @@ class TracedFlow(_Evaluated):
         return self._trace.call(projection_subgraph(*of), t, q, v)
 
 
-class PythonFlow(_Evaluated):
+class PythonFlow(_SystemFlow):
     """The flow in floats, which calls the controller and the marked forces from Python."""
 
-    def mark(self) -> None:
-        """Nothing is traced."""
+    @staticmethod
+    def mark() -> None:
+        """Do nothing: nothing is traced."""
 
-    def _evaluate(self, name: str, *arguments: Any) -> Any:
+    def evaluate(self, name: str, *arguments: Any) -> Any:
         return self._system.kernel(name)(*(np.asarray(x, dtype=float) for x in arguments))
 
     def _projected(self, of: tuple[Any, ...], t: Any, q: Array, v: Array) -> Any:
@@ -147,7 +122,7 @@ class PythonFlow(_Evaluated):
     def force(self, t: Any, q: Array, v: Array) -> Array:
         return np.asarray(super().force(float(t), np.asarray(q, dtype=float), np.asarray(v, dtype=float)), dtype=float)
 
-    def _all_forces(self, t: Any, q: Array, v: Array) -> Array:
+    def joint_forces(self, t: Any, q: Array, v: Array) -> Array:
         q, v = np.asarray(q, dtype=float), np.asarray(v, dtype=float)
         tau = self.force(t, q, v)
         for applied, kernel in self._system.called:

@@ -8,19 +8,15 @@ from typing import Any
 import numpy as np
 
 from catena.errors import ArgumentError, TraceError
-from catena.graph import Trace
 from catena.model import Mechanism
-from catena.model.forces import python
-from catena.simulation.arguments import floats
+from catena.model.forces import python, reason, traced
+from catena.model.values import floats
 from catena.simulation.stepping import Layout
 
 Array = Any
 Function = Callable[[Any, Array, Array], Any]
 
-_REMEDY = (
-    "write it with NumPy's functions and catena.where instead of `if`, float() and math, or mark it ct.python(function), "
-    "to be called step by step"
-)
+_REMEDY = ("write it with NumPy's functions and catena.where instead of `if`, float() and math, or mark it ct.python(function)")
 
 _JOINT_FORCES = "give joint forces, or a pair (times, values)"
 
@@ -40,7 +36,7 @@ class Input:
             raise ArgumentError(f"controller {controller!r} is not a function; give a function (t, q, v) -> tau, or forces as tau=")
         elif isinstance(tau, tuple) and len(tau) == 2 and np.ndim(tau[0]) == 1 and np.ndim(tau[1]) == 2:
             self.times, self.values = (floats("tau", part, _JOINT_FORCES) for part in tau)
-            self._check_table()
+            self._check_table(self.times, self.values)
         elif tau is not None:
             self.constant = floats("tau", tau, _JOINT_FORCES)
             if self.constant.shape != (model.nv,) or not np.isfinite(self.constant).all():
@@ -49,14 +45,11 @@ class Input:
                     f"of shapes (K,) and (K, {model.nv})"
                 )
 
-    def _check_table(self) -> None:
-        if self.times is None or self.values is None:
-            return
-        if self.values.shape != (len(self.times), self.model.nv) or len(self.times) < 2:
-            raise ArgumentError(
-                f"tau over time has shapes {self.times.shape} and {self.values.shape}; give K >= 2 times and (K, {self.model.nv}) values"
-            )
-        if not (np.isfinite(self.times).all() and np.isfinite(self.values).all() and (np.diff(self.times) > 0.0).all()):
+    def _check_table(self, times: np.ndarray, values: np.ndarray) -> None:
+        nv = self.model.nv
+        if values.shape != (len(times), nv) or len(times) < 2:
+            raise ArgumentError(f"tau over time has shapes {times.shape} and {values.shape}; give K >= 2 times and (K, {nv}) values")
+        if not (np.isfinite(times).all() and np.isfinite(values).all() and (np.diff(times) > 0.0).all()):
             raise ArgumentError("tau over time needs finite values at times that increase; sort the times and remove what is not finite")
 
     @property
@@ -84,12 +77,9 @@ class Input:
                 f"tau is given from {self.times[0]:g} s to {self.times[-1]:g} s, but the run goes from {start:g} s to {until:g} s; "
                 "give it over the whole run"
             )
-        rows = []
-        for i in range(len(self.times) - 1):
-            if self.times[i + 1] > start:
-                slope = (self.values[i + 1] - self.values[i]) / (self.times[i + 1] - self.times[i])
-                rows.append([self.times[i], self.times[i + 1], *self.values[i], *slope])
-        return np.array(rows)[None]
+        slopes = np.diff(self.values, axis=0) / np.diff(self.times)[:, None]
+        rows = np.column_stack([self.times[:-1], self.times[1:], self.values[:-1], slopes])
+        return rows[self.times[1:] > start][None]
 
     def force(self, t: Any, q: Array, v: Array, row: dict[str, Any], constants: dict[str, Any]) -> Array:
         """Return the joint forces put in at a time and state."""
@@ -112,26 +102,21 @@ class Controls(Input):
 
     @property
     def row(self) -> Layout:
-        """Entries of a row of the table."""
         return Layout((), {"tau": self.model.nv} if self._table else {})
 
     def force(self, t: Any, q: Array, v: Array, row: dict[str, Any], constants: dict[str, Any]) -> Array:
-        """Return the joint forces put in at a time and state."""
         if self.controller is not None:
             return super().force(t, q, v, row, constants)
         return row["tau"] if self._table else np.zeros(self.model.nv)
 
 
 def check_traceable(
-    what: str, function: Function, nq: int, nv: int, shape: tuple[int, ...] | None = None, wanted: str = "another one"
+    what: str, function: Function, nq: int, nv: int, shape: tuple[int, ...], wanted: str
 ) -> None:
     """Refuse a function of (t, q, v) that cannot be traced or returns another shape, with the reason and the remedy."""
-    trace = Trace(what)
-    t, q, v = trace.input("t"), trace.input("q", (nq,)), trace.input("v", (nv,))
     try:
-        graph = trace.graph(value=function(t, q, v))
+        graph = traced(function, nq, nv)
     except Exception as error:
-        reason = str(error).partition(";")[0] if isinstance(error, TraceError) else f"{type(error).__name__}: {error}"
-        raise TraceError(f"{what} cannot be traced: {reason}; {_REMEDY}") from error
-    if shape is not None and graph.outputs[0].shape != shape:
+        raise TraceError(f"{what} cannot be traced: {reason(error)}; {_REMEDY}") from error
+    if graph.outputs[0].shape != shape:
         raise ArgumentError(f"{what} returned an array of shape {graph.outputs[0].shape}; return {wanted}")

@@ -19,15 +19,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from math import factorial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.polynomial import Polynomial
 
 from catena.errors import ArgumentError
-from catena.model import Free, Mechanism, Spherical
-from catena.model.manifolds import difference_rotation, integrate_rotation
+from catena.model import Free, Spherical
+from catena.model.manifolds import difference_rotation, integrate_rotation, turned
 from catena.spatial import quaternion_inverse
+
+if TYPE_CHECKING:
+    from catena.simulation.trajectory import Trajectory
 
 
 def _zeta(s: int) -> float:
@@ -44,21 +47,15 @@ _D = Polynomial([(-1.0) ** k / factorial(2 * k + 3) for k in range(16)])
 Curve = tuple[Any, Any, Any]  # positions, velocities and accelerations over time; no accelerations are None
 
 
-def interpolate(
-    model: Mechanism,
-    t: np.ndarray,
-    q: np.ndarray,
-    v: np.ndarray,
-    vdot: np.ndarray | None,
-    times: np.ndarray,
-    jumps: Mapping[int, tuple[np.ndarray, np.ndarray]],
-) -> Curve:
-    """Return q, v and vdot at other times, all within the span of t; at the samples themselves they are the samples.
+def interpolate(run: Trajectory, times: np.ndarray, jumps: Mapping[int, tuple[np.ndarray, np.ndarray]]) -> Curve:
+    """Return q, v and vdot of a run at other times within its span; at the samples themselves they are the samples.
 
     `jumps` holds, by the number of the sample after it, the q and v before a jump.
     """
+    t, q, v, vdot = run.t, run.q, run.v, run.vdot
     if len(t) == 1:
-        return q[np.zeros(len(times), int)], v[np.zeros(len(times), int)], None if vdot is None else vdot[np.zeros(len(times), int)]
+        same = np.zeros(len(times), int)
+        return q[same], v[same], None if vdot is None else vdot[same]
     k = np.clip(np.searchsorted(t, times, side="right") - 1, 0, len(t) - 2)
     h = (t[k + 1] - t[k])[:, None]
     s = (times - t[k])[:, None] / h
@@ -70,7 +67,7 @@ def interpolate(
     result_q, result_v = np.empty((len(times), q.shape[1])), np.empty((len(times), v.shape[1]))
     result_vdot = None if vdot is None else np.empty_like(result_v)
 
-    for link, at_q, at_v in model.slices():
+    for link, at_q, at_v in run.model.slices():
         start: Curve = (q[k, at_q], v[k, at_v], None if vdot is None else vdot[k, at_v])
         end: Curve = (q1[:, at_q], v1[:, at_v], None if vdot1 is None else vdot1[:, at_v])
         if isinstance(link.joint, (Spherical, Free)):
@@ -174,20 +171,14 @@ def _pose(s: Any, h: Any, start: Curve, end: Curve) -> Curve:
     for q, v, vdot in (start, end):
         w, speed = v[:, :3], v[:, 3:]
         turns.append((q[:, 3:], w, None if vdot is None else vdot[:, :3]))
-        gain = None if vdot is None else _turned(q[:, 3:], vdot[:, 3:] + np.cross(w, speed))
-        shifts.append((q[:, :3], _turned(q[:, 3:], speed), gain))
+        gain = None if vdot is None else turned(q[:, 3:], vdot[:, 3:] + np.cross(w, speed))
+        shifts.append((q[:, :3], turned(q[:, 3:], speed), gain))
     quaternion, w, w_t = _rotation(s, h, *turns)
     p, p_t, p_tt = _hermite(s, h, *shifts)
     back = quaternion_inverse(quaternion)
-    speed = _turned(back, p_t)
+    speed = turned(back, p_t)
     q, v = np.concatenate([p, quaternion], axis=1), np.concatenate([w, speed], axis=1)
-    return q, v, None if w_t is None else np.concatenate([w_t, _turned(back, p_tt) - np.cross(w, speed)], axis=1)
-
-
-def _turned(quaternion: Any, x: Any) -> Any:
-    """Return x turned by a unit quaternion."""
-    twice = 2.0 * np.cross(quaternion[:, 1:], x)
-    return x + quaternion[:, :1] * twice + np.cross(quaternion[:, 1:], twice)
+    return q, v, None if w_t is None else np.concatenate([w_t, turned(back, p_tt) - np.cross(w, speed)], axis=1)
 
 
 def _dot(a: Any, b: Any) -> Any:

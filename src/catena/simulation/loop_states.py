@@ -57,13 +57,13 @@ def check_velocities(m: Mechanism, t: float, q: np.ndarray, v: np.ndarray, batch
         return compile_graph(trace.graph(rate=rates(tree, trace.input("q", (m.nq,)), trace.input("v", (m.nv,)))))
 
     # one state is not worth compiling for
-    found = m.once("loop rates", (), make)(t, q, v) if len(q) > 1 else np.array([float(rates(m.tree().at(t), *q, *v))])
-    opening = np.flatnonzero(opens(found, np.abs(v).sum(axis=1)))
+    speeds = m.once("loop rates", (), make)(t, q, v) if len(q) > 1 else np.array([float(rates(m.tree().at(t), *q, *v))])
+    opening = np.flatnonzero(opens(speeds, np.abs(v).sum(axis=1)))
     if len(opening):
         at = [int(k) for k in np.unravel_index(opening[0], batch)] or ""
         time = f", t={t:g}" if m.driven_names else ""
         raise ArgumentError(
-            f"{name}{at} would open the loops of model '{m.name}', at a rate of {found[opening[0]]:.2g}; give velocities that keep them "
+            f"{name}{at} would open the loops of model '{m.name}', at a rate of {speeds[opening[0]]:.2g}; give velocities that keep them "
             f"closed, by m.project_velocity(q0, v0{time})"
         )
 
@@ -75,9 +75,8 @@ def check_closed(m: Mechanism, t: float, q: np.ndarray, name: str, remedy: str) 
     if len(states) > 1:  # what is not clear at once is looked at one by one
         suspects = np.flatnonzero(~(opening(m, t, states) <= LOOSE * min((1.0, *loop_sizes(m)))))
     for i in suspects:
-        found = loop_residuals(m.at(t), states[i])
-        if not found.sizes.max(initial=0.0) <= LOOSE:
+        residual = loop_residuals(m.at(t), states[i])
+        if not residual.sizes.max(initial=0.0) <= LOOSE:
             at = [int(k) for k in np.unravel_index(i, q.shape[:-1])] or ""
-            raise ArgumentError(
-                f"{name}{at} leaves loop '{found.worst}' of model '{m.name}' open, by {found.sizes.max():.2g} of its size or rad; {remedy}"
-            )
+            by = f"by {residual.sizes.max():.2g} of its size or rad"
+            raise ArgumentError(f"{name}{at} leaves loop '{residual.worst}' of model '{m.name}' open, {by}; {remedy}")

@@ -17,17 +17,17 @@ from catena.tolerances import SINGULAR
 def react(run: Run) -> int:
     """Return how a run goes on after a step in which event functions changed their signs."""
     start, a, g = run.before()
-    found = reaction(run.settings.events, run, Crossing(start, a, g, run.time, run.get("g")), run.occurrences)
-    run.occurrences += found.occurrences
-    if found.state is None:
+    outcome = reaction(run.settings.events, run, Crossing(start, a, g, run.time, run.get("g")), run.occurrences)
+    run.occurrences += outcome.occurrences
+    if outcome.state is None:
         return FINISHED if run.time >= run.settings.until else RUNNING
-    if found.stops:
-        run.set(**found.state._asdict())
+    if outcome.stops:
+        run.set(**outcome.state._asdict())
         return STOPPED
-    run.restart(*found.state)
-    for i, sign in found.signs.items():
+    run.restart(*outcome.state)
+    for i, sign in outcome.signs.items():
         run.state[0, run.at["g"].start + i] = sign
-    return RUNNING if found.state.t < run.settings.until else FINISHED
+    return RUNNING if outcome.state.t < run.settings.until else FINISHED
 
 
 def trajectory(run: Run, stopped: str, seconds: float) -> Trajectory:
@@ -131,5 +131,5 @@ def trouble(run: Run, code: int) -> SimulationError:
             f"the equations of the implicit step at t = {t:.9g} s were not solved; '{worst}' has the largest acceleration, "
             f"{np.abs(a).max():.3g}; use a smaller step"
         )
-    return SimulationError(f"simulate '{run.model.name}': {text}; the motion up to there is in error.trajectory")
+    return SimulationError(f"simulate '{run.model.name}': {text}")
 

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def progress(name: str, start: float, until: float, show: bool | None) -> Iterator[Callable[[float, int], None]]:
-    """Yield a function of the time reached [s] and the steps taken; it draws a bar, on terminals only unless told."""
+    """Yield a function of the time reached [s] and the steps taken; it draws a bar, on terminals only unless `show` is given."""
     from rich.console import Console  # here, because a run without a terminal needs none of it
     from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 

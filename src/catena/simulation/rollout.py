@@ -15,8 +15,9 @@ from catena.loops.mobility import generic
 from catena.loops.plan_library import Selected
 from catena.loops.projection import LoopPlan
 from catena.model import Mechanism
+from catena.model.values import floats
 from catena.native import Iteration
-from catena.simulation.arguments import check_moving, check_step, floats, number, positive
+from catena.simulation.arguments import check_step, moving, normalise, number, positive
 from catena.simulation.inputs import Controls, Function, Input, check_traceable
 from catena.simulation.integrators.steps import integrator as integrator_of
 from catena.simulation.loop_states import check_closed, check_velocities, settled
@@ -86,10 +87,10 @@ def rollout(
 
     States of a model with loops must close these: positions by `m.assemble`, velocities by `m.project_velocity`.
 
-    `every` so many steps a sample is kept, besides the first. `integrator` names one of those of `ct.simulate`; steps are always fixed.
+    A sample is recorded `every` so many steps, besides the first. `integrator` names one of those of `ct.simulate`; steps are always fixed.
     "auto" is "rk4", or "rang-angermann" where friction, dampers, springs or stops of joints are too fast for the step.
     `threads` limits the threads. The result does not depend on them, and every trajectory is, bit for bit, the one that it would be
-    alone. The loop is compiled once for a model and its settings, and kept until the model changes.
+    alone. The loop is compiled once for a model and its settings, and cached until the model changes.
 
     >>> m = ct.Model("pendulum")
     >>> m.add("arm", ct.point_mass(1.0, at=(0, 0, -1)), ct.Revolute("y"))
@@ -124,10 +125,7 @@ class RolloutSettings:
         m: Mechanism, q0: Any, v0: Any, controls: Any, step: Any, steps: Any, every: Any, start: Any, integrator: str, method: str
     ) -> RolloutSettings:  # fmt: skip
         """Return the settings, or say what is wrong with an argument."""
-        if not isinstance(m, Mechanism):
-            raise ArgumentError(f"rollout: {m!r} is not a model; give a ct.Model")
-        m = m.frozen()
-        check_moving(m, "rollout")
+        m = moving(m, "rollout")
         for force in m.python_forces:
             raise ArgumentError(
                 f"rollout: force '{force.name}' is marked ct.python, and machine code cannot call it; use ct.simulate, "
@@ -136,9 +134,7 @@ class RolloutSettings:
         if integrator != "auto":
             integrator_of(integrator, m)
         if step is None or steps is None:
-            raise ArgumentError(
-                f"rollout: {'step' if step is None else 'steps'} is missing; give the size of a step [s] and how many to take"
-            )
+            raise ArgumentError(f"rollout: {'step' if step is None else 'steps'} is missing; give the size of a step [s] and their number")
         size = positive("step", step, "give a step size above 0, in seconds")
         steps, every = _count("steps", steps), _count("every", every)
         if steps % every:
@@ -165,13 +161,12 @@ class RolloutSettings:
 
     @property
     def times(self) -> np.ndarray:
-        """Times of the samples."""
         return self.start + np.arange(0, self.steps + 1, self.every) * self.step
 
     def part(self, at: slice) -> tuple[Any, ...]:
-        """Return the arguments of a rollout of some of the trajectories: q0, v0, controls."""
+        """Return the arguments of a rollout of some of the trajectories: q0, v0, and the table of controls, if there is one."""
         table = self.table if self.table is None or len(self.table) == 1 else self.table[at]
-        return self.q[at], None if self.at_rest else self.v[at], self.controller if table is None else table
+        return self.q[at], None if self.at_rest else self.v[at], table
 
     def shaped(self, flat: Rollout) -> Rollout:
         """Return trajectories in one row with the leading axes of the arguments."""
@@ -292,11 +287,11 @@ class _Work:
             at: Any = which[part]
             if at[-1] - at[0] == len(at) - 1:  # neighbours, which need not be copied
                 at = slice(at[0], at[-1] + 1)
-            own = table if len(table) == 1 else table[at]
+            rows = table if len(table) == 1 else table[at]
             state, samples = self.state[at], self.samples[at, 1:]
             iterations = max(1, _STEPS // len(state))
             while not stop.is_set() and (state[:, 0] == RUNNING).any():
-                iteration.run(state, own, constant, samples, iterations)
+                iteration.run(state, rows, constant, samples, iterations)
             if not isinstance(at, slice):
                 self.state[at], self.samples[at, 1:] = state, samples
 
@@ -352,13 +347,13 @@ def _chosen(m: Mechanism, name: str, step: float) -> str:
         now, q = generic(m)
         return fastest(m, now.instant, q)
 
-    found: Fastest | None = m.once("fastest passive force", (), make)
-    if found is None or found.rate * step <= STABLE:
+    stiffest: Fastest | None = m.once("fastest passive force", (), make)
+    if stiffest is None or stiffest.rate * step <= STABLE:
         return "rk4" if name == "auto" else name
     if name == "auto":
         return "rang-angermann"
     if not integrator_of(name, m).stable:
-        warn_of(found, f"rollout '{m.name}'", name, step)
+        warn_of(stiffest, f"rollout '{m.name}'", name, step)
     return name
 
 
@@ -366,19 +361,7 @@ def _states(m: Mechanism, q0: Any, v0: Any, start: float) -> tuple[np.ndarray, n
     """Return positions and velocities as arrays of floats, or say what is wrong with them."""
     q = _array("q0", q0, m.nq, m)
     v = np.zeros(m.nv) if v0 is None else _array("v0", v0, m.nv, m)
-    for link, at_q, _ in m.slices():
-        labels = link.joint.q_labels
-        if "qw" in labels:
-            first = at_q.start + labels.index("qw")
-            w, x, y, z = np.moveaxis(q[..., first : first + 4], -1, 0)
-            size = np.sqrt(w * w + x * x + y * y + z * z)
-            wrong = np.abs(size - 1.0) > 1e-6
-            if wrong.any():
-                raise ArgumentError(
-                    f"q0{_where(wrong)}: the quaternion of '{link.name}' has length {size[wrong][0]:.6g}; "
-                    "give one of length 1 (w, x, y, z), as m.normalised(q0) does"
-                )
-            q[..., first : first + 4] /= size[..., None]
+    normalise(m, q, "q0")
     if m.has_loops:
         check_closed(m, start, q, "rollout: q0", f"start from m.assemble(guess=q0{f', t={start:g}' if m.driven_names else ''})")
     return q, v
@@ -413,10 +396,6 @@ def _array(name: str, value: Any, size: int, m: Mechanism) -> np.ndarray:
         at = tuple(int(i) for i in np.argwhere(~finite)[0])
         raise ArgumentError(f"{name}{list(at)} = {array[at]} is not finite; give finite numbers")
     return array
-
-
-def _where(wrong: np.ndarray) -> str:
-    return "" if wrong.ndim == 0 else str([int(i) for i in np.argwhere(wrong)[0]])
 
 
 def _count(name: str, value: Any) -> int:

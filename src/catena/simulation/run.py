@@ -14,7 +14,7 @@ from catena.loops.plan_library import MADE_ON_THE_WAY, Selected, Since
 from catena.loops.projection import LoopPlan, Projected, projection_kernel
 from catena.model import Mechanism
 from catena.model.forces import python
-from catena.simulation.arguments import MOST_STEPS, check_moving, check_span, check_state, check_step, number, positive, recording
+from catena.simulation.arguments import MOST_STEPS, check_span, check_state, check_step, moving, number, positive, recording
 from catena.simulation.events import Event, State
 from catena.simulation.inputs import Input, check_traceable
 from catena.simulation.integrators.steps import Integrator
@@ -54,7 +54,7 @@ class RunSettings:
     step: float | None
     method: str
     integrator: Integrator
-    why: str  # why the integrator is not the usual one, if "auto" chose it
+    why: str  # why the integrator is not the default one, if "auto" chose it
     stiffest: Fastest | None  # the passive force that makes the run stiff
     scipy_method: str  # that of SciPy, if it is to integrate
     input: Input
@@ -81,11 +81,7 @@ class RunSettings:
         events: Any, record: Any, rtol: Any, atol: Any, largest_step: Any,
     ) -> RunSettings:  # fmt: skip
         """Return the settings, or say what is wrong with an argument."""
-        if not isinstance(m, Mechanism):
-            raise ArgumentError(f"simulate: {m!r} is not a model; give a ct.Model")
-        m = m.frozen()
-        m.tree()  # refuses what cannot move
-        check_moving(m, "simulate")
+        m = moving(m, "simulate")
         q0, v_start = check_state(m, q0, v0)
         start, until = number("start", start), number("until", until)
         if until <= start:
@@ -148,7 +144,7 @@ def _step_sizes(start: float, until: float, step: Any, largest_step: Any, events
 
 
 def _automatic(m: Mechanism, start: float, until: float, step: float | None, stiffest: Fastest | None, acts: bool) -> tuple[str, str]:
-    """Return the integrator of "auto", and why it is not the usual one."""
+    """Return the integrator of "auto", and why it is not the default one."""
     if stiffest is not None:
         return "rang-angermann", f"auto: {stiffest}, too short for explicit steps"
     if step is None:
@@ -212,9 +208,7 @@ class Run:
             )
         for event, value in zip(given.events, g, strict=True):
             if not np.isfinite(value):
-                raise SimulationError(
-                    f"event '{event.name}' is {value} at the start, t = {given.start:g} s; give a function that is finite"
-                )
+                raise SimulationError(f"event '{event.name}' is {value} at the start, t = {given.start:g} s; give a finite function")
         self.set(h=given.step if given.step is not None else self._first_step(a))
 
     def prepare(self) -> None:
@@ -248,14 +242,12 @@ class Run:
         if given.until - self.time > MOST_STEPS * mean:
             raise SimulationError(
                 f"simulate '{self.model.name}': until = {given.until:g} s takes {(given.until - self.time) / mean:.1e} steps of {mean:.2g} "
-                f"s, as they are at t = {self.time:.9g} s, more than {MOST_STEPS:.0e}; give an earlier time; the motion up to there is in "
-                "error.trajectory"
+                f"s, as they are at t = {self.time:.9g} s, more than {MOST_STEPS:.0e}; give an earlier time"
             )
 
     # --- entries of the state, by name
 
     def set(self, **values: Any) -> None:
-        """Write entries of the state."""
         for name, value in values.items():
             self.state[0, self.at[name]] = value
 
@@ -269,7 +261,6 @@ class Run:
 
     @property
     def time(self) -> float:
-        """The time that the run has come to."""
         return self.number("t")
 
     @property
@@ -359,7 +350,6 @@ class Run:
 
     @property
     def selected(self) -> Selected:
-        """The plan in use."""
         return self.plans[-1].selected
 
     def _use(self, t: float, selected: Selected) -> None:
@@ -417,6 +407,5 @@ class Run:
         """Return the error of a run whose loops leave open how it goes on."""
         return SimulationError(
             f"simulate '{self.model.name}': the motion comes to a singular configuration after t = {self.time:.9g} s, where the "
-            "constraints of its loops depend on each other and it could go on in several ways; the motion up to there is in "
-            "error.trajectory"
+            "constraints of its loops depend on each other and it could go on in several ways"
         )

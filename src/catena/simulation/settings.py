@@ -12,7 +12,6 @@ A number without a unit is in the unit of its coordinate: radians and metres, or
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
@@ -21,7 +20,8 @@ import numpy as np
 
 from catena.errors import ArgumentError
 from catena.model import Mechanism
-from catena.spatial import quaternion_exp, quaternion_product
+from catena.model.pose import quaternion_of_rpy
+from catena.model.wording import choice
 
 #: The units that can be typed for each unit of a coordinate, and their sizes.
 UNITS: dict[str, dict[str, float]] = {
@@ -33,8 +33,8 @@ UNITS: dict[str, dict[str, float]] = {
     "": {},
 }
 
-#: Names that an error lists.
-_LISTED = 16
+#: What an error gives as an example.
+_EXAMPLES = {"rad": "0.5 or 30deg", "m": "0.5 or 500mm", "rad/s": "2 or 90deg/s", "m/s": "2 or 50mm/s", "s": "10 or 10ms", "": "0.5"}
 
 _NUMBER = re.compile(r"\s*([-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)\s*([A-Za-z°/]*)\s*")
 
@@ -59,12 +59,10 @@ def position(m: Mechanism, settings: Iterable[str], start: Any = None) -> np.nda
     q = np.array(m.neutral() if start is None else start, dtype=float)
     targets: dict[str, _Target] = {}
     for link, at, _ in m.slices():
-        labels, units = link.joint.q_labels, link.joint.q_units
-        targets |= _targets(link.name, at.start, labels, units)
-        if "qw" in labels:
-            at = slice(at.start + labels.index("qw"), at.start + labels.index("qw") + 4)
-            targets[f"{link.name}.rpy"] = _Target(at, ("rad",) * 3, _from_rpy)
-            targets[f"{link.name}.quat"] = _Target(at, ("",) * 4, _unit)
+        targets |= _targets(link.name, at.start, link.joint.q_labels, link.joint.q_units)
+    for link, at in m.quaternions():
+        targets[f"{link.name}.rpy"] = _Target(at, ("rad",) * 3, quaternion_of_rpy)
+        targets[f"{link.name}.quat"] = _Target(at, ("",) * 4, _unit)
     return _set(m, "position", q, targets, settings)
 
 
@@ -94,13 +92,13 @@ def by_body(m: Mechanism, settings: Iterable[str]) -> list[str]:
     """
     known = {*m.body_names, *m.q_names, *m.v_names}
     carried = {joint: body for body, joint in m.joint_names.items() if joint not in known}
-    found = []
+    renamed_settings = []
     for setting in settings:
         name, equals, text = setting.rpartition("=")
         joint = next((joint for joint in (name.strip(), name.strip().rpartition(".")[0]) if joint in carried), None)
         renamed = name if joint is None or name.strip() in known else carried[joint] + name.strip()[len(joint) :]
-        found.append(f"{renamed}{equals}{text}")
-    return found
+        renamed_settings.append(f"{renamed}{equals}{text}")
+    return renamed_settings
 
 
 def quantity(what: str, text: str, unit: str) -> float:
@@ -109,10 +107,10 @@ def quantity(what: str, text: str, unit: str) -> float:
     >>> round(quantity("crank", "90deg", "rad"), 3)
     1.571
     """
-    found = _NUMBER.fullmatch(text)
-    if not found:
-        raise ArgumentError(f"{what}: {text.strip()!r} is not a number with a unit; give one such as {_example(unit)}")
-    number, typed = float(found[1]), found[2].replace("°", "deg")
+    match = _NUMBER.fullmatch(text)
+    if not match:
+        raise ArgumentError(f"{what}: {text.strip()!r} is not a number with a unit; give one such as {_EXAMPLES[unit]}")
+    number, typed = float(match[1]), match[2].replace("°", "deg")
     sizes = UNITS.get(unit, {})
     if typed and typed not in sizes:
         choices = f"choose from {', '.join(sizes)}" if sizes else "give a number without a unit"
@@ -139,20 +137,14 @@ def _set(m: Mechanism, kind: str, values: np.ndarray, targets: dict[str, _Target
             first = next(iter(targets), "crank")
             raise ArgumentError(f"setting '{setting}' is not NAME=VALUE; give one such as {first}=0.5")
         if name not in targets:
-            raise ArgumentError(f"model '{m.name}' has no {kind} '{name}'; {_choices(name, list(targets))}")
+            raise ArgumentError(f"model '{m.name}' has no {kind} '{name}'; {choice(name, targets)}")
         at, units, convert = targets[name]
         parts = text.split(",")
         if len(parts) != len(units):
-            raise ArgumentError(f"'{setting}': {name} takes {len(units)} {_plural('number', len(units))}, not {len(parts)}")
+            raise ArgumentError(f"'{setting}': {name} takes {len(units)} number{'' if len(units) == 1 else 's'}, not {len(parts)}")
         numbers = [quantity(name, part, unit) for part, unit in zip(parts, units, strict=True)]
         values[at] = numbers if convert is None else convert(numbers)
     return values
-
-
-def _from_rpy(angles: list[float]) -> np.ndarray:
-    """Return the quaternion of roll, pitch and yaw about the parent's fixed axes, in this order."""
-    roll, pitch, yaw = quaternion_exp(np.diag(angles))
-    return quaternion_product(yaw, quaternion_product(pitch, roll))
 
 
 def _unit(quat: list[float]) -> np.ndarray:
@@ -160,18 +152,3 @@ def _unit(quat: list[float]) -> np.ndarray:
     if not 0.0 < size < np.inf:
         raise ArgumentError(f"quaternion {tuple(quat)} has no direction; give (w, x, y, z) with at least one non-zero entry")
     return np.array(quat) / size
-
-
-def _choices(name: str, names: list[str]) -> str:
-    near = difflib.get_close_matches(name, names, n=1)
-    hint = f"did you mean '{near[0]}'? " if near else ""
-    more = f" and {len(names) - _LISTED} more" if len(names) > _LISTED else ""
-    return f"{hint}choose from {', '.join(names[:_LISTED])}{more}"
-
-
-def _example(unit: str) -> str:
-    return {"rad": "0.5 or 30deg", "m": "0.5 or 500mm", "rad/s": "2 or 90deg/s", "m/s": "2 or 50mm/s", "s": "10 or 10ms"}.get(unit, "0.5")
-
-
-def _plural(word: str, count: int) -> str:
-    return word if count == 1 else f"{word}s"

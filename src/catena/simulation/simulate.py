@@ -5,14 +5,14 @@ from __future__ import annotations
 import os
 import time
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from catena.errors import ArgumentError, SimulationError
 from catena.model import Mechanism
-from catena.simulation.checkpoint import Checkpoint
+from catena.simulation.checkpoint import Checkpoint, restore
 from catena.simulation.events import Event
 from catena.simulation.inputs import Function
 from catena.simulation.interrupts import interruptible, noted_interrupts
@@ -63,12 +63,12 @@ def simulate(
       symplectic, on canonical momenta and without loops, "symplectic-euler", "stormer-verlet", "symplectic-midpoint",
       "symplectic-gauss-4", "symplectic-gauss-6"; or "scipy:Radau", "scipy:BDF", "scipy:LSODA". "auto" is "dormand-prince", with a fixed
       step "rk4"; "rang-angermann" where the passive forces of a joint are too fast for explicit steps; or "symplectic-gauss-4" over 100,000
-      fixed steps and more of a model that keeps its energy. `info["why"]` says why it is not the usual one.
+      fixed steps and more of a model that conserves energy. `info["why"]` says why it is not the default.
     - `tau`: constant joint forces (nv), or a pair (times, values) that is interpolated linearly; `controller`: a function
       (t, q, v) -> tau that is traced and compiled, or `ct.python(function)` to be called step by step.
     - `events`: `ct.Event` conditions that stop, record or reset; a change of sign is noticed if it is there at the end of a step, so with
       events adaptive steps are at most a hundredth of the run, or `largest_step`.
-    - `record`: every how many steps a sample is kept (1), or the times at which samples are wanted; these come from shorter steps of the
+    - `record`: how many steps there are from sample to sample (1), or the times of the samples; these come from shorter steps of the
       same integrator, with functions that are called from Python by interpolation.
     - `checkpoint` names a file that is written every `checkpoint_every` seconds; `resume` continues from such a file.
 
@@ -80,61 +80,53 @@ def simulate(
     >>> abs(run.drift).max() < 1e-7
     np.True_
     """
-    settings = RunSettings.of(
-        m, q0, v0, start, until, step, method, integrator, tau, controller, events, record, rtol, atol, largest_step
-    )
+    settings = RunSettings.of(m, q0, v0, start, until, step, method, integrator, tau, controller, events, record, rtol, atol, largest_step)
     if settings.scipy_method:
         from catena.simulation.with_scipy import integrate
 
         if checkpoint is not None or resume is not None:
-            raise ArgumentError("SciPy's integrators keep no checkpoints; use one of catena's integrators for checkpoint= and resume=")
+            raise ArgumentError("SciPy's integrators write no checkpoints; use one of catena's integrators for checkpoint= and resume=")
         return integrate(Run(settings), show_progress)
     if every is not None:  # as it was called, where in rollouts every means steps
         warnings.warn("simulate: every= is now checkpoint_every=, the seconds between checkpoints", DeprecationWarning, stacklevel=2)
         checkpoint_every = every
-    file = Checkpoint.writable(checkpoint, checkpoint_every) if checkpoint is not None else None
+    file = Checkpoint(checkpoint, checkpoint_every) if checkpoint is not None else None
     return _carried_out(Run(settings), file, resume, show_progress)
 
 
 def _carried_out(run: Run, file: Checkpoint | None, resume: Any, show: bool | None) -> Trajectory:
     """Return the trajectory of a whole run."""
     began = time.perf_counter()
-    advance = _prepared(run)
+    if run.settings.in_python:
+        run.begin()
+    else:
+        interruptible(run.prepare)
     if file is not None:
         file.belong(run)
     if resume is not None:
-        Checkpoint(resume, 0.0).restore(run)
+        restore(run, resume)
     try:
-        stopped = _advanced(run, advance, file, show)
+        stopped = _run_to_end(run, file, show)
         if file is not None:
             file.save(run)
     except SimulationError as error:
-        if error.trajectory is None:
-            error.trajectory = trajectory(run, "error", time.perf_counter() - began)
+        error.trajectory = trajectory(run, "error", time.perf_counter() - began)
+        error.args = (f"{error}; the motion up to there is in error.trajectory",)
         raise
     return trajectory(run, stopped, time.perf_counter() - began)
 
 
-def _prepared(run: Run) -> Callable[[np.ndarray, int], None]:
-    """Return the function that advances a run, put at its start: its records go to a buffer, after so many iterations at most."""
+def _advance(run: Run, buffer: np.ndarray, iterations: int) -> None:
+    """Advance a run by so many iterations at most; its records go to a buffer."""
+    arguments = (run.state, run.table, run.constants, buffer, iterations)
     if run.settings.in_python:
-        run.begin()
-        function = run.system.python_attempt()
-
-        def advance(buffer: np.ndarray, iterations: int) -> None:
-            with np.errstate(all="ignore"):  # what is not finite ends the run
-                run_in_python(function, run.state, run.table, run.constants, buffer, iterations)
-
-        return advance
-    interruptible(run.prepare)
-
-    def advance_compiled(buffer: np.ndarray, iterations: int) -> None:
-        run.system.iteration().run(run.state, run.table, run.constants, buffer, iterations)
-
-    return advance_compiled
+        with np.errstate(all="ignore"):  # a state that is not finite ends the run
+            run_in_python(run.system.python_attempt(), *arguments)
+    else:
+        run.system.iteration().run(*arguments)
 
 
-def _advanced(run: Run, advance: Callable[[np.ndarray, int], None], file: Checkpoint | None, show: bool | None) -> str:
+def _run_to_end(run: Run, file: Checkpoint | None, show: bool | None) -> str:
     """Advance a run to its end, and return why it stopped."""
     given, iterations, watch = run.settings, 64, StiffnessWatch()
     buffer = np.empty((1, _ROWS, run.system.stepping.record.size))
@@ -146,7 +138,7 @@ def _advanced(run: Run, advance: Callable[[np.ndarray, int], None], file: Checkp
         try:
             while True:
                 looked, before = time.perf_counter(), attempts()
-                advance(buffer, iterations)
+                _advance(run, buffer, iterations)
                 run.collect(buffer)
                 code = int(run.state[0, 0])
                 if code in (WEAKENED, OPENED, LOOKED):

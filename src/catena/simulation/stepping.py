@@ -7,9 +7,11 @@ clock, control of the step size, the constraints of loops, events, and what goes
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from functools import reduce
+from itertools import accumulate, pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -44,12 +46,9 @@ class Layout:
     def __init__(self, numbers: Sequence[str], arrays: dict[str, int]) -> None:
         self.sizes = dict.fromkeys(numbers, 1) | arrays
         self._numbers = frozenset(numbers)
-        self.at: dict[str, slice] = {}
-        start = 0
-        for name, size in self.sizes.items():
-            self.at[name] = slice(start, start + size)
-            start += size
-        self.size = start
+        edges = accumulate(self.sizes.values(), initial=0)
+        self.at = {name: slice(start, stop) for name, (start, stop) in zip(self.sizes, pairwise(edges), strict=True)}
+        self.size = sum(self.sizes.values())
 
     def split(self, vector: Array) -> dict[str, Any]:
         """Return the parts of a vector by name."""
@@ -76,7 +75,6 @@ class Span(NamedTuple):
 
     @property
     def h(self) -> Any:
-        """The size of the step."""
         return self.t1 - self.t
 
 
@@ -168,7 +166,6 @@ class Stepping:
 
     @property
     def state(self) -> Layout:
-        """Names of the entries of the state."""
         steering = ("limit", "look", *(("root", "crossing") if self.adaptive else ())) if self.loops else ()
         arrays = {"q": self.nq, "v": self.nv}
         if self.reuses_last:
@@ -181,12 +178,10 @@ class Stepping:
 
     @property
     def constants(self) -> Layout:
-        """Names of the entries of the constants."""
         return Layout(self.clock.constants, self.inputs)
 
     @property
     def record(self) -> Layout:
-        """Names of the entries of a record."""
         return self.clock.record(self.nq, self.nv)
 
     def size(self, x: dict[str, Any]) -> Any:
@@ -204,18 +199,18 @@ def attempt(stepping: Stepping, flow_of: Callable[[dict, dict], Any], state: Arr
     a = x["a"] if stepping.reuses_last else flow.acceleration(t, q, v)
     step = stepping.integrator.advance(flow, t, q, v, a, span.h)
     flow.mark()
-    kept: dict[str, Any] = {}
+    result: dict[str, Any] = {}
     if stepping.adaptive:
-        accepted, code, kept["h"] = _adapted(stepping, c, x, step, span)
+        accepted, code, result["h"] = _adapted(stepping, c, x, step, span)
     else:
         accepted, code = verdict(stepping.integrator, step, x.get("limit"))
-        kept |= {"h": x["h"]} if "h" in x else {}
+        result |= {"h": x["h"]} if "h" in x else {}
     new: dict[str, Any] = {"q": step.q, "v": step.v}
     if stepping.reuses_last:
         new["a"] = step.a
     if stepping.loops:
         code = where(accepted & (x["look"] <= 1.0), float(LOOKED), code)
-        new["look"], kept["limit"] = x["look"] - 1.0, x["limit"]
+        new["look"], result["limit"] = x["look"] - 1.0, x["limit"]
         if stepping.adaptive:
             new["root"] = root = np.sqrt(maximum(step.conditioning, 0.0))
             expected = t1 + span.h * root / maximum(x["root"] - root, 1e-300)
@@ -227,23 +222,25 @@ def attempt(stepping: Stepping, flow_of: Callable[[dict, dict], Any], state: Arr
         new["g"] = np.array([g(t1, step.q, step.v) for g in stepping.events], dtype=object)
         new["before"] = np.array([t, *q, *v, *a, *x["g"]], dtype=object)
         signs = zip(x["g"], new["g"], strict=True)
-        crossed = _any([((before < 0.0) & (after >= 0.0)) | ((before > 0.0) & (after <= 0.0)) for before, after in signs])
+        changes = [((before < 0.0) & (after >= 0.0)) | ((before > 0.0) & (after <= 0.0)) for before, after in signs]
+        crossed = reduce(operator.or_, changes)
         code = where(accepted & crossed, float(EVENT), code)
-        defined = _all([(after >= 0.0) | (after < 0.0) for after in new["g"]])  # a function that is not a number has no sign to change
+        # a function that is not a number has no sign to change
+        defined = reduce(operator.and_, [(after >= 0.0) | (after < 0.0) for after in new["g"]])
         code = where(accepted, where(defined, code, float(UNDEFINED)), code)
-        kept["h"] = where(accepted, where(defined, kept["h"], span.h), kept["h"])
+        result["h"] = where(accepted, where(defined, result["h"], span.h), result["h"])
         accepted = accepted & defined
     # a trajectory that fails keeps its last state: sines of what is not finite would slow its neighbours down
-    kept |= {name: chosen(accepted, value, x[name]) for name, value in new.items()} | {"done": code}
+    result |= {name: chosen(accepted, value, x[name]) for name, value in new.items()} | {"done": code}
     if "rejected" in x:
-        kept["rejected"] = where(accepted, x["rejected"], x["rejected"] + 1.0)
+        result["rejected"] = where(accepted, x["rejected"], x["rejected"] + 1.0)
     if stepping.clock is Counted:
-        return stepping.state.join(kept), np.concatenate([step.q, step.v])
-    return stepping.state.join(kept), stepping.record.join({"t": t, "q": q, "v": v, "a": a, "tau": flow.force(t, q, v)})
+        return stepping.state.join(result), np.concatenate([step.q, step.v])
+    return stepping.state.join(result), stepping.record.join({"t": t, "q": q, "v": v, "a": a, "tau": flow.force(t, q, v)})
 
 
 def _adapted(stepping: Stepping, c: dict[str, Any], x: dict[str, Any], step: Step, span: Span) -> tuple[Any, Any, Any]:
-    """Return whether an adaptive step is kept, why the trajectory is no longer advanced if it is not, and the size of the next step."""
+    """Return whether an adaptive step is accepted, why the trajectory is no longer advanced if it is not, and the size of the next step."""
     h = span.h
     accepted, h_next = _judge(stepping, c, x, step, h)
     cut = span.arrives | (stepping.size(x) < x["h"]) if stepping.loops else span.arrives
@@ -270,11 +267,11 @@ def _across(integrator: Integrator, h: Any, away: Any) -> Any:
 
 
 def _finite(step: Step) -> Any:
-    return _total([*step.q, *step.v]) < 1e300
+    return sum(map(abs, [*step.q, *step.v]), 0.0) < 1e300
 
 
 def verdict(integrator: Integrator, step: Step, limit: Any = None) -> tuple[Any, Any]:
-    """Return whether a step of a fixed size is kept, and why the trajectory is no longer advanced if it is not.
+    """Return whether a step of a fixed size is accepted, and why the trajectory is no longer advanced if it is not.
 
     `limit` is the least conditioning of the plan of loops.
     """
@@ -298,7 +295,8 @@ def _judge(stepping: Stepping, c: dict[str, Any], x: dict[str, Any], step: Step,
     # local coordinates are measured by their units, velocities by their size
     sizes = [*stepping.lengths, *[maximum(abs(w0), abs(w1)) for w0, w1 in zip(x["v"], step.v, strict=True)]]
     scales = [1.0 / (c["atol"] + c["rtol"] * size) for size in sizes]
-    squares = [_total([(e * s) * (e * s) for e, s in zip(errors, scales, strict=True)]) * (0.5 / stepping.nv) for errors in step.errors]
+    parts = [[abs((e * s) * (e * s)) for e, s in zip(errors, scales, strict=True)] for errors in step.errors]
+    squares = [sum(errors, 0.0) * (0.5 / stepping.nv) for errors in parts]
     error = np.sqrt(squares[0])
     if len(squares) == 2:  # the second estimate tempers the first, as Hairer, Norsett and Wanner propose for their method of order 8
         error = squares[0] / np.sqrt(squares[0] + 0.01 * squares[1] + 1e-300)
@@ -306,28 +304,6 @@ def _judge(stepping: Stepping, c: dict[str, Any], x: dict[str, Any], step: Step,
     factor = 0.9 * np.exp(np.log(maximum(error, 1e-10)) * (-1.0 / (tableau.error_order + 1)))
     factor = where(finite & (error < 1e300), minimum(5.0, maximum(0.2, factor)), 0.1)
     return good, where(good, h * factor, minimum(h * factor, 0.9 * x["h"]))
-
-
-def _total(entries: Sequence[Any]) -> Any:
-    """Return the sum of the sizes of entries, of any scalar."""
-    result: Any = 0.0
-    for entry in entries:
-        result = result + abs(entry)
-    return result
-
-
-def _any(conditions: Sequence[Any]) -> Any:
-    result = conditions[0]
-    for condition in conditions[1:]:
-        result = result | condition
-    return result
-
-
-def _all(conditions: Sequence[Any]) -> Any:
-    result = conditions[0]
-    for condition in conditions[1:]:
-        result = result & condition
-    return result
 
 
 def chosen(condition: Any, new: Any, old: Any) -> Any:

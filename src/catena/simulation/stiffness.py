@@ -56,8 +56,8 @@ def fastest(m: Mechanism, t: float, q: np.ndarray) -> Fastest | None:
     """Return the fastest decay by friction and dampers, or oscillation by springs and stops, at a configuration; or none."""
     tree = m.tree()
     stops = np.where(np.isfinite(tree.lower) | np.isfinite(tree.upper), tree.stop_stiffness, 0.0)
-    found = (fastest_decay(m, t, q), _fastest(m, t, q, {"the spring": tree.stiffness, "the stop": stops}, 0.5))
-    return max((one for one in found if one is not None), key=lambda one: one.rate, default=None)
+    candidates = (fastest_decay(m, t, q), _fastest(m, t, q, {"the spring": tree.stiffness, "the stop": stops}, 0.5))
+    return max((one for one in candidates if one is not None), key=lambda one: one.rate, default=None)
 
 
 def _fastest(m: Mechanism, t: float, q: np.ndarray, slopes: dict[str, np.ndarray], power: float) -> Fastest | None:
@@ -91,19 +91,19 @@ def _along(m: Mechanism, t: float, q: np.ndarray) -> np.ndarray:
 
 def stiff(m: Mechanism, start: float, until: float, step: float | None, q: np.ndarray) -> Fastest | None:
     """Return the passive force that makes a run stiff: with a fixed step beyond its stability, else by many time constants that settle."""
-    found = fastest_decay(m, start, q) if step is None else fastest(m, start, q)
-    if found is None or found.rate <= (_MANY / min(until - start, 1.0) if step is None else STABLE / step):
+    force = fastest_decay(m, start, q) if step is None else fastest(m, start, q)
+    if force is None or force.rate <= (_MANY / min(until - start, 1.0) if step is None else STABLE / step):
         return None
-    return found
+    return force
 
 
-def warn_of(found: Fastest, what: str, integrator: str, step: float | None) -> None:
+def warn_of(force: Fastest, what: str, integrator: str, step: float | None) -> None:
     """Warn of an explicit integrator for a stiff run."""
-    most = STABLE / found.rate
+    most = STABLE / force.rate
     given = f"and takes about {1.0 / most:,.0f} of them per second where it settles" if step is None else f"not {step:.2g} s"
-    remedy = "; raise friction_speed if so steep a friction is not meant" if found.cause == "friction" else ""
+    remedy = "; raise friction_speed if so steep a friction is not meant" if force.cause == "friction" else ""
     warnings.warn(
-        f"{what}: {found}, and '{integrator}' is stable with steps up to about {most:.2g} s, {given}; use integrator='auto' or "
+        f"{what}: {force}, and '{integrator}' is stable with steps up to about {most:.2g} s, {given}; use integrator='auto' or "
         f"'rang-angermann', which treat passive forces implicitly{remedy}",
         StiffnessWarning,
         stacklevel=4,

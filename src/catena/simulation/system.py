@@ -15,7 +15,7 @@ from catena.kernels.methods import solution
 from catena.loops.plan_library import PlanLibrary
 from catena.loops.projection import LoopPlan, LoopSolver
 from catena.model import Mechanism
-from catena.model.forces import Applied
+from catena.model.forces import Applied, traced
 from catena.native import Iteration, Kernel, compile_graph
 from catena.simulation.flows import EVALUATIONS, PythonFlow, TracedFlow
 from catena.simulation.inputs import Function, Input
@@ -46,7 +46,8 @@ class System:
         self._made: dict[Any, Any] = {}
         self._in_python = in_python
         self._settings = (clock.__name__, integrator.name, integrator.step, self.method, adaptive, tuple(input_.row.sizes))
-        size = _size(model)
+        # the longest offset of a joint or a centre of mass [m]
+        size = max(float(np.abs(x).max()) for link in model.links for x in (link.at.p, np.array(link.body.com))) or 1.0
         lengths = tuple(size if unit == "m/s" else 1.0 for unit in model.v_units)
         constant = {"tau": model.nv} if clock is Timed else {}
         self.stepping = Stepping(
@@ -73,14 +74,13 @@ class System:
         if not self._in_python:
             functions += [*self.events, *([] if controller is None else [controller])]
         functions += [lambda t, q, v: np.concatenate([np.zeros(0), *(given.q for given in m.driven_motion(t))])]
-        return tuple(_traced(m, function) for function in functions)
+        return tuple(traced(function, m.nq, m.nv) for function in functions)
 
     def subgraph(self, name: str) -> Subgraph:
         """Return an evaluation as a subgraph, whose code is the same in all stages of a step and in all that is compiled for a run."""
         return self._once(name, lambda: Subgraph(self._graph(name), self._quick))
 
     def kernel(self, name: str) -> Kernel:
-        """Return an evaluation as a kernel."""
         return self._once(f"{name} kernel", lambda: compile_graph(self._graph(name), method=self.method, quick=self._quick))
 
     def _graph(self, name: str) -> Graph:
@@ -112,7 +112,6 @@ class System:
         return Iteration(graph, time.perf_counter() - started)
 
     def python_flow(self, row: Array, constants: Array) -> PythonFlow:
-        """Return the flow in floats."""
         return PythonFlow(self, self.stepping.row.split(row), self.stepping.constants.split(constants))
 
     def python_attempt(self) -> Callable[..., tuple[Array, Array]]:
@@ -139,10 +138,10 @@ class System:
 
         def function(flow: TracedFlow, t: Any, q: Array, v: Array, a: Array, h: Any) -> dict[str, Any]:
             step = self.integrator.advance(flow, t, q, v, a, h)
-            found = {"q": step.q, "v": step.v}
+            results = {"q": step.q, "v": step.v}
             if step.free is not None:
-                found |= {"conditioning": step.conditioning, "q_free": step.free[0], "v_free": step.free[1]}
-            return found
+                results |= {"conditioning": step.conditioning, "q_free": step.free[0], "v_free": step.free[1]}
+            return results
 
         return self._once("step", lambda: self._kernel("step", ("t", "q", "v", "a", "h"), function))
 
@@ -157,14 +156,3 @@ class System:
         return compile_graph(trace.graph(**function(flow, *arguments)), method=self.method, quick=True)
 
 
-def _size(model: Mechanism) -> float:
-    """Return the size of a mechanism [m]: the longest offset of a joint or a centre of mass."""
-    lengths = [float(np.abs(x).max()) for link in model.links for x in (link.at.p, np.array(link.body.com))]
-    return max(lengths) or 1.0
-
-
-def _traced(m: Mechanism, function: Function) -> Graph:
-    """Return what a function of (t, q, v) computes."""
-    trace = Trace("function")
-    t, q, v = trace.input("t"), trace.input("q", (m.nq,)), trace.input("v", (m.nv,))
-    return trace.graph(value=function(t, q, v))

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import difflib
 import os
-import reprlib
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -16,8 +14,9 @@ from catena.errors import ArgumentError
 from catena.kernels.dynamics import driving_forces, energy, joint_wrenches, loop_error
 from catena.loops.mobility import rank
 from catena.loops.projection import on_constraints
-from catena.loops.scaling import loop_measures
 from catena.model import Mechanism
+from catena.model.values import floats
+from catena.model.wording import choice
 from catena.simulation.interpolation import interpolate
 from catena.simulation.loop_states import opening
 from catena.tolerances import LOOSE
@@ -46,12 +45,11 @@ class Trajectory:
     that were applied, are (T, nv) or None. `info` says how the run was made and why it stopped, `events` what happened on the way. Nothing
     can be changed; the arrays are read-only.
 
-    >>> from catena.simulation import Trajectory
     >>> m = ct.Model("slider")
     >>> m.add("cart", ct.point_mass(2.0), ct.Prismatic("x"))
     >>> t = np.linspace(0.0, 1.0, 5)
     >>> info = {"integrator": "by hand", "stopped": "end"}
-    >>> run = Trajectory(m, t, q=t[:, None]**2, v=2 * t[:, None], vdot=np.full((5, 1), 2.0), info=info)
+    >>> run = ct.Trajectory(m, t, q=t[:, None]**2, v=2 * t[:, None], vdot=np.full((5, 1), 2.0), info=info)
     >>> run
     <Trajectory 'slider': t = 0 to 1 s, 5 samples, by hand, stopped: end>
     >>> run["cart"]
@@ -82,9 +80,7 @@ class Trajectory:
         for name in ("q_names", "v_names", "q_units", "v_units"):
             object.__setattr__(self, name, getattr(self.model, name))
         if not self.v_names:
-            raise ArgumentError(
-                f"trajectory: model '{self.model.name}' has no moving body but driven ones; add one with a joint other than Fixed or Driven"
-            )
+            raise ArgumentError(f"trajectory: model '{self.model.name}' has no coordinates; add a body that moves and is not driven")
         t = _array("t", self.t)
         if t.ndim != 1 or len(t) == 0:
             raise ArgumentError(f"trajectory: t has shape {t.shape}; give at least one time, as an array of shape (T,)")
@@ -153,11 +149,8 @@ class Trajectory:
         return self.v[:, self._index("velocity", self.v_names, name)]
 
     def _index(self, kind: str, names: Sequence[str], name: Any) -> int:
-        if not isinstance(name, str) or name not in names:
-            near = difflib.get_close_matches(name, names, n=1) if isinstance(name, str) else []
-            hint = f"did you mean '{near[0]}'? " if near else ""
-            listed = ", ".join(f"'{known}'" for known in names)
-            raise ArgumentError(f"model '{self.model.name}' has no {kind} coordinate {name!r}; {hint}choose from {listed}")
+        if name not in names:
+            raise ArgumentError(f"model '{self.model.name}' has no {kind} coordinate {name!r}; {choice(name, names)}")
         return names.index(name)
 
     @cached_property
@@ -231,8 +224,7 @@ class Trajectory:
     def loop_error(self) -> np.ndarray:
         """How far each loop and coupling was open over time, (T, len(loop_names)), as `ct.loop_error` measures it.
 
-        >>> from catena.examples import four_bar
-        >>> m = four_bar()
+        >>> m = examples.four_bar()
         >>> run = ct.simulate(m, m.assemble(crank=1.0), until=0.5)
         >>> run.loop_names, bool(run.loop_error.max() < 1e-12)
         (('pin',), True)
@@ -250,8 +242,7 @@ class Trajectory:
 
         Components that are not unique, because constraints are redundant, are not a number.
 
-        >>> from catena.examples import four_bar
-        >>> m = four_bar()
+        >>> m = examples.four_bar()
         >>> run = ct.simulate(m, m.assemble(crank=1.0), until=0.5)
         >>> run.reaction_names
         ('crank', 'coupler', 'rocker', 'pin')
@@ -273,10 +264,9 @@ class Trajectory:
         samples themselves the states are the samples. Where an event changed the state, at a time that is also a sample's, the motion
         before it goes to the state before.
 
-        >>> from catena.simulation import Trajectory
         >>> m = ct.Model("slider")
         >>> m.add("cart", ct.point_mass(2.0), ct.Prismatic("x"))
-        >>> run = Trajectory(m, [0.0, 1.0], q=[[0.0], [1.0]], v=[[0.0], [2.0]], vdot=[[2.0], [2.0]])
+        >>> run = ct.Trajectory(m, [0.0, 1.0], q=[[0.0], [1.0]], v=[[0.0], [2.0]], vdot=[[2.0], [2.0]])
         >>> run.at([0.0, 0.5])["cart"]
         array([0.  , 0.25])
         """
@@ -291,7 +281,7 @@ class Trajectory:
         wanted = np.clip(wanted, first, last)
         if wanted.ndim != 1 or len(wanted) == 0 or (np.diff(wanted) <= 0.0).any():
             raise ArgumentError("at: the times do not increase; give one time, or an array of shape (T,) of increasing times")
-        q, v, vdot = interpolate(self.model, self.t, self.q, self.v, self.vdot, wanted, self._jumps())
+        q, v, vdot = interpolate(self, wanted, self._jumps())
         if self.model.has_loops:
             whole, k = opening(self.model, self.t, self.q) <= LOOSE, np.searchsorted(self.t, wanted)
             between = np.flatnonzero((self.t[k] > wanted) & whole[k] & whole[k - 1])
@@ -413,14 +403,13 @@ class Trajectory:
         """Return the run that `save` wrote; `model` is needed where the file could not hold it.
 
         >>> import pathlib, tempfile
-        >>> from catena.simulation import Trajectory
         >>> m = ct.Model("slider")
         >>> m.add("cart", ct.point_mass(2.0), ct.Prismatic("x"))
-        >>> run = Trajectory(m, [0.0, 1.0], q=[[0.0], [1.0]], v=[[1.0], [1.0]])
+        >>> run = ct.Trajectory(m, [0.0, 1.0], q=[[0.0], [1.0]], v=[[1.0], [1.0]])
         >>> with tempfile.TemporaryDirectory() as folder:
         ...     file = pathlib.Path(folder, "run.npz")
         ...     run.save(file)
-        ...     Trajectory.load(file)
+        ...     ct.Trajectory.load(file)
         <Trajectory 'slider': t = 0 to 1 s, 2 samples>
         """
         from catena.facade import Model  # here, because it is made of all that there is
@@ -432,10 +421,9 @@ class Trajectory:
         """Write a table with one row per sample, all digits, and names and units in its head: time, q, v, vdot, tau, energies.
 
         >>> import pathlib, tempfile
-        >>> from catena.simulation import Trajectory
         >>> m = ct.Model("slider")
         >>> m.add("cart", ct.point_mass(2.0), ct.Prismatic("x"))
-        >>> run = Trajectory(m, [0.0, 1.0], q=[[0.0], [0.1]], v=[[0.1], [0.1]])
+        >>> run = ct.Trajectory(m, [0.0, 1.0], q=[[0.0], [0.1]], v=[[0.1], [0.1]])
         >>> with tempfile.TemporaryDirectory() as folder:
         ...     file = pathlib.Path(folder, "run.csv")
         ...     run.to_csv(file)
@@ -456,31 +444,17 @@ class Trajectory:
         if self.vdot is not None:
             yield "vdot", self.vdot, self.v_names, tuple(f"{unit}^2" if unit.endswith("/s") else "" for unit in self.v_units)
         if self.tau is not None:
-            yield "tau", self.tau, self.v_names, _force_units(self.v_units)
-
-    def _driving(self) -> tuple[str, np.ndarray, tuple[str, ...], tuple[str, ...]]:
-        """Return the driving forces like a quantity."""
-        return "driving_force", self.driving_force, self.driven_names, _force_units(self.model.driven_units)
-
-    def _opening(self) -> tuple[str, np.ndarray, tuple[str, ...], tuple[str, ...]]:
-        """Return the loop errors like a quantity."""
-        return "loop_error", self.loop_error, self.loop_names, loop_measures(self.model)
+            yield "tau", self.tau, self.v_names, force_units(self.v_units)
 
 
-def _force_units(units: tuple[str, ...]) -> tuple[str, ...]:
+def force_units(units: tuple[str, ...]) -> tuple[str, ...]:
     """Return the units of what is conjugate to velocities."""
     return tuple({"rad/s": "N m", "m/s": "N"}.get(unit, "") for unit in units)
 
 
 def _array(name: str, value: Any) -> np.ndarray:
-    """Return real numbers as an array of one's own that cannot be written to."""
-    try:
-        array = np.asarray(value)
-        if array.dtype.kind not in "buif":
-            raise TypeError
-    except (TypeError, ValueError):
-        raise ArgumentError(f"trajectory: {name} {reprlib.repr(value)} is not made of real numbers; give an array of floats") from None
-    return _frozen(np.array(array, dtype=float, order="C"))
+    """Return real numbers as a new array that cannot be written to."""
+    return _frozen(np.array(floats(f"trajectory: {name}", value, "give an array of floats"), order="C"))
 
 
 def _frozen(array: Any) -> np.ndarray:

@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from catena.atomic_files import as_path, reason, replacing
-from catena.errors import ArgumentError, CatenaError, MissingPackageError, ModelError, TrajectoryFileError
+from catena.atomic_files import as_path, beginning, replacing
+from catena.errors import ArgumentError, CatenaError, MissingPackageError, ModelError, TrajectoryFileError, optional_package
 from catena.files.formats import decoded, encoded
 from catena.model import Builder, Mechanism
 from catena.simulation.trajectory import Occurrence, Trajectory
@@ -35,13 +35,8 @@ _LONG_NAMES = {"q": "positions", "v": "velocities", "vdot": "accelerations", "ta
 
 
 def _xarray(purpose: str) -> Any:
-    try:
-        import xarray
-    except ImportError:
-        raise MissingPackageError(
-            f'{purpose} needs xarray, which is not installed; pip install "catena[data]", or save as .npz, which needs nothing more'
-        ) from None
-    return xarray
+    remedy = 'pip install "catena[data]", or save as .npz, which needs nothing more'
+    return optional_package("xarray", f"{purpose} needs xarray", remedy)
 
 
 def _head(run: Trajectory) -> dict[str, str]:
@@ -113,17 +108,7 @@ def _netcdf(run: Trajectory, file: Path) -> bytes:
 def load(path: str | os.PathLike[str], model: Mechanism | None = None, kind: type[Builder] = Builder) -> Trajectory:
     """Return the run that a file holds, with its own model, of a kind, or the one given."""
     file = as_path(path, TrajectoryFileError)
-    try:
-        if file.is_dir():
-            raise TrajectoryFileError(f"{file}: this is a folder; give a .nc or .npz file")
-        with file.open("rb") as stream:
-            start = stream.read(8)
-    except FileNotFoundError:
-        raise TrajectoryFileError(f"{file}: there is no such file; check the path and the current folder") from None
-    except (OSError, ValueError) as error:
-        if isinstance(error, CatenaError):
-            raise
-        raise TrajectoryFileError(f"{file}: cannot be read: {reason(error)}") from error
+    start = beginning(file, 8, TrajectoryFileError, "a .nc or .npz file")
     try:
         if start.startswith(b"PK"):
             entries = _npz_entries(file)
@@ -189,9 +174,7 @@ def _trajectory(file: Path, entries: Mapping[str, Any], model: Mechanism | None,
             differing = next((pair for pair in zip(names, known, strict=False) if pair[0] != pair[1]), None)
             counts = f"the file has {len(names)}, the model {len(known)}"
             what = f"'{differing[0]}' in the file is '{differing[1]}' in the model" if differing else counts
-            raise TrajectoryFileError(
-                f"{file}: the {of} coordinates are not those of model '{model.name}': {what}; give the model that was simulated"
-            )
+            raise TrajectoryFileError(f"{file}: the {of} coordinates are not those of model '{model.name}': {what}; give the one simulated")
     info = json.loads(str(entries["info"]))
     if not isinstance(info, dict):
         raise TrajectoryFileError(f"{file}: damaged: info is {info!r}, not a table; restore the file")

@@ -15,7 +15,7 @@ import numpy as np
 from catena.errors import ArgumentError, ModelError
 from catena.formulations.operators import quantities
 from catena.model import Mechanism
-from catena.model.values import array, number
+from catena.model.values import array, coordinates, number
 from catena.spatial_operators import kernels
 
 if TYPE_CHECKING:
@@ -30,8 +30,7 @@ def operators(m: Mechanism, q: Any, t: float = 0.0) -> Operators:
 
     Where joints are driven, they stand as they do at the time t [s], and kernels are compiled for that time.
 
-    >>> from catena.examples import chain
-    >>> ops = ct.operators(chain(3), [0.1, 0.2, 0.3])
+    >>> ops = ct.operators(examples.chain(3), [0.1, 0.2, 0.3])
     >>> ops
     <Operators of 'chain': 3 bodies, nv = 3>
     >>> v = np.array([1.0, 0.0, 0.0])
@@ -53,8 +52,7 @@ class Operators:
     Dense operators, made on first request and read-only, satisfy the identities of [J91] §§2-6. Those of size 6n take 288 n^2 bytes.
     `mass`, `mass_inverse`, `mass_sqrt` and `mass_inverse_sqrt` are `scipy.sparse.linalg.LinearOperator`s whose products cost O(n).
 
-    >>> from catena.examples import arm
-    >>> ops = ct.operators(arm(), np.linspace(-1.0, 1.0, 7))
+    >>> ops = ct.operators(examples.arm(), np.linspace(-1.0, 1.0, 7))
     >>> mass = ops.H @ ops.phi @ ops.M @ ops.phi.T @ ops.H.T
     >>> bool(np.allclose(mass, ops.mass @ np.eye(7), rtol=1e-12, atol=1e-12))
     True
@@ -63,7 +61,7 @@ class Operators:
     def __init__(self, m: Mechanism, q: Any) -> None:
         self._model = m = m.frozen()
         self._tree = m.tree()
-        self._q = _configuration(m, q)
+        self._q = _read_only(coordinates("operators: q", q, m.q_names, m.name))
         self._held: dict[str, np.ndarray] = {}
 
     def __repr__(self) -> str:
@@ -73,8 +71,7 @@ class Operators:
     def q(self) -> np.ndarray:
         """The configuration, read-only.
 
-        >>> from catena.examples import chain
-        >>> ct.operators(chain(2), [0.1, 0.2]).q
+        >>> ct.operators(examples.chain(2), [0.1, 0.2]).q
         array([0.1, 0.2])
         """
         return self._q
@@ -83,8 +80,7 @@ class Operators:
     def bodies(self) -> tuple[str, ...]:
         """Names of the moving bodies, in the order of the operators' blocks.
 
-        >>> from catena.examples import chain
-        >>> ct.operators(chain(2), [0.1, 0.2]).bodies
+        >>> ct.operators(examples.chain(2), [0.1, 0.2]).bodies
         ('link1', 'link2')
         """
         return self._tree.names
@@ -123,8 +119,7 @@ class Operators:
     def E_phi(self) -> np.ndarray:
         """Shift of forces from every body to its parent, (6n, 6n). [J91] (19).
 
-        >>> from catena.examples import chain
-        >>> E = ct.operators(chain(3), np.zeros(3)).E_phi
+        >>> E = ct.operators(examples.chain(3), np.zeros(3)).E_phi
         >>> [int(np.abs(power).max() > 0.0) for power in (E, E @ E, E @ E @ E)]
         [1, 1, 0]
         """
@@ -136,8 +131,7 @@ class Operators:
 
         The velocities of the bodies are phi* H* v.
 
-        >>> from catena.examples import chain
-        >>> ops = ct.operators(chain(2), np.zeros(2))
+        >>> ops = ct.operators(examples.chain(2), np.zeros(2))
         >>> (ops.phi.T @ ops.H.T @ [1.0, 0.0]).reshape(2, 6).round(12) + 0.0  # both turn about z, the second moves along y
         array([[0., 0., 1., 0., 0., 0.],
                [0., 0., 1., 0., 1., 0.]])
@@ -148,8 +142,7 @@ class Operators:
     def H(self) -> np.ndarray:
         """Joints' directions as rows, (nv, 6n): H* maps joint velocities to velocities across the joints. [J91] (18).
 
-        >>> from catena.examples import chain
-        >>> ct.operators(chain(1), np.zeros(1)).H
+        >>> ct.operators(examples.chain(1), np.zeros(1)).H
         array([[0., 0., 1., 0., 0., 0.]])
         """
         return self._dense("joints", "bodies", lambda X, S, M, R, P, D, G: S.T)
@@ -169,8 +162,7 @@ class Operators:
     def R(self) -> np.ndarray:
         """Composite inertias: of each body and all that it carries, as if welded, block diagonal (6n, 6n). [J91] (25), (26).
 
-        >>> from catena.examples import chain
-        >>> float(ct.operators(chain(5), np.zeros(5)).R[3, 3])  # the mass that the first body carries
+        >>> float(ct.operators(examples.chain(5), np.zeros(5)).R[3, 3])  # the mass that the first body carries
         5.0
         """
         return self._dense("bodies", "bodies", lambda X, S, M, R, P, D, G: R)
@@ -179,8 +171,7 @@ class Operators:
     def P(self) -> np.ndarray:
         """Articulated inertias: of each body and all that it carries, joints free, block diagonal (6n, 6n). [J91] (45).
 
-        >>> from catena.examples import chain
-        >>> ops = ct.operators(chain(5), np.zeros(5))
+        >>> ops = ct.operators(examples.chain(5), np.zeros(5))
         >>> bool(np.linalg.eigvalsh(ops.R - ops.P).min() > -1e-12)  # free joints take inertia away
         True
         """
@@ -201,8 +192,7 @@ class Operators:
     def G(self) -> np.ndarray:
         """Gains P H* D^-1, block diagonal (6n, nv). [J91] (53).
 
-        >>> from catena.examples import chain
-        >>> ops = ct.operators(chain(2), np.zeros(2))
+        >>> ops = ct.operators(examples.chain(2), np.zeros(2))
         >>> bool(np.allclose(ops.G @ ops.D, ops.P @ ops.H.T))
         True
         """
@@ -212,8 +202,7 @@ class Operators:
     def K(self) -> np.ndarray:
         """Gains shifted to the parents, E_phi G, (6n, nv). [J91] (53).
 
-        >>> from catena.examples import chain
-        >>> ct.operators(chain(2), np.zeros(2)).K.shape
+        >>> ct.operators(examples.chain(2), np.zeros(2)).K.shape
         (12, 2)
         """
         return self._dense("bodies", "joints", lambda X, S, M, R, P, D, G: X.T @ G, shifts=True)
@@ -222,8 +211,7 @@ class Operators:
     def tau(self) -> np.ndarray:
         """Part of a force that the joints give way to, G H, block diagonal (6n, 6n); a projection but for armatures. [J91] (53).
 
-        >>> from catena.examples import chain
-        >>> tau = ct.operators(chain(2), np.zeros(2)).tau
+        >>> tau = ct.operators(examples.chain(2), np.zeros(2)).tau
         >>> bool(np.allclose(tau @ tau, tau))
         True
         """
@@ -233,8 +221,7 @@ class Operators:
     def tau_bar(self) -> np.ndarray:
         """Part of a force that passes the joints, I - G H, block diagonal (6n, 6n). [J91] (53).
 
-        >>> from catena.examples import chain
-        >>> ops = ct.operators(chain(2), np.zeros(2))
+        >>> ops = ct.operators(examples.chain(2), np.zeros(2))
         >>> bool(np.allclose(ops.H @ ops.tau_bar, 0.0))
         True
         """
@@ -244,8 +231,7 @@ class Operators:
     def E_psi(self) -> np.ndarray:
         """Shift of forces from every body through its joint to its parent, E_phi (I - G H), (6n, 6n). [J91] (53).
 
-        >>> from catena.examples import chain
-        >>> ops = ct.operators(chain(2), np.zeros(2))
+        >>> ops = ct.operators(examples.chain(2), np.zeros(2))
         >>> bool(np.allclose(ops.E_psi, ops.E_phi @ ops.tau_bar))
         True
         """
@@ -255,8 +241,7 @@ class Operators:
     def psi(self) -> np.ndarray:
         """Shift of forces from every body through the joints to all inboard of it, (I - E_psi)^-1, (6n, 6n). [J91] (54).
 
-        >>> from catena.examples import chain
-        >>> ops = ct.operators(chain(2), np.zeros(2))
+        >>> ops = ct.operators(examples.chain(2), np.zeros(2))
         >>> bool(np.allclose(np.linalg.inv(ops.psi), np.linalg.inv(ops.phi) + ops.K @ ops.H))
         True
         """
@@ -268,8 +253,7 @@ class Operators:
     def mass(self) -> LinearOperator:
         """The mass matrix, armatures included, as a linear operator (nv, nv): H phi M phi* H*. [J91] (17), (21).
 
-        >>> from catena.examples import arm
-        >>> ops = ct.operators(arm(), np.zeros(7))
+        >>> ops = ct.operators(examples.arm(), np.zeros(7))
         >>> (ops.mass @ np.ones(7)).shape, (ops.mass @ np.ones((7, 100))).shape
         ((7,), (7, 100))
         """
@@ -279,8 +263,7 @@ class Operators:
     def mass_inverse(self) -> LinearOperator:
         """The inverse of the mass matrix as a linear operator (nv, nv): [I - H psi K]* D^-1 [I - H psi K]. [J91] (46), Lemma 6.4.
 
-        >>> from catena.examples import arm
-        >>> ops = ct.operators(arm(), np.zeros(7))
+        >>> ops = ct.operators(examples.arm(), np.zeros(7))
         >>> bool(np.allclose((ops.mass_inverse @ ops.mass) @ np.ones(7), 1.0))
         True
         """
@@ -292,8 +275,7 @@ class Operators:
 
         W is upper triangular with a positive diagonal; `mass_sqrt.H` is W*.
 
-        >>> from catena.examples import arm
-        >>> ops = ct.operators(arm(), np.zeros(7))
+        >>> ops = ct.operators(examples.arm(), np.zeros(7))
         >>> x = np.ones(7)
         >>> bool(np.allclose(ops.mass_sqrt @ (ops.mass_sqrt.H @ x), ops.mass @ x))
         True
@@ -306,8 +288,7 @@ class Operators:
 
         V is W^-*, with W of `mass_sqrt`: joint velocities V x have the kinetic energy x* x / 2, so that normal x give thermal velocities.
 
-        >>> from catena.examples import arm
-        >>> ops = ct.operators(arm(), np.zeros(7))
+        >>> ops = ct.operators(examples.arm(), np.zeros(7))
         >>> v = ops.mass_inverse_sqrt @ np.ones(7)
         >>> round(float(v @ (ops.mass @ v)), 12)
         7.0
@@ -388,24 +369,6 @@ class Operators:
             raise ModelError(f"{what} names body {body!r}, which is not in model '{self._model.name}'; choose from {names}")
         at = array(f"{what} point", point, (3,))
         return kernels.operational_inverse(self._model, body)(self._q, at)
-
-
-def _configuration(m: Mechanism, q: Any) -> np.ndarray:
-    """Return the configuration as a read-only array of floats, or say what is wrong with it."""
-    listed = ", ".join(m.q_names[:4]) + (", …" if m.nq > 4 else "")
-    try:
-        given = np.array(q)
-        if given.dtype.kind not in "buifO":
-            raise TypeError
-        given = given.astype(float)
-    except (TypeError, ValueError):
-        raise ArgumentError(f"operators: q {q!r} is not made of real numbers; give {m.nq}: {listed}") from None
-    if given.shape != (m.nq,):
-        raise ArgumentError(f"operators: q has shape {given.shape}; model '{m.name}' takes one configuration of {m.nq} numbers: {listed}")
-    if not np.isfinite(given).all():
-        at = int(np.argmin(np.isfinite(given)))
-        raise ArgumentError(f"operators: q: '{m.q_names[at]}' is {given[at]}; give finite numbers")
-    return _read_only(given)
 
 
 def _read_only(x: np.ndarray) -> np.ndarray:

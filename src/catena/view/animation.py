@@ -127,9 +127,9 @@ def _pictures(run: Trajectory, size: tuple[int, int], show: Collection[str]) -> 
 
 def _forces(scene: Scene, run: Trajectory) -> tuple[Any, float]:
     """Return the forces of the joints over a run, and the length of the arrow of 1 N [m], so that the longest is half the scene's size."""
-    found = scene.forces(run.t, run.q, run.v, run._input)
-    largest = float(np.nanmax(np.linalg.norm(found[:, :, 1], axis=-1), initial=0.0))
-    return found, 0.5 * scene.size / largest if largest else 0.0
+    forces = scene.forces(run.t, run.q, run.v, run._input)
+    largest = float(np.nanmax(np.linalg.norm(forces[:, :, 1], axis=-1), initial=0.0))
+    return forces, 0.5 * scene.size / largest if largest else 0.0
 
 
 def _page(run: Trajectory, fps: float, show: Collection[str]) -> str:

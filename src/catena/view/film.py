@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
 
 def save_film(path: Path, ending: str, frames: Iterable[Image], size: tuple[int, int], fps: float) -> None:
-    """Write pictures as a film."""
     if ending == "gif":
         from PIL import Image
 
@@ -55,9 +54,9 @@ def _encoded(frames: Iterable[Image], size: tuple[int, int], fps: float, path: P
 
 def ffmpeg(path: Path) -> str:
     """Return the program that makes MP4 films."""
-    found = shutil.which("ffmpeg")
-    if found is None and importlib.util.find_spec("imageio_ffmpeg") is not None:
-        found = importlib.import_module("imageio_ffmpeg").get_ffmpeg_exe()
-    if found is None:
+    program = shutil.which("ffmpeg")
+    if program is None and importlib.util.find_spec("imageio_ffmpeg") is not None:
+        program = importlib.import_module("imageio_ffmpeg").get_ffmpeg_exe()
+    if program is None:
         raise MissingPackageError(f"{path}: ffmpeg, which makes .mp4 files, is not installed; install it, or write a .gif or .html file")
-    return found
+    return program

@@ -9,7 +9,7 @@ from urllib.parse import unquote
 
 import numpy as np
 
-from catena.errors import MeshError, MissingPackageError
+from catena.errors import MeshError, optional_package
 from catena.view.shapes import Mesh
 
 #: Size [bytes] beyond which a mesh is not shown.
@@ -28,20 +28,17 @@ def load(name: str, folder: str | None) -> list[Painted]:
     file = find(name, folder)
     if file.stat().st_size > LIMIT:
         raise MeshError(f"{file} holds more than {LIMIT >> 20} MiB; give a smaller mesh")
-    try:
-        import trimesh
-    except ImportError:
-        raise MissingPackageError('meshes need trimesh, which is not installed; pip install "catena[view]"') from None
+    trimesh = optional_package("trimesh", "meshes need trimesh", 'pip install "catena[view]"')
     try:
         loaded: Any = trimesh.load(str(file), force="scene", process=False)
-        found = [_painted(part) for part in loaded.dump() if hasattr(part, "faces") and len(part.faces)]
+        painted = [_painted(part) for part in loaded.dump() if hasattr(part, "faces") and len(part.faces)]
     except ImportError as error:
         raise MeshError(f"{file} is read by a package that is not installed ({error}); install it, or give an .stl or .obj file") from None
     except Exception as error:  # whatever a reader of one of many formats makes of a broken file
         raise MeshError(f"{file} cannot be read ({type(error).__name__}: {error}); check the file") from error
-    if not found or not all(np.isfinite(mesh.vertices).all() for mesh, _ in found):
+    if not painted or not all(np.isfinite(mesh.vertices).all() for mesh, _ in painted):
         raise MeshError(f"{file} holds no triangles; check the file")
-    return found
+    return painted
 
 
 def _painted(part: Any) -> Painted:
@@ -70,9 +67,9 @@ def find(name: str, folder: str | None) -> Path:
     roots = _named(here, package) if separator else _near(here)
     places = [(root, root / inside if separator else here / path) for root in roots]
     for root, file in places:
-        found = Path(os.path.realpath(file))
-        if found.is_file() and found.is_relative_to(os.path.realpath(root)):
-            return found
+        target = Path(os.path.realpath(file))
+        if target.is_file() and target.is_relative_to(os.path.realpath(root)):
+            return target
     if any(file.is_file() for _, file in places):
         raise MeshError(f"mesh '{name}' is outside of the package of the model file, and not opened; move it there")
     raise MeshError(f"mesh '{name}' was not found near {here}; put it there, or name the folder of its package in ROS_PACKAGE_PATH")

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from catena.errors import MissingPackageError
+from catena.errors import optional_package
 from catena.view.scene import SPRING, Box, Scene
 from catena.view.shapes import between
 
@@ -65,8 +65,8 @@ def camera(box: Box) -> Camera:
     right /= np.linalg.norm(right)
     axes = np.stack([right, np.cross(toward, right), toward])
     # as near as leaves all corners in the picture, with a margin
-    own = (box.corners - box.centre) @ axes.T
-    far = np.max(np.abs(own[:, :2]).max(axis=1) / np.tan(0.5 * VIEW) * 1.12 + own[:, 2])
+    corners = (box.corners - box.centre) @ axes.T
+    far = np.max(np.abs(corners[:, :2]).max(axis=1) / np.tan(0.5 * VIEW) * 1.12 + corners[:, 2])
     return Camera(box.centre, box.centre + max(float(far), 1.05 * box.radius) * toward, axes)
 
 
@@ -79,10 +79,9 @@ def picture(
     scene: Scene, places: np.ndarray, view: Camera, ground: float, size: tuple[int, int], text: str = "", overlay: Collection[Arrow] = ()
 ) -> Image:
     """Return a picture of the bodies in their places, with lines, arrows and dots drawn over it."""
-    try:
-        from PIL import Image, ImageDraw
-    except ImportError:
-        raise MissingPackageError('pictures need Pillow, which is not installed; pip install "catena[plot]"') from None
+    optional_package("PIL", "pictures need Pillow", 'pip install "catena[plot]"')
+    from PIL import Image, ImageDraw
+
     fine = (FINE * size[0], FINE * size[1])
     image = Image.new("RGB", fine, BACKGROUND)
     draw = ImageDraw.Draw(image)

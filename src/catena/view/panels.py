@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from catena.atomic_files import as_path, replacing
-from catena.errors import MissingPackageError, TrajectoryFileError
+from catena.errors import TrajectoryFileError, optional_package
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -49,11 +49,8 @@ class Panel(NamedTuple):
 
 def new_figure(width: float, height: float) -> Figure:
     """Return an empty figure of a size [in]."""
-    try:
-        from matplotlib.figure import Figure
-    except ImportError:
-        raise MissingPackageError('plots need matplotlib, which is not installed; pip install "catena[view]"') from None
-    return Figure(figsize=(width, height), layout="constrained")
+    figures = optional_package("matplotlib.figure", "plots need matplotlib", 'pip install "catena[view]"')
+    return figures.Figure(figsize=(width, height), layout="constrained")
 
 
 def save(figure: Figure, path: Any, ending: str | None) -> None:
@@ -122,7 +119,8 @@ def _draw_bundle(axes: Axes, t: np.ndarray, names: Sequence[str], values: Sequen
 
 def draw(axes: Axes, t: np.ndarray, x: np.ndarray, **style: Any) -> None:
     """Draw a line, thinned where it has more points than can be seen."""
-    axes.plot(*thinned(t, x), **style, marker="o" if len(t) == 1 else "")
+    chosen = extremes(x)
+    axes.plot(t[chosen], x[chosen], **style, marker="o" if len(t) == 1 else "")
 
 
 def spread(count: int, some: int) -> list[int]:
@@ -132,12 +130,6 @@ def spread(count: int, some: int) -> list[int]:
     [0, 33, 66, 99]
     """
     return np.linspace(0, count - 1, some).round().astype(int).tolist()
-
-
-def thinned(t: np.ndarray, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the lowest and highest point of each stretch of a long line, in the order of time; a short one is returned as it is."""
-    chosen = extremes(x)
-    return t[chosen], x[chosen]
 
 
 def extremes(*columns: np.ndarray, points: int = POINTS) -> Any:

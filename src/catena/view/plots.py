@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from catena.errors import ArgumentError
+from catena.loops.scaling import loop_measures
 from catena.model import Mechanism
-from catena.simulation.trajectory import Trajectory
+from catena.simulation.trajectory import Trajectory, force_units
 from catena.view import panels
 from catena.view.panels import COLOURS, STYLES, TIME, Panel, draw, label
 
@@ -47,7 +48,8 @@ def plot(run: Trajectory, path: str | os.PathLike[str] | None = None, what: str 
 
     heights = [rows * height for rows, _, height in layouts]
     figure = panels.new_figure(14.0 if wide else 8.0, sum(heights) + 0.6)
-    figure.suptitle(_headline(run), fontsize="medium")
+    made_by = ", ".join(str(run.info[key]) for key in ("integrator", "method") if run.info.get(key))
+    figure.suptitle(" – ".join(filter(None, (label(run.model.name), made_by))), fontsize="medium")
     places = [figure] if len(blocks) == 1 else figure.subfigures(len(blocks), 1, squeeze=False, height_ratios=heights)[:, 0]
     first = None
     for place, (over_time, block), (rows, columns, _) in zip(places, blocks, layouts, strict=True):
@@ -119,13 +121,7 @@ def wanted(m: Mechanism, what: str | Sequence[str] | None, recorded: Collection[
     return names
 
 
-def _headline(run: Trajectory) -> str:
-    made = [str(run.info[key]) for key in ("integrator", "method") if run.info.get(key)]
-    return " – ".join([label(run.model.name), *([", ".join(made)] if made else [])])
-
-
 def _panels(run: Trajectory, quantity: str) -> Iterator[Panel]:
-    """Yield the panels of a quantity."""
     if quantity == "energy":
         yield Panel("Energy", "energy [J]", lambda axes: _draw_energy(axes, run))
     elif quantity == "drift":
@@ -138,8 +134,10 @@ def _panels(run: Trajectory, quantity: str) -> Iterator[Panel]:
     elif quantity == "phase":
         yield from _phase_panels(run)
     else:
-        found = run._driving() if quantity == "driving_force" else next(entry for entry in run._quantities() if entry[0] == quantity)
-        _, values, names, units = found
+        if quantity == "driving_force":
+            values, names, units = run.driving_force, run.driven_names, force_units(run.model.driven_units)
+        else:
+            _, values, names, units = next(entry for entry in run._quantities() if entry[0] == quantity)
         for kind, columns in _groups(quantity, names, units).items():
             yield from _line_panels(_TITLES[quantity], kind, run.t, [names[i] for i in columns], [values[:, i] for i in columns])
 
@@ -175,9 +173,9 @@ def _groups(quantity: str, names: Sequence[str], units: Sequence[str]) -> dict[s
 
 def _loop_panels(run: Trajectory) -> Iterator[Panel]:
     """Yield how far loops and couplings are open, those with the same unit together."""
-    _, values, names, units = run._opening()
+    values, names, units = run.loop_error, run.loop_names, loop_measures(run.model)
     for unit in dict.fromkeys(units):
-        columns = [i for i, own in enumerate(units) if own == unit]
+        columns = [i for i, other in enumerate(units) if other == unit]
         lines = [values[:, i] for i in columns]
         kind = f"error [{unit}]" if unit else "error"
         yield from _line_panels("Loop error", kind, run.t, [names[i] for i in columns], lines, "loops", partial(_scale_log, lines=lines))
@@ -201,7 +199,7 @@ def _reaction_panels(run: Trajectory) -> Iterator[Panel]:
     weight = sum(link.body.mass for link in run.model.links) * float(np.linalg.norm(run.model.gravity))
     largest = max(weight, float(np.sqrt(np.nanmax(squares[..., 3:].sum(axis=-1), initial=0.0))))
     for title, kind, at in (("Forces in the joints", "force [N]", slice(3, 6)), ("Moments in the joints", "moment [N m]", slice(0, 3))):
-        axes_of = [", ".join(letter for letter, one in zip("xyz", own, strict=True) if one) for own in unique[:, at]]
+        axes_of = [", ".join(letter for letter, one in zip("xyz", directions, strict=True) if one) for directions in unique[:, at]]
         shown = [i for i, letters in enumerate(axes_of) if letters]
         sizes = [np.sqrt(squares[:, i, at].sum(axis=-1)) for i in shown]
         partly = {axes_of[i] for i in shown} != {"x, y, z"}
@@ -248,10 +246,8 @@ def _draw_phase(axes: Axes, *, q: np.ndarray, v: np.ndarray) -> None:
 
 
 def _draw_energy(axes: Axes, run: Trajectory) -> None:
-    """Draw kinetic, potential and total energy."""
-    draw(axes, run.t, run.energy[0], label="kinetic", color=COLOURS[0], linewidth=1.4)
-    draw(axes, run.t, run.energy[1], label="potential", color=COLOURS[1], linewidth=1.4)
-    draw(axes, run.t, run.total_energy, label="total", color="black", linewidth=1.4)
+    for name, line, colour in zip(("kinetic", "potential", "total"), (*run.energy, run.total_energy), (*COLOURS[:2], "black"), strict=True):
+        draw(axes, run.t, line, label=name, color=colour, linewidth=1.4)
 
 
 def _draw_drift(axes: Axes, run: Trajectory) -> None:

@@ -11,8 +11,8 @@ from catena.errors import ModelError, ViewWarning
 from catena.loops.assembly import assemble, followed, loop_residuals
 from catena.loops.mobility import mobility
 from catena.model import Mechanism
-from catena.model.pose import rpy
-from catena.spatial import quaternion_exp, quaternion_product, rotation
+from catena.model.pose import quaternion_of_rpy, rpy
+from catena.spatial import rotation
 
 #: Fractions of a step that are tried where the loops do not allow the whole one, each half of the last.
 TRIES = 6
@@ -29,10 +29,10 @@ _SEEN = 1e-6
 
 def warn_open(model: Mechanism, q: Any, t: float = 0.0) -> bool:
     """Return whether positions to be shown leave a loop open, and warn of it."""
-    found = loop_residuals(model.at(t), np.asarray(q, dtype=float)) if model.has_loops else None
-    if found is not None and not found.sizes.max(initial=0.0) <= _SEEN:
+    residuals = loop_residuals(model.at(t), np.asarray(q, dtype=float)) if model.has_loops else None
+    if residuals is not None and not residuals.sizes.max(initial=0.0) <= _SEEN:
         warnings.warn(
-            f"q leaves loop '{found.worst}' of model '{model.name}' open, by {found.sizes.max():.2g} of its size or rad, and is shown so; "
+            f"q leaves loop '{residuals.worst}' of model '{model.name}' open, by {residuals.sizes.max():.2g} of its size or rad; "
             "close it by m.assemble(guess=q)",
             ViewWarning,
             stacklevel=4,
@@ -56,8 +56,7 @@ class Posing:
 
     Spherical joints and free bodies are turned by roll, pitch and yaw.
 
-    >>> from catena.examples import four_bar
-    >>> posing = Posing(four_bar())
+    >>> posing = Posing(examples.four_bar())
     >>> [handle.name for handle in posing.handles if handle.independent]
     ['crank']
     >>> posing.move("crank", 1.0)
@@ -79,7 +78,6 @@ class Posing:
         self._named = {handle.name: handle for handle in self.handles}
 
     def value(self, name: str) -> float:
-        """Return the value of a coordinate."""
         if name in self.model.q_names:
             return float(self.q[self.model.q_names.index(name)])
         body, _, turn = name.rpartition(".")
@@ -105,7 +103,6 @@ class Posing:
         return False
 
     def place(self, q: Any, t: float) -> None:
-        """Take another position."""
         self.q, self.t = np.array(q, dtype=float), t
 
     def _moved(self, name: str, x: float) -> np.ndarray | None:
@@ -122,14 +119,13 @@ class Posing:
         return q if np.abs(self.model.difference(self.q, q)).max() <= JUMP else None
 
     def _put(self, q: np.ndarray, name: str, x: float) -> None:
-        """Write a coordinate to q."""
         if name in self.model.q_names:
             q[self.model.q_names.index(name)] = x
             return
         body, _, turn = name.rpartition(".")
         angles = self._turned(body)
         angles[_TURNS.index(turn)] = x
-        q[self._quaternion(body)] = _from_rpy(angles)
+        q[self._quaternion(body)] = quaternion_of_rpy(angles)
 
     @property
     def when(self) -> float | None:
@@ -140,17 +136,15 @@ class Posing:
         return list(rpy(rotation(self.q[self._quaternion(body)])))
 
     def _quaternion(self, body: str) -> slice:
-        """Return where the quaternion of a body is: the last four of its coordinates."""
-        at = next(at for link, at, _ in self.model.slices() if link.name == body)
-        return slice(at.stop - 4, at.stop)
+        return next(at for link, at in self.model.quaternions() if link.name == body)
 
     def _handles(self, reach: float) -> list[Handle]:
-        found = []
+        handles = []
         for link, at, at_v in self.model.slices():
             turns = link.joint.nq != link.joint.nv
             names, rates = self.model.q_names[at], self.model.v_names[at_v]
             if turns and set(rates[:3]) <= self._held:
-                found += [Handle(f"{link.name}.{turn}", "rad", -np.pi, np.pi, True) for turn in _TURNS]
+                handles += [Handle(f"{link.name}.{turn}", "rad", -np.pi, np.pi, True) for turn in _TURNS]
             if turns and not set(rates[3:]) <= self._held:
                 continue
             for i, name in enumerate(names[:-4] if turns else names):
@@ -159,11 +153,5 @@ class Posing:
                 low, high = (-np.inf, np.inf) if turns else (link.joint.lower[i], link.joint.upper[i])
                 ends = low if np.isfinite(low) else -far, high if np.isfinite(high) else far
                 value = self.value(name)
-                found.append(Handle(name, unit, min(ends[0], value), max(ends[1], value), turns or rates[i] in self._held))
-        return found
-
-
-def _from_rpy(angles: list[float]) -> np.ndarray:
-    """Return the quaternion of roll, pitch and yaw."""
-    roll, pitch, yaw = (quaternion_exp(angle * axis) for angle, axis in zip(angles, np.eye(3), strict=True))
-    return np.asarray(quaternion_product(yaw, quaternion_product(pitch, roll)), dtype=float)
+                handles.append(Handle(name, unit, min(ends[0], value), max(ends[1], value), turns or rates[i] in self._held))
+        return handles

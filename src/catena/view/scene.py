@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import warnings
 from functools import cached_property
-from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -68,6 +67,7 @@ class Scene:
     def __init__(self, model: Mechanism) -> None:
         self.model = model
         self.neutral = model.neutral()
+        self._poses = poses(model)
         self._number = {name: k for k, name in enumerate(model.body_names)} | {"ground": -1}
         #: A length typical of the model: half the diagonal of the box of its joints and centres of mass, at the neutral position.
         self.size = self._size()
@@ -135,10 +135,6 @@ class Scene:
         return Box(points.min(axis=0), points.max(axis=0)) if len(points) else Box(np.full(3, -self.size), np.full(3, self.size))
 
     @cached_property
-    def _poses(self) -> Any:
-        return poses(self.model)
-
-    @cached_property
     def _wrenches(self) -> Any:
         return joint_wrenches(self.model)
 
@@ -153,32 +149,28 @@ class Scene:
         places = self.places(0.0, self.neutral)
         points = [places[self._number[link.parent]] @ (*link.at.p, 1.0) for link in self.model.links]
         points += [places[k] @ (*link.body.com, 1.0) for k, link in enumerate(self.model.links)]
-        return max(0.5 * float(np.linalg.norm(np.ptp(np.array(points), axis=0))), *self._lengths(), 1e-3)
-
-    def _lengths(self) -> list[float]:
-        """Return half the sizes of all shapes but meshes, whose sizes are not known yet."""
-        looks = chain.from_iterable(link.body.geometry for link in self.model.links)
-        return [0.5 * max(look.size) for look in looks if look.kind != "mesh"] or [0.0]
+        shapes = [look for link in self.model.links for look in link.body.geometry if look.kind != "mesh"]  # those of meshes are scales
+        return max(0.5 * float(np.linalg.norm(np.ptp(np.array(points), axis=0))), *(0.5 * max(shape.size) for shape in shapes), 1e-3)
 
     def _parts(self) -> list[Part]:
         parts, unseen = [], []
         for k, link in enumerate(self.model.links):
-            own = COLOURS[k % len(COLOURS)]
+            default = COLOURS[k % len(COLOURS)]
             shown = 0
             for i, look in enumerate(link.body.geometry):
                 try:
-                    found = self._look(look)
+                    pieces = self._look(look)
                 except (MeshError, MissingPackageError) as error:
                     unseen.append(str(error))
                     continue
                 if look.colour is not None:
                     red, green, blue = (round(255 * part) for part in look.colour)
-                    found = [Painted(shapes.joined([mesh for mesh, _ in found]), (red, green, blue))]
-                for j, (mesh, colour) in enumerate(found):
-                    parts.append(Part(k, f"{look.kind} {i + 1}.{j + 1}", mesh, colour or own))
+                    pieces = [Painted(shapes.joined([mesh for mesh, _ in pieces]), (red, green, blue))]
+                for j, (mesh, colour) in enumerate(pieces):
+                    parts.append(Part(k, f"{look.kind} {i + 1}.{j + 1}", mesh, colour or default))
                 shown += 1
             if not shown and (mesh := self._skeleton(k)) is not None:
-                parts.append(Part(k, "body", mesh, own))
+                parts.append(Part(k, "body", mesh, default))
             hidden = any(look.kind == "mesh" for look in link.body.geometry)
             if not hidden and (mesh := self._joint(undriven(link.joint), link.outer)) is not None:
                 parts.append(Part(k, "joint", mesh, METAL))

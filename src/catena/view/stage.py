@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from catena.errors import MissingPackageError
+from catena.errors import optional_package
 from catena.model.pose import upright
 from catena.view import painter
 from catena.view.scene import FORCE, MASS, SPRING, Box, Scene
@@ -24,10 +24,7 @@ SHOWN = ("frames", "centres", "forces")
 
 def new_server(host: str = "127.0.0.1", port: int = 8080, title: str | None = None) -> viser.ViserServer:
     """Return a server of a page that shows a scene."""
-    try:
-        import viser
-    except ImportError:
-        raise MissingPackageError('3D views need viser, which is not installed; pip install "catena[view]"') from None
+    viser = optional_package("viser", "3D views need viser", 'pip install "catena[view]"')
     with contextlib.redirect_stdout(io.StringIO()):  # viser prints its address, as `view` does
         server = viser.ViserServer(host=host, port=port, label=title, verbose=False)
     server.scene.set_up_direction("+z")
@@ -56,9 +53,13 @@ class Stage:
         lines = scene.lines(scene.places(0.0, scene.neutral))
         self.lines = server.scene.add_line_segments("/springs", lines, SPRING, thickness=0.015 * scene.size) if len(lines) else None
         #: The nodes of what is shown besides the bodies, by its name.
+        unit, ball = 0.15 * scene.size, sphere(0.02 * scene.size)
+        massive = [(name, link.body.com) for name, link in zip(names, scene.model.links, strict=True) if link.body.mass]
         self.extras: dict[str, list[Any]] = {
-            "frames": self._add_axes(names), "centres": self._add_centres(names), "forces": self._add_forces()
-        }  # fmt: skip
+            "frames": [server.scene.add_frame(f"{name}/frame", axes_length=unit, axes_radius=0.05 * unit) for name in names],
+            "centres": [self._add_mesh(f"{name}/centre of mass", ball, MASS, at=com) for name, com in massive],
+            "forces": self._add_forces(),
+        }
         for name in SHOWN:
             self.set_visible(name, name in shown)
 
@@ -98,19 +99,11 @@ class Stage:
         look = {"cell_color": painter.GRID, "section_color": painter.GRID, "fade_distance": 15.0 * box.radius}
         self.server.scene.add_grid("/floor", wide, wide, cell_size=step, section_size=5.0 * step, position=at, **look)
 
-    def _add_axes(self, names: list[str]) -> list[Any]:
-        unit = 0.15 * self.scene.size
-        return [self.server.scene.add_frame(f"{name}/frame", axes_length=unit, axes_radius=0.05 * unit) for name in names]
-
-    def _add_centres(self, names: list[str]) -> list[Any]:
-        ball, links = sphere(0.02 * self.scene.size), zip(names, self.scene.model.links, strict=True)
-        return [self._add_mesh(f"{name}/centre of mass", ball, MASS, at=link.body.com) for name, link in links if link.body.mass]
-
     def _add_forces(self) -> list[Any]:
         names = [f"{_node(name)}, force" for name in self.scene.loaded_names]
         on = [self.bodies[body].name if body >= 0 else "" for body in self.scene.loaded_bodies]
         at = self.scene.loaded_points
-        return [self._add_mesh(f"{own}/{name}", arrow(), FORCE, at=point) for own, name, point in zip(on, names, at, strict=True)]
+        return [self._add_mesh(f"{node}/{name}", arrow(), FORCE, at=point) for node, name, point in zip(on, names, at, strict=True)]
 
     def _add_mesh(self, name: str, mesh: Mesh, colour: tuple[int, int, int], flat: bool = False, at: Any = (0.0, 0.0, 0.0)) -> Any:
         points, faces = mesh.vertices.astype(np.float32), mesh.faces.astype(np.uint32)

@@ -6,6 +6,7 @@ import sys
 import threading
 import time
 import webbrowser
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -118,38 +119,32 @@ class Viewer:
         with gui.add_folder("Show"):
             for name in SHOWN:
                 box = gui.add_checkbox({"centres": "centres of mass", "forces": "forces of the joints"}.get(name, name), False)
-                box.on_update(self._shower(name, box))
+                box.on_update(partial(self._switch, name))
 
     def _add_slider(self, handle: Handle) -> None:
         label = f"{handle.name} [{handle.unit}]" if handle.unit else handle.name
         step = (handle.upper - handle.lower) / 500.0
         slider = self.server.gui.add_slider(label, handle.lower, handle.upper, step, self._within(handle))
-        slider.on_update(self._mover(handle.name, slider))
+        slider.on_update(partial(self._move, handle.name))
         self.sliders[handle.name] = (handle, slider)
 
     def _within(self, handle: Handle) -> float:
         return float(np.clip(self.posing.value(handle.name), handle.lower, handle.upper))
 
-    def _mover(self, name: str, slider: Any) -> Any:
-        def moved(event: Any) -> None:
-            if event.client is None:
-                return  # set from here, not by the user
-            with self._lock:
-                self._pause()
-                whole = self.posing.move(name, float(slider.value))
-                self.message.content = "" if whole else f"*{name}* cannot go there: the loops would open"
-                self._run_state = None
-                self._show(leave=name if whole else None)
+    def _move(self, name: str, event: Any) -> None:
+        if event.client is None:
+            return  # set from here, not by the user
+        with self._lock:
+            self._pause()
+            whole = self.posing.move(name, float(event.target.value))
+            self.message.content = "" if whole else f"*{name}* cannot go there: the loops would open"
+            self._run_state = None
+            self._show(leave=name if whole else None)
 
-        return moved
-
-    def _shower(self, name: str, box: Any) -> Any:
-        def switched(_: Any) -> None:
-            with self._lock:
-                self.stage.set_visible(name, box.value)
-                self._show()
-
-        return switched
+    def _switch(self, name: str, event: Any) -> None:
+        with self._lock:
+            self.stage.set_visible(name, event.target.value)
+            self._show()
 
     # --- what is shown
 

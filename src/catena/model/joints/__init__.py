@@ -2,9 +2,8 @@
 
 from catena.model.joints.base import Joint
 from catena.model.joints.custom import Custom
-from catena.model.joints.fixed import Fixed
 from catena.model.joints.quaternions import Free, Spherical
-from catena.model.joints.screws import Cylindrical, Helical, Planar, Prismatic, Revolute, Universal
+from catena.model.joints.screws import Cylindrical, Fixed, Helical, Planar, Prismatic, Revolute, Universal
 
 __all__ = [
     "JOINTS", "Custom", "Cylindrical", "Fixed", "Free", "Helical", "Joint", "Planar", "Prismatic", "Revolute", "Spherical", "Universal",

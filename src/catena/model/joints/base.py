@@ -52,21 +52,22 @@ class Joint:
         for name in ("damping", "stiffness", "friction", "armature", "stop_stiffness", "stop_damping"):
             object.__setattr__(self, name, self._per_rate(name, getattr(self, name)))
         if self.rest is not None:
-            object.__setattr__(self, "rest", self._position("rest", self.rest))
+            rest = values.array(f"{self.kind} rest", np.atleast_1d(self.rest), (self.nq,))
+            object.__setattr__(self, "rest", tuple(rest.tolist()))
         if self.limits is not None:
             object.__setattr__(self, "limits", self._pairs(self.limits))
             if not all(self.stop_stiffness):  # type: ignore[arg-type]
                 raise ModelError(f"{self.kind} stop_stiffness {self.stop_stiffness} stops nothing; give numbers above 0, or no limits")
 
     def __repr__(self) -> str:
-        shown = []
-        for f in fields(self):
-            value = getattr(self, f.name)
-            alike = isinstance(value, tuple) and len(set(value)) == 1 and (f.name not in ("rest", "limits") or self.nq == 1)
-            plain = value[0] if alike else value
-            if plain != f.default and plain != ():
-                shown.append(f"{f.name}={plain!r}")
-        return f"{type(self).__name__}({', '.join(shown)})"
+        shown = {f.name: plain for f in fields(self) if (plain := self.plain(f.name)) != f.default and plain != ()}
+        return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in shown.items())})"
+
+    def plain(self, name: str) -> Any:
+        """Return a parameter or an option as it may be written: as one number where it is one for all coordinates."""
+        value = getattr(self, name)
+        alike = isinstance(value, tuple) and len(set(value)) == 1 and (name not in ("rest", "limits") or self.nq == 1)
+        return value[0] if alike else value
 
     @property
     def kind(self) -> str:
@@ -84,13 +85,8 @@ class Joint:
         return len(self.v_labels)
 
     def options(self) -> dict[str, Any]:
-        """Return the options that were given: those that differ from their defaults, as one number where all entries are alike."""
-        given = {}
-        for option in fields(Joint):
-            value = getattr(self, option.name)
-            if value != option.default and not (isinstance(value, tuple) and all(entry == option.default for entry in value)):
-                given[option.name] = value[0] if isinstance(value, tuple) and len(set(value)) == 1 else value
-        return given
+        """Return the options that were given: those that differ from their defaults, as they may be written."""
+        return {option.name: plain for option in fields(Joint) if (plain := self.plain(option.name)) != option.default and plain != ()}
 
     def _per_rate(self, name: str, value: Any) -> tuple[float, ...]:
         what = f"{self.kind} {name}"
@@ -103,9 +99,6 @@ class Joint:
         if len(entries) != self.nv:
             raise ModelError(f"{what} {value!r} has {len(entries)} entries; give one number or {self.nv}")
         return tuple(values.number(what, entry, least=0.0) for entry in entries)
-
-    def _position(self, name: str, value: Any) -> tuple[float, ...]:
-        return tuple(values.array(f"{self.kind} {name}", np.atleast_1d(value), (self.nq,)).tolist())
 
     def _pairs(self, value: Any) -> tuple[tuple[float | None, float | None], ...] | None:
         """Return limits as a pair for each coordinate, or None where there are none at all."""
@@ -160,28 +153,24 @@ class Joint:
         high = np.where(between, upper, np.maximum(np.minimum(spread, upper), lower + spread))
         return rng.uniform(low, high)
 
+    # how positions move, as `Coordinates` describes it for all joints together; leading axes broadcast
+
     def integrate(self, q: Any, dv: Any) -> Any:
-        """Return the coordinates reached from q by moving with the rates dv for a unit of time; leading axes broadcast."""
         return q + dv
 
     def difference(self, q0: Any, q1: Any) -> Any:
-        """Return the rates that lead from q0 to q1 in a unit of time; leading axes broadcast."""
         return q1 - q0
 
     def normalised(self, q: Any) -> Any:
-        """Return the coordinates with a quaternion at length 1; leading axes broadcast."""
         return q
 
     def chart(self, q: Any, u: Any) -> Any:
-        """Return the position with the local coordinates u around q; leading axes broadcast."""
         return q + u
 
     def chart_rate(self, q: Any, u: Any, v: Any) -> Any:
-        """Return the rate of the local coordinates u at the velocity v, where q is the position they stand for."""
         return v
 
     def rate(self, q: Any, v: Any) -> Any:
-        """Return dq/dt at the velocity v; leading axes broadcast."""
         return v
 
     def velocity(self, q: Any, rate: Any) -> Any:
@@ -189,23 +178,18 @@ class Joint:
         return rate
 
     def cayley(self, q: Any, u: Any) -> Any:
-        """Return the position with the Cayley coordinates u around q; leading axes broadcast."""
         return q + u
 
     def cayley_velocity(self, q: Any, u: Any, rate: Any) -> Any:
-        """Return the velocity v at which the Cayley coordinates u change at a rate, where q is the position they stand for."""
         return rate
 
     def cayley_momentum(self, q: Any, u: Any, p: Any) -> Any:
-        """Return the momenta conjugate to the Cayley coordinates u, where p are conjugate to v and q is the position they stand for."""
         return p
 
     def momentum_in_parent_axes(self, q: Any, p: Any) -> Any:
-        """Return the momenta p in the axes of the parent, which do not turn with the joint."""
         return p
 
     def momentum_in_child_axes(self, q: Any, p: Any) -> Any:
-        """Return the momenta conjugate to v, where p are these momenta in the axes of the parent."""
         return p
 
     def motion(self) -> Motion:

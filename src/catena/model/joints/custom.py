@@ -71,9 +71,7 @@ class Custom(Joint):
                     "write it with arithmetic and NumPy's functions, without math, float() or `if` on q"
                 ) from error
             if np.linalg.matrix_rank(S, tol=1e-9) < self.nv:
-                raise ModelError(
-                    f"custom function: at q = {q.tolist()} its {self.nv} coordinates do not move the child independently; use fewer"
-                )
+                raise ModelError(f"custom function: its {self.nv} coordinates are not independent at q = {q.tolist()}; use fewer")
 
     def motion(self) -> Motion:
         return CustomMotion(function=self.function)

@@ -8,38 +8,45 @@ from typing import Any
 import numpy as np
 
 from catena.errors import ModelError
-from catena.model import values
+from catena.model import manifolds, values
 from catena.model.joints.base import Joint
-from catena.model.manifolds import (
-    cayley_momentum,
-    cayley_rotation,
-    cayley_velocity,
-    difference_pose,
-    difference_rotation,
-    integrate_pose,
-    integrate_rotation,
-    quaternion_rate,
-    rotation_rate,
-    turned,
-)
 from catena.model.motions import FreeMotion, Motion, SphericalMotion
 from catena.spatial import quaternion_inverse, quaternion_product, rotation
 
 
-def _unit_quaternion(what: str, q: Any) -> tuple[float, ...]:
-    size = float(np.linalg.norm(q))
-    if abs(size - 1.0) > 1e-6:
-        raise ModelError(f"{what} {tuple(q)} has length {size:.6g}; give a unit quaternion (w, x, y, z)")
-    return tuple(values.normalised(np.asarray(q)).tolist())
+@dataclass(frozen=True, repr=False)
+class _QuaternionJoint(Joint):
+    """A joint whose last four coordinates are a quaternion, and the first three of v an angular velocity."""
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        stiffness: Any = self.stiffness
+        for name, part in (("rotation", stiffness[:3]), ("translation", stiffness[3:])):
+            if len(set(part)) > 1:
+                raise ModelError(
+                    f"{self.kind} stiffness {stiffness} differs between the axes of the {name}, which has no potential; give one value"
+                )
+        if self.rest is not None:
+            rest = np.array(self.rest)
+            size = float(np.linalg.norm(rest[-4:]))
+            if abs(size - 1.0) > 1e-6:
+                quaternion = tuple(rest[-4:].tolist())
+                raise ModelError(f"{self.kind} rest {quaternion} has length {size:.6g}; give a unit quaternion (w, x, y, z)")
+            object.__setattr__(self, "rest", (*rest[:-4].tolist(), *values.normalised(rest[-4:]).tolist()))
 
-def _random_quaternion(rng: np.random.Generator) -> np.ndarray:
-    q = rng.normal(size=4)
-    return q / np.linalg.norm(q)
+    def neutral(self) -> np.ndarray:
+        return np.eye(self.nq)[-4]
+
+    def random(self, rng: np.random.Generator) -> np.ndarray:
+        place, quaternion = rng.uniform(-1.0, 1.0, self.nq - 4), rng.normal(size=4)
+        return np.concatenate([place, quaternion / np.linalg.norm(quaternion)])
+
+    def normalised(self, q: Any) -> Any:
+        return np.concatenate([q[..., :-4], q[..., -4:] / np.linalg.norm(q[..., -4:], axis=-1, keepdims=True)], axis=-1)
 
 
 @dataclass(frozen=True, repr=False)
-class Spherical(Joint):
+class Spherical(_QuaternionJoint):
     """A ball joint: q is a unit quaternion (w, x, y, z), child to parent; v is the angular velocity in the child's axes [rad/s].
 
     A quaternion of another length stands for the same rotation; `m.normalised(q)` brings it to 1.
@@ -53,60 +60,45 @@ class Spherical(Joint):
     q_units = ("", "", "", "")
     v_units = ("rad/s", "rad/s", "rad/s")
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        _isotropic("spherical", self.stiffness, {"rotation": slice(0, 3)})
-        if self.rest is not None:
-            object.__setattr__(self, "rest", _unit_quaternion("spherical rest", self.rest))
-
-    def neutral(self) -> np.ndarray:
-        return np.array([1.0, 0.0, 0.0, 0.0])
-
-    def random(self, rng: np.random.Generator) -> np.ndarray:
-        return _random_quaternion(rng)
-
     def integrate(self, q: Any, dv: Any) -> Any:
-        return integrate_rotation(q, dv)
+        return manifolds.integrate_rotation(q, dv)
 
     def difference(self, q0: Any, q1: Any) -> Any:
-        return difference_rotation(q0, q1)
-
-    def normalised(self, q: Any) -> Any:
-        return q / np.linalg.norm(q, axis=-1, keepdims=True)
+        return manifolds.difference_rotation(q0, q1)
 
     def chart(self, q: Any, u: Any) -> Any:
-        return integrate_rotation(q, u)
+        return manifolds.integrate_rotation(q, u)
 
     def chart_rate(self, q: Any, u: Any, v: Any) -> Any:
-        return rotation_rate(u, v)
+        return manifolds.rotation_rate(u, v)
 
     def rate(self, q: Any, v: Any) -> Any:
-        return quaternion_rate(q, v)
+        return manifolds.quaternion_rate(q, v)
 
     def velocity(self, q: Any, rate: Any) -> Any:
         return 2.0 * quaternion_product(quaternion_inverse(q), rate)[1:]
 
     def cayley(self, q: Any, u: Any) -> Any:
-        return cayley_rotation(q, u)
+        return manifolds.cayley_rotation(q, u)
 
     def cayley_velocity(self, q: Any, u: Any, rate: Any) -> Any:
-        return cayley_velocity(u, rate)
+        return manifolds.cayley_velocity(u, rate)
 
     def cayley_momentum(self, q: Any, u: Any, p: Any) -> Any:
-        return cayley_momentum(u, p)
+        return manifolds.cayley_momentum(u, p)
 
     def momentum_in_parent_axes(self, q: Any, p: Any) -> Any:
-        return turned(q, p)
+        return manifolds.turned(q, p)
 
     def momentum_in_child_axes(self, q: Any, p: Any) -> Any:
-        return turned(quaternion_inverse(q), p)
+        return manifolds.turned(quaternion_inverse(q), p)
 
     def motion(self) -> Motion:
         return SphericalMotion()
 
 
 @dataclass(frozen=True, repr=False)
-class Free(Joint):
+class Free(_QuaternionJoint):
     """No constraint: q = (x, y, z, w, qx, qy, qz), v = (angular, linear) body twist in the child's axes.
 
     >>> ct.Free().nq, ct.Free().nv
@@ -118,65 +110,41 @@ class Free(Joint):
     q_units = ("m", "m", "m", "", "", "", "")
     v_units = ("rad/s", "rad/s", "rad/s", "m/s", "m/s", "m/s")
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        _isotropic("free", self.stiffness, {"rotation": slice(0, 3), "translation": slice(3, 6)})
-        if self.rest is not None:
-            rest = tuple(self.rest)  # type: ignore[arg-type]
-            object.__setattr__(self, "rest", (*rest[:3], *_unit_quaternion("free rest", rest[3:])))
-
-    def neutral(self) -> np.ndarray:
-        return np.array([0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0])
-
-    def random(self, rng: np.random.Generator) -> np.ndarray:
-        return np.concatenate([rng.uniform(-1.0, 1.0, 3), _random_quaternion(rng)])
-
     def integrate(self, q: Any, dv: Any) -> Any:
-        return integrate_pose(q, dv)
+        return manifolds.integrate_pose(q, dv)
 
     def difference(self, q0: Any, q1: Any) -> Any:
-        return difference_pose(q0, q1)
-
-    def normalised(self, q: Any) -> Any:
-        return np.concatenate([q[..., :3], q[..., 3:] / np.linalg.norm(q[..., 3:], axis=-1, keepdims=True)], axis=-1)
+        return manifolds.difference_pose(q0, q1)
 
     def chart(self, q: Any, u: Any) -> Any:
-        return np.concatenate([q[..., :3] + u[..., 3:], integrate_rotation(q[..., 3:], u[..., :3])], axis=-1)
+        return np.concatenate([q[..., :3] + u[..., 3:], manifolds.integrate_rotation(q[..., 3:], u[..., :3])], axis=-1)
 
     def chart_rate(self, q: Any, u: Any, v: Any) -> Any:
-        return np.concatenate([rotation_rate(u[..., :3], v[..., :3]), turned(q[..., 3:], v[..., 3:])], axis=-1)
+        return np.concatenate([manifolds.rotation_rate(u[..., :3], v[..., :3]), manifolds.turned(q[..., 3:], v[..., 3:])], axis=-1)
 
     def rate(self, q: Any, v: Any) -> Any:
-        return np.concatenate([turned(q[..., 3:], v[..., 3:]), quaternion_rate(q[..., 3:], v[..., :3])], axis=-1)
+        return np.concatenate([manifolds.turned(q[..., 3:], v[..., 3:]), manifolds.quaternion_rate(q[..., 3:], v[..., :3])], axis=-1)
 
     def velocity(self, q: Any, rate: Any) -> Any:
         turning = 2.0 * quaternion_product(quaternion_inverse(q[3:]), rate[3:])[1:]
         return np.concatenate([turning, rotation(q[3:]).T @ rate[:3]])
 
     def cayley(self, q: Any, u: Any) -> Any:
-        return np.concatenate([q[..., :3] + u[..., 3:], cayley_rotation(q[..., 3:], u[..., :3])], axis=-1)
+        return np.concatenate([q[..., :3] + u[..., 3:], manifolds.cayley_rotation(q[..., 3:], u[..., :3])], axis=-1)
 
     def cayley_velocity(self, q: Any, u: Any, rate: Any) -> Any:
-        shift = turned(quaternion_inverse(q[..., 3:]), rate[..., 3:])
-        return np.concatenate([cayley_velocity(u[..., :3], rate[..., :3]), shift], axis=-1)
+        shift = manifolds.turned(quaternion_inverse(q[..., 3:]), rate[..., 3:])
+        return np.concatenate([manifolds.cayley_velocity(u[..., :3], rate[..., :3]), shift], axis=-1)
 
     def cayley_momentum(self, q: Any, u: Any, p: Any) -> Any:
-        return np.concatenate([cayley_momentum(u[..., :3], p[..., :3]), turned(q[..., 3:], p[..., 3:])], axis=-1)
+        return np.concatenate([manifolds.cayley_momentum(u[..., :3], p[..., :3]), manifolds.turned(q[..., 3:], p[..., 3:])], axis=-1)
 
     def momentum_in_parent_axes(self, q: Any, p: Any) -> Any:
-        return np.concatenate([turned(q[..., 3:], p[..., :3]), turned(q[..., 3:], p[..., 3:])], axis=-1)
+        return np.concatenate([manifolds.turned(q[..., 3:], p[..., :3]), manifolds.turned(q[..., 3:], p[..., 3:])], axis=-1)
 
     def momentum_in_child_axes(self, q: Any, p: Any) -> Any:
         inverse = quaternion_inverse(q[..., 3:])
-        return np.concatenate([turned(inverse, p[..., :3]), turned(inverse, p[..., 3:])], axis=-1)
+        return np.concatenate([manifolds.turned(inverse, p[..., :3]), manifolds.turned(inverse, p[..., 3:])], axis=-1)
 
     def motion(self) -> Motion:
         return FreeMotion()
-
-
-def _isotropic(kind: str, stiffness: Any, parts: dict[str, slice]) -> None:
-    for name, where in parts.items():
-        if len(set(stiffness[where])) > 1:
-            raise ModelError(
-                f"{kind} stiffness {stiffness} differs between the axes of the {name}, which has no potential; give one value for all three"
-            )

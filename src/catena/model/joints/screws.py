@@ -1,4 +1,4 @@
-"""Joints that turn about fixed axes and slide along them: hinges, sliders, screws, and what is made of these."""
+"""Joints that turn about fixed axes and slide along them: hinges, sliders, screws, and what is made of these; and the weld."""
 
 from __future__ import annotations
 
@@ -10,18 +10,22 @@ import numpy as np
 from catena.errors import ModelError
 from catena.model import values
 from catena.model.joints.base import Joint
-from catena.model.motions import Factor, Motion, ScrewMotion
+from catena.model.motions import Factor, FixedMotion, Motion, ScrewMotion
+from catena.model.pose import frame_along
 
 
-def _frame(axis: tuple[float, float, float]) -> np.ndarray:
-    """Return a rotation whose z axis is the given direction; for z, x and y it permutes the axes."""
-    z = np.array(axis)
-    largest = int(np.argmax(np.abs(z)))
-    x = np.zeros(3)
-    x[(largest + 1) % 3] = 1.0
-    x = x - (x @ z) * z
-    x = x / np.linalg.norm(x)
-    return np.stack([x, np.cross(z, x), z], axis=1)
+@dataclass(frozen=True, repr=False)
+class Fixed(Joint):
+    """A weld: the child is part of the parent.
+
+    >>> ct.Fixed().nv
+    0
+    """
+
+    q_labels = v_labels = q_units = v_units = ()
+
+    def motion(self) -> Motion:
+        return FixedMotion()
 
 
 @dataclass(frozen=True, repr=False)
@@ -39,7 +43,7 @@ class _AxisJoint(Joint):
         return self.factors
 
     def motion(self) -> Motion:
-        frame = _frame(self.axis)
+        frame = frame_along(self.axis)
         return ScrewMotion(self._factors(), inner=frame, outer=frame)
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, NamedTuple, Protocol
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -16,42 +16,30 @@ Array = Any
 MANY, PART = 24, 16
 
 
-class Flow(Protocol):
-    """What a step needs of a mechanism."""
+class Flow:
+    """What a step needs of a mechanism; `mark` begins a new region of the trace."""
 
     model: Mechanism
+    mark: Callable[[], None]
 
-    def acceleration(self, t: Any, q: Array, v: Array) -> Array:
-        """Return vdot."""
-        ...
+    def evaluate(self, name: str, *arguments: Any) -> Any:
+        """Return the results of an evaluation of `simulation.flows`, several as a tuple."""
+        raise NotImplementedError
 
-    def mass(self, t: Any, q: Array) -> Array:
-        """Return the mass matrix."""
-        ...
-
-    def momenta(self, t: Any, q: Array, v: Array) -> tuple[Array, Array]:
-        """Return the canonical momenta p, and dp/dt."""
-        ...
-
-    def velocities(self, t: Any, q: Array, p: Array) -> Array:
-        """Return v, the velocities that belong to the canonical momenta p where nothing is driven."""
-        ...
-
-    def slopes(self, t: Any, q: Array, v: Array, h: Any) -> tuple[Array, Array]:
-        """Return how fast the passive forces of the joints fall with their positions and velocities, for a step of size h."""
-        ...
-
-    def eased(self, t: Any, q: Array, armature: Array, force: Array) -> Array:
-        """Return the accelerations from rest under joint forces alone, with more armature, that keep the loops closed."""
-        ...
+    def joint_forces(self, t: Any, q: Array, v: Array) -> Array:
+        """Return the joint forces put in, and those of forces that are called from Python."""
+        raise NotImplementedError
 
     def project(self, t: Any, q: Array, v: Array) -> Projected | None:
         """Return the state nearest to (q, v) that meets the constraints, with their conditioning; or None where there are none."""
-        ...
+        raise NotImplementedError
 
-    def mark(self) -> None:
-        """Begin a new region of the trace."""
-        ...
+    def acceleration(self, t: Any, q: Array, v: Array) -> Array:
+        return self.evaluate("accelerations", t, q, v, self.joint_forces(t, q, v))
+
+    def momenta(self, t: Any, q: Array, v: Array) -> tuple[Array, Array]:
+        """Return the canonical momenta p, and dp/dt."""
+        return self.evaluate("momenta", t, q, v, self.joint_forces(t, q, v))
 
 
 class Step(NamedTuple):
@@ -80,12 +68,12 @@ def combined(flow: Flow, h: Any, weights: Sequence[float], *slopes: Sequence[Arr
     """Return `combine` of several lists of slopes; of mechanisms with many coordinates part by part, for which the code is the same."""
     if len(slopes[0][0]) <= MANY:
         return [combine(h, weights, some) for some in slopes]
-    joined, found = [np.concatenate(x) for x in zip(*slopes, strict=True)], []
+    joined, parts = [np.concatenate(x) for x in zip(*slopes, strict=True)], []
     for start in range(0, len(joined[0]), PART):
         flow.mark()
-        found.append(combine(h, weights, [x[start : start + PART] for x in joined]))
+        parts.append(combine(h, weights, [x[start : start + PART] for x in joined]))
     flow.mark()
-    return np.split(np.concatenate(found), len(slopes))
+    return np.split(np.concatenate(parts), len(slopes))
 
 
 def square(x: Array) -> Any:

@@ -105,7 +105,7 @@ def _linearly_implicit(tableau: Tableau) -> Callable[..., Step]:
 
     def step(flow: Flow, t: Any, q: Array, v: Array, a: Array, h: Any) -> Step:
         flow.mark()
-        stiffness, damping = flow.slopes(t, q, v, h)
+        stiffness, damping = flow.evaluate("slopes", t, q, v, h)
         armature = (gamma * h) * damping + ((gamma * h) * (gamma * h)) * stiffness
         slopes: list[Array] = []
         accelerations: list[Array] = []
@@ -123,7 +123,7 @@ def _linearly_implicit(tableau: Tableau) -> Callable[..., Step]:
             flow.mark()
             rate = rate + before_rate
             pull = stiffness * (before + (gamma * h) * rate) + damping * before_rate
-            accelerations.append(acceleration - flow.eased(t, q, armature, armature * acceleration + pull))
+            accelerations.append(acceleration - flow.evaluate("eased", t, q, armature, armature * acceleration + pull))
             slopes.append(rate + (gamma * h) * accelerations[-1])
         flow.mark()
         u1, v1 = combine(h, tableau.b, slopes), v + combine(h, tableau.b, accelerations)
@@ -201,7 +201,7 @@ def _newton(flow: Flow, t: Any, q: Array, v: Array, a: Array, h: Any, coefficien
         flow.mark()
         by_u[:, j] = (flow.acceleration(t, flow.model.chart(q, unit), v) - a) * (1.0 / small)
     flow.mark()
-    mass = flow.mass(t, q)
+    mass = flow.evaluate("mass", t, q)
     flow.mark()
     damping, stiffness = (_product(mass, -h * by_v, flow.mark), _product(mass, -(h * h) * by_u, flow.mark))
     squared = coefficients @ coefficients
@@ -224,17 +224,11 @@ def _product(A: Array, B: Array, mark: Callable[[], None]) -> Array:
     return np.stack(rows)
 
 
-def _step_of(tableau: Tableau) -> Callable[[Tableau], Callable[..., Step]]:
-    if tableau.w:
-        return _linearly_implicit
-    return _implicit if tableau.implicit else _explicit
-
-
 _INTEGRATORS = (
     Integrator("semi-implicit-euler", 1, _semi_implicit_euler),
     *(
-        Integrator(tableau.name, tableau.order, _step_of(tableau)(tableau), tableau)
-        for tableau in TABLEAUS.values()
+        Integrator(tab.name, tab.order, (_linearly_implicit if tab.w else _implicit if tab.implicit else _explicit)(tab), tab)
+        for tab in TABLEAUS.values()
     ),
     *(Integrator(name, order, step, canonical=True) for name, (order, step) in SYMPLECTIC.items()),
 )
@@ -247,10 +241,10 @@ def integrator(name: str, m: Mechanism) -> Integrator:
     """Return an integrator of a model by its name."""
     if name not in INTEGRATORS:
         raise MethodError(f"integrator '{name}' is unknown; choose from {', '.join(INTEGRATORS)}, scipy:Radau, scipy:BDF or scipy:LSODA")
-    found = INTEGRATORS[name]
-    if found.canonical and m.has_loops:
+    chosen = INTEGRATORS[name]
+    if chosen.canonical and m.has_loops:
         raise MethodError(
             f"integrator '{name}' steps from momenta to momenta, and does not keep the loops of model '{m.name}' closed; "
             "use 'gauss-legendre-4' or 'rk4'"
         )
-    return found
+    return chosen

@@ -10,11 +10,11 @@ Local coordinates that are chosen anew for every step are no fixed ones: the ste
 derivative of S counts that c moves with q0 and q1. Doing so leaves two equations, where P_i are the momenta conjugate to u, F_i their
 rates, and E those of the ends:
 
-    the momenta in axes of the parent balance       outside(q1, p1) = outside(q0, p0) + h sum b_i d/dt outside(q_i, p_i)
+    the momenta in axes of the parent balance       parent(q1, p1) = parent(q0, p0) + h sum b_i d/dt parent(q_i, p_i)
     the stages lie between the ends, not after one  P_i = centre E_0 + (1 - centre) E_1 + h sum (A_ij - (1 - centre) b_j) F_j
 
 with b_i A_ij + b_j a_ji = b_i b_j. Where coordinates are plain numbers this is the partitioned Runge-Kutta method a, A. Angular momentum is
-kept with the symmetry that belongs to it, to rounding; with the centre in the middle and a symmetric table the step is symmetric in time.
+conserved with its symmetry, to rounding; with the centre in the middle and a symmetric table the step is symmetric in time.
 
 The stages are solved for the rates V, by Newton's iteration with the derivatives at the first guess, taken by differences; where there are
 too many unknowns by plain iteration with the mass matrix.
@@ -116,11 +116,11 @@ def _end(flow: Flow, t: Any, state: _State) -> Step:
     What driven joints add to the momenta is left there too.
     """
     flow.mark()
-    v = flow.velocities(t, state.q, state.p)
+    v = flow.evaluate("velocities", t, state.q, state.p)
     flow.mark()
     rest = state.p - flow.momenta(t, state.q, v)[0]
     flow.mark()
-    return Step(state.q, v + flow.velocities(t, state.q, rest), None, (), state.correction)
+    return Step(state.q, v + flow.evaluate("velocities", t, state.q, rest), None, (), state.correction)
 
 
 def _advanced(scheme: _Scheme, flow: Flow, t: Any, start: _State, guess: Sequence[Array], h: Any) -> _State:
@@ -166,9 +166,7 @@ def _residual(scheme: _Scheme, flow: Flow, t: Any, start: _State, rates: Sequenc
     p1 = model.momentum_in_child_axes(q1, model.momentum_in_parent_axes(start.q, start.p) + combine(h, scheme.b, balances))
     ends = [model.cayley_momentum(start.q, first, start.p), model.cayley_momentum(q1, last, p1)]
     between = combine(1.0, (centre, 1.0 - centre), ends)
-    wanted = [
-        between + combine(h, [A - (1.0 - centre) * b for A, b in zip(row, scheme.b, strict=True)], forces) for row in scheme.A
-    ]
+    wanted = [between + combine(h, [A - (1.0 - centre) * b for A, b in zip(row, scheme.b, strict=True)], forces) for row in scheme.A]
     return np.concatenate([has - asked for has, asked in zip(momenta, wanted, strict=True)]), q1, p1
 
 
@@ -193,7 +191,7 @@ def _by_mass(flow: Flow, t: Any, q: Array, stages: int) -> Callable[[Array], Arr
         changes = []
         for momenta in np.split(residual, stages):
             flow.mark()
-            v = flow.velocities(t, q, flow.model.cayley_velocity(q, np.zeros(len(momenta)), momenta))
+            v = flow.evaluate("velocities", t, q, flow.model.cayley_velocity(q, np.zeros(len(momenta)), momenta))
             changes.append(_rate(flow, q, v))
         return np.concatenate(changes)
 
