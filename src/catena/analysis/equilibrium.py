@@ -16,7 +16,8 @@ from catena.kernels.named_coordinates import coordinates, places
 from catena.kernels.tracing import check_forces, frozen
 from catena.loops.assembly import assemble
 from catena.model import Mechanism
-from catena.simulation.arguments import check_state, floats
+from catena.model.values import floats
+from catena.simulation.arguments import check_state
 
 #: Steps of Newton's, the longest of them [rad, or m], the change of position below which it has arrived, and the part of the first forces,
 #: or of the stiffness, that may be left there.

@@ -15,7 +15,8 @@ from catena.graph.differentiated import tangent_graph
 from catena.kernels.named_coordinates import coordinates
 from catena.kernels.tracing import charts, check_forces, frozen
 from catena.model import Mechanism
-from catena.simulation.arguments import check_state, floats
+from catena.model.values import floats
+from catena.simulation.arguments import check_state
 
 
 @dataclass(frozen=True, eq=False)

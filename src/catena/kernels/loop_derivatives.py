@@ -83,7 +83,8 @@ class _Columns:
         if self.timed:
             matrices["t"] = self._code(trace, state, ("q", "t"))(drift, 1.0)
         (vdot, flag), _ = self._tangents(trace, self.dynamics, state, {})
-        return trace.graph(vdot=vdot, **{f"dvdot_d{name}": matrix for name, matrix in matrices.items()}, flags=where(flag > 0.0, flag, own)).check()
+        named = {f"dvdot_d{name}": matrix for name, matrix in matrices.items()}
+        return trace.graph(vdot=vdot, **named, flags=where(flag > 0.0, flag, own)).check()
 
     def _code(self, trace: Trace, state: Mapping[str, Any], names: tuple[str, ...]) -> Callable[..., Any]:
         """Return the function of changes of inputs to that of vdot; traced each time, or by one code where that is long."""
