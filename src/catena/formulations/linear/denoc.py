@@ -27,7 +27,7 @@ from catena.formulations.inverse import newton_euler
 from catena.formulations.linear import cut_joints
 from catena.formulations.linear.platform_kinematics import Platform
 from catena.formulations.mass.composite_body import mass_matrix
-from catena.spatial import Factor, symmetric
+from catena.spatial import Factor, reciprocal, symmetric
 
 
 def inverse_dynamics(tree, q, v, acceleration, force, wrenches=None, *, plan):
@@ -50,8 +50,12 @@ def forward_dynamics(tree, q, v, tau, wrenches=None, *, plan):
     platform = Platform(tree, q, plan, v)
     J, y0 = platform.jacobian()
     GIM, f = inertia_on_actuated(platform, J, mass_matrix(tree, q), y0, tau - newton_euler.bias_force(tree, q, v, wrenches))
-    thetadd = Factor(GIM).solve(f)  # (25)
-    return platform.solution(platform.joint_rates(J @ thetadd + y0, thetadd))
+    factor = Factor(GIM)
+    thetadd = factor.solve(f)  # (25)
+    solved = platform.solution(platform.joint_rates(J @ thetadd + y0, thetadd))
+    # what the others leave of the inertia of an actuated joint: little where a light body is between heavy ones
+    felt = [[(None, factor.L[k, k] * reciprocal(GIM[k, k]), 1.0)] for k in range(len(GIM))]
+    return solved._replace(pivots=[*solved.pivots, *felt])
 
 
 def generalised_inertia(platform, q):
