@@ -20,13 +20,19 @@ from catena.comparison import peers
 from catena.comparison.methods import FEWEST, HANDFUL, Report, batch_of, call_of, disagreement, fastest, repeated, sample
 from catena.errors import ArgumentError
 from catena.formulations.joint_forces import passive_force
-from catena.kernels import dynamics as kernels
+from catena.kernels import derivatives, dynamics
 from catena.loops.mobility import mobility
 from catena.model import Mechanism
 from catena.native.llvm import machine
 
 #: What is timed, in this order; the last for mechanisms with loops only.
-KERNELS = ("forward_dynamics", "inverse_dynamics", "mass_matrix", "bias_force", "poses", "energy", "joint_wrenches", "loop_error")
+KERNELS: dict[str, Callable[[Mechanism], Any]] = {
+    constructor.__name__: constructor
+    for constructor in (
+        dynamics.forward_dynamics, dynamics.inverse_dynamics, dynamics.mass_matrix, dynamics.bias_force, dynamics.poses, dynamics.energy,
+        dynamics.joint_wrenches, derivatives.forward_dynamics_derivatives, derivatives.inverse_dynamics_derivatives, dynamics.loop_error,
+    )
+}  # fmt: skip
 
 #: How long a run of single calls is about [s], how many calls it has at most, and how long the cores work at least before they meet [s].
 _LONG, _CALLS, _APART = 1e-3, 1000, 5e-3
@@ -92,13 +98,13 @@ def bench(m: Mechanism, cores: int = 1, seed: int = 0, seconds: float = 0.1, rep
     states = sample(m, FEWEST, seed)
     if m.has_loops:  # all at one state, to which the plans of all kernels fit
         states = {name: x[:1] for name, x in states.items()}
-        forward = kernels.forward_dynamics(m)
+        forward = dynamics.forward_dynamics(m)
         states["vdot"] = np.asarray(forward(*(states[port.name] for port in forward.inputs)))
     no_peer = peers.why_not(m)
     peer = None if no_peer else _Pinocchio(m, states, cores)
     rows = []
     with ThreadPoolExecutor(cores) as pool:
-        for name in KERNELS if m.has_loops else KERNELS[:-1]:
+        for name in list(KERNELS)[: None if m.has_loops else -1]:
             report(f"{name} of '{m.name}'")
             rows.append(_timed(m, name, states, cores, pool, peer, seconds))
     return Bench(
@@ -117,7 +123,7 @@ def _timed(
     m: Mechanism, name: str, states: dict[str, np.ndarray], cores: int, pool: ThreadPoolExecutor, peer: _Pinocchio | None, seconds: float
 ) -> Timing:
     """Return the times of a kernel, and of the peer's function for it."""
-    kernel: Any = getattr(kernels, name)(m)
+    kernel = KERNELS[name](m)
     arguments = [states[port.name] for port in kernel.inputs]
     one, batch = [x[0] for x in arguments], batch_of(kernel, arguments)
     laps = max(1, int(_APART / fastest({"": call_of(kernel, batch)})[""]))
@@ -158,7 +164,8 @@ class _Pinocchio:
 
     names: dict[str, str] = {  # noqa: RUF012
         "forward_dynamics": "aba", "inverse_dynamics": "rnea", "mass_matrix": "crba", "poses": "forwardKinematics",
-        "energy": "computeMechanicalEnergy",
+        "energy": "computeMechanicalEnergy", "forward_dynamics_derivatives": "computeABADerivatives",
+        "inverse_dynamics_derivatives": "computeRNEADerivatives",
     }  # fmt: skip
 
     def __init__(self, m: Mechanism, states: dict[str, np.ndarray], cores: int) -> None:
@@ -175,14 +182,14 @@ class _Pinocchio:
     def functions(self, name: str, count: int) -> dict[str, Callable[[], object]]:
         """Return what computes one state, a batch of so many on one core, and one on all, as far as Pinocchio has that."""
         pin, model, data = self.peer.pinocchio, self.peer.model, self.peer.data
-        last = {"forward_dynamics": self.tau, "inverse_dynamics": self.vdot}.get(name)
+        last = {"forward_dynamics": self.tau, "inverse_dynamics": self.vdot}.get(name.removesuffix("_derivatives"))
         if name not in self.names:
             return {}
         taken = {"mass_matrix": 1, "poses": 1, "energy": 2}.get(name, 3)
         one = [x[0].copy() for x in (self.q, self.v, last)[:taken] if x is not None]
         call = getattr(pin, self.names[name])
         calls: dict[str, Callable[[], object]] = {"single": lambda: call(model, data, *one)}
-        if last is not None:
+        if last is not None and not name.endswith("_derivatives"):
             many = getattr(pin, f"{self.names[name]}InParallel")
             columns = [np.asfortranarray(repeated(x, count).T) for x in (self.q, self.v, last)]
             out = np.zeros((model.nv, count), order="F")
@@ -192,7 +199,7 @@ class _Pinocchio:
         return calls
 
     def disagreement(self, name: str, kernel: Any) -> float | None:
-        """Return how far results are off; an energy is a sum of things that are counted differently."""
+        """Return how far results are off; energies are counted differently, and derivatives are along other coordinates."""
         few = {key: x[:HANDFUL] for key, x in self.states.items()}
         passive = self.passive[:HANDFUL]
         ours = kernel(*(few[port.name] for port in kernel.inputs))
