@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib.util
+import shutil
 from typing import Any
 
 import numpy as np
@@ -397,3 +399,29 @@ def test_derivatives_by_joint_forces_are_the_inverse_of_the_reduced_mass_matrix(
     r = ct.reduced(m)
     N, by_tau = r.basis(q), ct.forward_dynamics_derivatives(m)(q, np.zeros(m.nv), np.zeros(m.nv))[3]
     assert relative(by_tau, N @ np.linalg.solve(r.mass_matrix(q), N.T)) < 1e-11
+
+
+# exports
+
+EXPORTED = {
+    "gradient": lambda: ct.forward_dynamics(arm()).vjp(), "matrices": lambda: ct.forward_dynamics_derivatives(arm()),
+    "shared code": lambda: ct.forward_dynamics(chain(9)).jacobian("vdot", "q"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("make", EXPORTED.values(), ids=EXPORTED)
+def test_exports_of_derivatives_equal_their_kernels(make: Any, tmp_path: Any) -> None:
+    from tests.test_export import Compiled
+
+    kernel, rng = make(), np.random.default_rng(13)
+    x = [rng.normal(size=port.shape) for port in kernel.inputs]
+    expected = kernel(*x) if len(kernel.outputs) > 1 else (kernel(*x),)
+    exports = []
+    if shutil.which("cc"):
+        exports.append(Compiled(kernel, tmp_path)(*x)[1])
+    if importlib.util.find_spec("casadi"):
+        called = ct.export_casadi(kernel)(*x)
+        exports.append(called if isinstance(called, tuple) else (called,))
+    assert exports
+    for found in exports:
+        assert all(relative(np.reshape(np.array(a), b.shape), b) < 1e-12 for a, b in zip(found, expected, strict=True))

@@ -51,6 +51,11 @@ def bench(
         _print_bench(new_console(), measured)
 
 
+def short_name(kernel: str) -> str:
+    """Return the name of a kernel as it fits the table."""
+    return kernel.replace("_dynamics_derivatives", "_derivatives")
+
+
 def _print_bench(console: Console, measured: Bench) -> None:
     """Print a table of the kernels, and one of Pinocchio's functions."""
     machine = measured.machine
@@ -63,7 +68,7 @@ def _print_bench(console: Console, measured: Bench) -> None:
     for row in measured.rows:
         built = (f"{row.trace_seconds:.2f}", f"{row.compile_seconds:.2f}{'*' if row.cached else ' '}")
         times = (row.single_us, row.batch_us, row.cores_us)
-        table.add_row(row.kernel.replace("_dynamics_derivatives", " derivatives"), f"{row.operations:,}", *built, *map(number_text, times))
+        table.add_row(short_name(row.kernel), f"{row.operations:,}", *built, *map(number_text, times))
     console.print(table)
     if any(row.cached for row in measured.rows):
         console.print("* with code from the cache")

@@ -15,7 +15,7 @@ from typing import Any
 from catena.atomic_files import as_path, replacing
 from catena.errors import ExportError
 from catena.export.exported import REFUSED, Exported, argument_names, exported, package
-from catena.graph import OPERATIONS, Elimination, Entry, Graph, Port
+from catena.graph import OPERATIONS, Elimination, Entry, Graph, Port, Subgraph
 
 
 def export_casadi(kernel: Any, folder: str | os.PathLike[str] | None = None, *, name: str | None = None, plans: int | None = None) -> Any:
@@ -49,29 +49,36 @@ def export_casadi(kernel: Any, folder: str | os.PathLike[str] | None = None, *, 
 
 
 def _function(casadi: Any, out: Exported, graph: Graph, k: int) -> Any:
-    operations = {name: getattr(casadi, row.casadi, None) or getattr(operator, row.casadi) for name, row in OPERATIONS.items()}
     inputs, outputs = argument_names(graph.inputs), argument_names(graph.outputs, tuple(argument_names(graph.inputs)))
     symbols = [casadi.SX.sym(name, *_extents(port)) for port, name in zip(graph.inputs, inputs, strict=True)]
-    entries = [x for symbol in symbols for x in symbol.T.elements()]
+    entries = iter(_entries(casadi, graph, [x for symbol in symbols for x in symbol.T.elements()]))
+    results = []
+    for port in graph.outputs:
+        rows, columns = _extents(port)
+        flat = casadi.vertcat(*[next(entries) for _ in range(port.size)]) if port.size else casadi.SX(0, 1)
+        results.append(casadi.reshape(flat, columns, rows).T)
+    name = out.name if len(out.graphs) == 1 else f"{out.name}_plan{k}"
+    return casadi.Function(name, symbols, results, inputs, outputs)
+
+
+def _entries(casadi: Any, graph: Graph, arguments: Sequence[Any]) -> list[Any]:
+    """Return the entries of all outputs of a graph, of those of its inputs."""
+    operations = {name: getattr(casadi, row.casadi, None) or getattr(operator, row.casadi) for name, row in OPERATIONS.items()}
     values: list[Any] = []
     for op, *operands in graph.nodes:
         if op == "const":
             values.append(casadi.SX(operands[0]))
         elif op == "input":
-            values.append(entries[operands[0]])
+            values.append(arguments[operands[0]])
         elif isinstance(op, Elimination):
             values.append(_solution(op, [values[i] for i in operands]))
+        elif isinstance(op, Subgraph):
+            values.append(_entries(casadi, op.graph, [values[i] for i in operands]))
         elif isinstance(op, Entry):
             values.append(values[operands[0]][op.unknown])
         else:
             values.append(operations[op](*[values[i] for i in operands]))
-    results = []
-    for port, result in zip(graph.outputs, graph.results, strict=True):
-        rows, columns = _extents(port)
-        flat = casadi.vertcat(*[values[i] for i in result]) if result else casadi.SX(0, 1)
-        results.append(casadi.reshape(flat, columns, rows).T)
-    name = out.name if len(out.graphs) == 1 else f"{out.name}_plan{k}"
-    return casadi.Function(name, symbols, results, inputs, outputs)
+    return [values[i] for result in graph.results for i in result]
 
 
 def _extents(port: Port) -> tuple[int, int]:

@@ -48,7 +48,7 @@ def forward_dynamics_derivatives(m: Mechanism, at: Any = None) -> Kernel | Const
     if m.has_loops:
         return loop_derivatives.forward_dynamics_derivatives(m, at)
     if with_simple_joints(m.tree()) is None:
-        return forward_dynamics(m).jacobian("vdot", wrt, values=True)
+        return forward_dynamics(m).jacobian("vdot", wrt, values=True, name=name)
     recursion = _recursion(m)
 
     def function(tree: Tree, *arguments: Any) -> Any:
@@ -83,7 +83,7 @@ def inverse_dynamics_derivatives(m: Mechanism) -> Kernel | ConstrainedKernel:
     check_forces(m, name)
     wrt = ("q", "v", "vdot", *(("t",) if m.time_dependent else ()))
     if m.has_loops or with_simple_joints(m.tree()) is None:
-        return inverse_dynamics(m).jacobian("tau", wrt, values=True)
+        return inverse_dynamics(m).jacobian("tau", wrt, values=True, name=name)
 
     def function(tree: Tree, *arguments: Any) -> Any:
         t, q, v, vdot = arguments if m.time_dependent else (0.0, *arguments)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Sequence
+from dataclasses import replace
 from typing import Any
 
 from catena.graph import Graph, Port
@@ -28,10 +29,11 @@ class Differentiable(ABC):
     def _derived(self, transform: Callable[[Graph, Collection[str]], Graph], labels: dict[str, tuple[str, ...]]) -> Any:
         """Return the kernel of another graph, which a function makes of this one's and of the outputs that are carried along."""
 
-    def jacobian(self, output: str | Sequence[str], wrt: str | Sequence[str], values: bool = False) -> Any:
+    def jacobian(self, output: str | Sequence[str], wrt: str | Sequence[str], values: bool = False, name: str = "") -> Any:
         """Return the kernel with the same inputs -> the matrix of derivatives of an output by an input, `d{output}_d{wrt}`.
 
-        Several names of either give several matrices, those of the first output first; with `values`, the outputs come before them.
+        Several names of either give several matrices, those of the first output first; with `values`, the outputs come before them. The
+        kernel may be given a `name`.
 
         >>> m = ct.Model("pendulum")
         >>> m.add("arm", ct.point_mass(1.0, at=(0, 0, -1)), ct.Revolute("y"))
@@ -44,9 +46,10 @@ class Differentiable(ABC):
         self._check_inputs(names)
 
         def transform(graph: Graph, carried: Collection[str]) -> Graph:
-            return jacobian_graph(graph, outputs, names, self.charts, carried, values)
+            found = jacobian_graph(graph, outputs, names, self.charts, carried, values)
+            return replace(found, name=name) if name else found
 
-        return self._made(("jacobian", outputs, names, values), transform)
+        return self._made(("jacobian", outputs, names, values, name), transform)
 
     def jvp(self, wrt: str | Sequence[str] | None = None) -> Any:
         """Return the kernel (inputs, directions d…) -> (outputs, their derivatives d… along the directions).
