@@ -1,5 +1,5 @@
-"""What every docstring example may use: catena as `ct` and NumPy as `np`; pages that are shown for no time; and one thread for small
-matrices, where more take longer."""
+"""The tiers of the tests; what every docstring example may use: catena as `ct` and NumPy as `np`; pages that are shown for no time; and one
+thread for small matrices, where more take longer."""
 
 import importlib.util
 import os
@@ -8,21 +8,32 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import numpy as np
 import pytest
+from tests import evaluation
 
 import catena
 from catena.view.viewer import Viewer
 
+#: What `make test` leaves to the other tiers, which `make tiers` runs.
+TIERS = ("brief", "browser", "fuzz", "long", "pages", "peers")
+
 
 def pytest_collection_modifyitems(items: list) -> None:
-    """Mark the tiers, and skip the examples of packages that are not installed."""
+    """Mark what is in a tier of its own, and skip the examples of packages that are not installed."""
     for item in items:
-        if item.path.name == "test_benchmarks.py":
-            item.add_marker(pytest.mark.benchmarks)
+        if any(item.get_closest_marker(tier) for tier in TIERS):
+            item.add_marker(pytest.mark.tier)
+        if item.name == "catena.comparison.chains.growth":  # an example with many kernels
+            item.add_marker(pytest.mark.evaluated)
     for name in ("casadi", "jax"):
         if importlib.util.find_spec(name) is None:
             for item in items:
                 if item.name.endswith(f".export_{name}"):
                     item.add_marker(pytest.mark.skip(reason=f"{name} is not installed"))
+
+
+@pytest.hookimpl(tryfirst=True)  # before fixtures make kernels
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    evaluation.choose(item)
 
 
 @pytest.fixture(autouse=True)

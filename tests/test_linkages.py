@@ -15,6 +15,8 @@ from catena.examples import EXAMPLES
 from catena.loops.assembly import loop_residuals
 from catena.loops.mobility import rank
 
+pytestmark = pytest.mark.evaluated
+
 #: Degrees of freedom, coordinates, constraints and redundant constraints.
 MOBILITY = {
     "slider-crank": (1, 3, 5, 3),
@@ -104,6 +106,7 @@ def test_assembly_closes_near_the_neutral_position(name: str) -> None:
         assert np.abs(m.difference(m.neutral(), q)).max() < 1e-12
 
 
+@pytest.mark.compiled
 @pytest.mark.parametrize("name", MOBILITY)
 def test_methods_equal_the_referee_and_kernels_the_methods(name: str) -> None:
     m = model(name)

@@ -24,6 +24,7 @@ def blocks(page, language):
     return re.findall(rf"^```{language}\n(.*?)^```$", page, re.M | re.S)
 
 
+@pytest.mark.pages
 @pytest.mark.parametrize("page", RUN)
 def test_code_prints_what_stands_below_it(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)  # the code writes files
@@ -52,6 +53,7 @@ def test_make_targets_exist():
         assert re.search(rf"^{target}:", (ROOT / "Makefile").read_text(encoding="utf-8"), re.M)
 
 
+@pytest.mark.pages
 def test_commands_run(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     EXAMPLES["arm"]().save("arm.toml")
