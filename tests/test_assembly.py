@@ -18,7 +18,7 @@ from catena.loops.assembly import loop_residuals
 from catena.loops.groups import LoopGroup, loop_groups
 from catena.loops.scaling import coordinate_units, loop_owners, loop_units
 
-pytestmark = pytest.mark.evaluated
+pytestmark = [pytest.mark.evaluated, pytest.mark.quick]
 
 #: Cranks and their ranges: more than a turn where they go round, else up to 1 % from where the linkage is stretched.
 RANGES: dict[str, tuple[str, float, float]] = {

@@ -20,7 +20,7 @@ from catena.loops.assembly import assemble, loop_residuals, project_velocity
 from catena.loops.mobility import mobility
 from catena.loops.plan_library import plan_of
 
-pytestmark = pytest.mark.evaluated
+pytestmark = [pytest.mark.evaluated, pytest.mark.quick]
 
 CLOSES = [name for name, method in METHODS.items() if method.closes]
 

@@ -58,6 +58,7 @@ def test_every_public_name_is_in_the_reference_once(site: dict[str, str]) -> Non
         assert heading == (kind, name)
 
 
+@pytest.mark.quick
 def test_every_page_is_in_the_navigation_once() -> None:
     settings = yaml.safe_load((ROOT / "mkdocs.yml").read_text(encoding="utf-8"))
     assert sorted(listed(settings["nav"])) == sorted([*PAGES, "CONTRIBUTING.md", "CHANGELOG.md"])
@@ -94,6 +95,7 @@ def test_examples_of_docstrings_are_code(site: dict[str, str]) -> None:
         assert "&gt;&gt;&gt;" not in re.sub(r"<pre>.*?</pre>", "", html, flags=re.S), page
 
 
+@pytest.mark.quick
 def test_every_picture_is_shown_and_small() -> None:
     shown = {name for text in PAGES.values() for name in re.findall(r"\]\((?:\.\./)?pictures/([^)]+)\)", text)}
     folder = DOCS / "pictures"

@@ -88,6 +88,7 @@ def test_forward_undoes_inverse(forward: str, inverse: str, moving: Any) -> None
     assert relative(solve("forward_dynamics", m, q, v, tau, method=forward), vdot) < 1e-10
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("problem", [p for p, count in Counter(p for p, _ in SOLUTIONS).items() if count > 1])
 @given(moving=mechanisms.moving_trees())
 def test_all_methods_agree(problem: str, moving: Any) -> None:
@@ -222,6 +223,7 @@ def test_poses_equal_composition_by_hand(moving: Any) -> None:
     assert relative(pose(m, q), Referee(m).poses(q)) < 1e-13
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("method", FORWARD)
 @given(moving=mechanisms.moving_trees())
 def test_forward_dynamics_equals_the_referee(method: str, moving: Any) -> None:

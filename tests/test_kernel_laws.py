@@ -27,6 +27,8 @@ from catena.kernels.iterative import IterativeKernel
 from catena.kernels.planned import ConstrainedKernel
 from catena.native import Kernel
 
+pytestmark = pytest.mark.quick
+
 #: States of a batch: more than the lanes of a group, and not a multiple of them.
 STATES = 9
 

@@ -28,7 +28,7 @@ from catena.model.joints import JOINTS
 from catena.model.placed import Basic
 from catena.spatial import Rigid
 
-pytestmark = pytest.mark.evaluated
+pytestmark = [pytest.mark.evaluated, pytest.mark.quick]
 
 #: Joints that close loops by basic constraints, with random axes.
 CLOSERS: dict[str, Callable[..., Joint]] = {

@@ -11,7 +11,7 @@ import catena as ct
 from catena.graph import Trace
 from catena.native import compile_graph
 
-pytestmark = pytest.mark.evaluated
+pytestmark = [pytest.mark.evaluated, pytest.mark.quick]
 
 START, END = np.array([0.3, -1.0, 2.0]), np.array([1.5, 0.5, 2.0])
 
