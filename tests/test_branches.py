@@ -386,7 +386,7 @@ def test_a_platform_on_another_branch_moves_as_reduced_coordinates_say(name: str
     motors = ct.reduced(m).names
     robot, at = ct.ParallelManipulator(m, motors), [m.v_names.index(x) for x in motors]
     served = 0
-    for q, v, tau, own in states(name):
+    for q, v, tau, own in states(name)[::2]:
         try:
             r = ct.reduced(m, motors, at=q)
         except ct.ModelError:  # they do not determine the others there
