@@ -1,27 +1,39 @@
 # make demo    set up .venv and run the demonstration, which writes catena-demo.png
-# make test    set up .venv and run all checks and tests
-# make brief   set up .venv and run every benchmark briefly, as a check that it runs
+# make quick   set up .venv and run the checks and the tests that find most mistakes: an answer in two minutes
+# make test    set up .venv and run the checks and all tests that guard a change: ten minutes
+# make tiers   set up .venv and run the other tiers of tests, or one of them: make peers, browser, pages, long, fuzz, brief
 # make bench   set up .venv and measure against the peers (minutes)
 # make docs    set up .venv and build the documentation into site/
 # make soak    set up .venv and explore mechanisms with loops, with new seeds: for SECONDS=600, or until Ctrl-C
 # make gallery set up .venv and draw the pictures of docs/gallery.md again
 
-PYTHON ?= python3
-VENV   ?= .venv
-BIN     = $(VENV)/bin
+PYTHON  ?= python3
+VENV    ?= .venv
+WORKERS ?= 2
+BIN      = $(VENV)/bin
+PYTEST   = $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
+TIERS    = peers browser pages long fuzz brief
 
-.PHONY: demo test brief soak bench docs gallery clean
+# ruff, then pyright beside the tests of $(1); what pyright finds comes last
+checked = $(BIN)/ruff check . && { $(BIN)/pyright --pythonpath $(BIN)/python >$(VENV)/pyright.log & types=$$!; \
+	$(PYTEST) -m $(1); tests=$$?; wait $$types || { cat $(VENV)/pyright.log; exit 1; }; exit $$tests; }
+
+.PHONY: demo quick test tiers $(TIERS) soak bench docs gallery clean
 
 demo: $(VENV)/.ready
 	$(BIN)/catena demo
 
-test: $(VENV)/.ready-test
-	$(BIN)/ruff check .
-	$(BIN)/pyright --pythonpath $(BIN)/python
-	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not benchmarks"
+quick: $(VENV)/.ready-test
+	$(call checked,quick)
 
-brief: $(VENV)/.ready-test
-	$(BIN)/python -m pytest -n 2 --dist load -m benchmarks tests/test_benchmarks.py
+test: $(VENV)/.ready-test
+	$(call checked,"not tier")
+
+tiers: $(VENV)/.ready-test
+	$(PYTEST) -m tier
+
+$(TIERS): $(VENV)/.ready-test
+	$(PYTEST) -m $@
 
 soak: $(VENV)/.ready-test
 	CATENA_CACHE_DIR=off OPENBLAS_NUM_THREADS=1 $(BIN)/python -m tests.soak $(if $(SECONDS),--seconds $(SECONDS))
@@ -29,6 +41,7 @@ soak: $(VENV)/.ready-test
 bench: $(VENV)/.ready-test
 	$(BIN)/python benchmarks/dynamics.py
 	$(BIN)/python benchmarks/simulation.py
+	$(BIN)/python benchmarks/symplectic.py
 	$(BIN)/python benchmarks/methods.py
 	$(BIN)/python benchmarks/operators.py
 	$(BIN)/python benchmarks/loops.py

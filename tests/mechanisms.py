@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
 import catena as ct
+from catena.examples import EXAMPLES
 from catena.formulations import METHODS
 from catena.model import Joint
 
@@ -61,6 +63,9 @@ JOINTS: dict[str, Callable[..., Joint]] = {
 }  # fmt: skip
 
 SIMPLE = ("revolute", "prismatic", "helical")
+
+#: The examples, each made once: their mobility, plans and kernels are shared by the tests of a process. Nobody may change them.
+SHARED: dict[str, Callable[[], ct.Model]] = {name: cache(make) for name, make in EXAMPLES.items()}
 
 
 def _skew_axes(rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:

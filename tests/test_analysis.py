@@ -13,6 +13,9 @@ import catena as ct
 from catena.examples import ACTUATED, cart_pole, double_pendulum, five_bar_robot, four_bar
 
 
+pytestmark = pytest.mark.evaluated
+
+
 def floating() -> ct.Model:
     """A ball joint and a free body, which turn as they move."""
     m = ct.Model("floating")

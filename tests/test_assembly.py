@@ -18,6 +18,8 @@ from catena.loops.assembly import loop_residuals
 from catena.loops.groups import LoopGroup, loop_groups
 from catena.loops.scaling import coordinate_units, loop_owners, loop_units
 
+pytestmark = [pytest.mark.evaluated, pytest.mark.quick]
+
 #: Cranks and their ranges: more than a turn where they go round, else up to 1 % from where the linkage is stretched.
 RANGES: dict[str, tuple[str, float, float]] = {
     "slider-crank": ("crank", -2.0 * np.pi, 2.0 * np.pi),
@@ -354,6 +356,7 @@ def test_limits_of_joints_that_are_in_no_loop_are_kept_too() -> None:
 # searching in batches, and in machine code
 
 
+@pytest.mark.compiled
 @pytest.mark.parametrize("name", ["four-bar", "stewart-ups", "delta", "double-wishbone"])
 def test_compiled_residuals_equal_those_of_the_formulation(name: str) -> None:
     m = EXAMPLES[name]()

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.brief
+
 FOLDER = Path(__file__).parent.parent / "benchmarks"
 
 #: The scripts, with what makes them brief; `machine.py` is what they share.

@@ -21,10 +21,13 @@ import catena as ct
 from catena.examples import EXAMPLES
 from catena.view.viewer import Viewer
 
-pytestmark = pytest.mark.skipif(
-    not os.environ.get("CATENA_BROWSER") and not (shutil.which("chromium") and shutil.which("chromedriver")),
-    reason="chromium and chromedriver are not installed",
-)
+pytestmark = [
+    pytest.mark.browser,
+    pytest.mark.skipif(
+        not os.environ.get("CATENA_BROWSER") and not (shutil.which("chromium") and shutil.which("chromedriver")),
+        reason="chromium and chromedriver are not installed",
+    ),
+]
 
 #: Seconds within which something must happen; software rendering on a busy machine is slow.
 PATIENCE = 60.0

@@ -19,6 +19,8 @@ from catena.formulations.loops.constraints import constraint_jacobian
 from catena.scalars.dual import moving, part
 from catena.spatial import Rigid, cross_force
 
+pytestmark = [pytest.mark.evaluated, pytest.mark.quick]
+
 
 def floats(x: Any) -> np.ndarray:
     return np.asarray(x, dtype=float)

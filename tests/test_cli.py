@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.mechanisms import SHARED
 from typer.testing import CliRunner
 
 import catena as ct
@@ -38,6 +39,11 @@ def process(*arguments, **environment):
         [sys.executable, "-m", "catena.cli", *arguments],
         capture_output=True, env={**clean, **environment}, timeout=300, check=False,
     )  # fmt: skip
+
+
+@pytest.fixture(autouse=True)
+def _examples_are_made_once(monkeypatch):
+    monkeypatch.setattr(cli.info, "EXAMPLES", SHARED)
 
 
 @pytest.fixture(scope="module")
@@ -191,20 +197,22 @@ def freedom(m):
     return m.mobility().freedom if m.has_loops else m.nv
 
 
+@pytest.mark.evaluated
 def test_info_without_argument_lists_the_examples():
     code, output, _ = run("info")
     assert code == 0
-    for name, make in EXAMPLES.items():
+    for name, make in SHARED.items():
         assert re.search(rf"^{name} +{len(make().links)} +{make().nv} +{freedom(make())} +\S", output, re.M)
     listed = json.loads(run("info", "--json")[1])
     assert [entry["name"] for entry in listed] == list(EXAMPLES)
-    assert [entry["freedom"] for entry in listed] == [freedom(make()) for make in EXAMPLES.values()]
+    assert [entry["freedom"] for entry in listed] == [freedom(make()) for make in SHARED.values()]
     assert all(entry["description"] for entry in listed)
 
 
+@pytest.mark.evaluated
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_info_in_json_says_what_the_model_says(name):
-    m = EXAMPLES[name]()
+    m = SHARED[name]()
     code, output, _ = run("info", name, "--json")
     facts = json.loads(output)
     assert code == 0
@@ -665,6 +673,7 @@ def number(text):
     return float(text.replace(",", "").rstrip("*"))
 
 
+@pytest.mark.evaluated
 @pytest.mark.parametrize("columns", [None, 200])
 def test_compare_in_text_has_the_figures_of_json(columns, fixed, measured):
     found, _ = measured
@@ -715,6 +724,7 @@ def test_compare_measures_what_the_library_measures(tmp_path):
             assert row[key] == getattr(again, key), key
 
 
+@pytest.mark.evaluated
 def test_compare_notes_what_did_not_converge(measured, monkeypatch):
     found, _ = measured
     rows = tuple(dataclasses.replace(row, note="2 of 8 states stayed" if row.iterations else "", residual=np.nan) for row in found.rows)
@@ -724,6 +734,7 @@ def test_compare_notes_what_did_not_converge(measured, monkeypatch):
     assert {row["residual"] for row in facts["rows"]} == {None}
 
 
+@pytest.mark.evaluated
 def test_compare_draws_and_tells_the_growth(fixed, measured, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     _, grown = measured
@@ -750,6 +761,7 @@ def test_compare_draws_and_tells_the_growth(fixed, measured, tmp_path, monkeypat
     assert output.rstrip().endswith("--plot  growth.png")
 
 
+@pytest.mark.evaluated
 def test_compare_measures_growth_without_a_picture(fixed, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     code, output, _ = run("compare", "arm", "--most", "24")
@@ -770,6 +782,7 @@ def test_crossing_in_words(bodies, between, text):
     assert cli.compare.crossing_text(comparison.Crossing("operations", "a", "b", bodies, between)) == text
 
 
+@pytest.mark.evaluated
 def test_compare_shows_on_a_terminal_what_it_does(measured, monkeypatch):
     def slow(*_, report, **__):
         report("building the [bold]kernels")

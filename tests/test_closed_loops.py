@@ -20,6 +20,8 @@ from catena.loops.assembly import assemble, loop_residuals, project_velocity
 from catena.loops.mobility import mobility
 from catena.loops.plan_library import plan_of
 
+pytestmark = [pytest.mark.evaluated, pytest.mark.quick]
+
 CLOSES = [name for name, method in METHODS.items() if method.closes]
 
 
@@ -61,6 +63,7 @@ def test_random_rings_equal_the_referee(kind: str, seed: int) -> None:
         assert np.abs(np.asarray(found.rates, dtype=float)).max() < 1e-9
 
 
+@pytest.mark.compiled
 @pytest.mark.parametrize("method", CLOSES)
 def test_kernels_of_a_four_bar_equal_the_referee_in_batches(method: str) -> None:
     m = four_bar()
@@ -142,15 +145,40 @@ def test_gears_turn_together() -> None:
     assert relative(vdot, Referee(m).forward_with_loops(q, np.array([-2.0, 1.0]), np.array([1.0, 0.0]))) < 1e-9
 
 
-def test_other_constraints_are_taken_where_the_usual_ones_depend_on_each_other() -> None:
-    """The constraints of one method's plan serve another reference point."""
+def test_the_constraints_of_a_plan_serve_every_reference_point() -> None:
     m = four_bar()
     run: Any = ct.forward_dynamics(m, "fully-recursive/joint")
     q, v, tau = state(m, 1)
-    expected = run(q, v, tau)
-    usual = plan_of(m, "fully-recursive/joint", run.made_for)
-    other = cut_joints.forward_dynamics(m.tree(), q, v, tau, reference="origin", plan=usual)
-    assert relative(np.asarray(other.vdot, dtype=float), expected) < 1e-12
+    generic = plan_of(m, "fully-recursive/joint", run.made_for)
+    other = cut_joints.forward_dynamics(m.tree(), q, v, tau, reference="origin", plan=generic)
+    assert relative(np.asarray(other.vdot, dtype=float), run(q, v, tau)) < 1e-12
+
+
+@pytest.mark.parametrize("method", [name for name in CLOSES if name.startswith("fully-recursive")])
+def test_plans_of_other_constraints_give_the_same_accelerations(method: str) -> None:
+    """Two of the five constraints of Bennett's linkage are independent; configurations differ in which two are taken."""
+    m = bennett()
+    states = [state(m, seed) for seed in range(12)]
+    plans = {plan_of(m, method, q): None for q, _, _ in states}
+    assert len(plans) > 1
+    for q, v, tau in states:
+        expected = Referee(m).forward_with_loops(q, v, tau)
+        for plan in plans:
+            found = METHODS[method].closes.forward_dynamics(m.tree(), q, v, tau, plan=plan)  # type: ignore[union-attr]
+            assert relative(np.asarray(found.vdot, dtype=float), expected) < 1e-9
+
+
+def test_other_coordinates_are_dependent_where_those_of_the_generic_plan_are_not_determined() -> None:
+    """At the dead centre of its crank a double rocker moves, and the rate of the crank does not tell how."""
+    m = mechanisms.double_rocker()
+    run: Any = ct.forward_dynamics(m, "coordinate-reduction")
+    generic = plan_of(m, "coordinate-reduction", run.made_for)
+    for i, q in enumerate(mechanisms.at_dead_centre(m, 3)):
+        rng = np.random.default_rng(i)
+        v, tau = m.project_velocity(q, rng.normal(size=3)), rng.normal(size=3)
+        assert plan_of(m, "coordinate-reduction", q) != generic
+        assert not run.fits(q, v, tau)
+        assert relative(run(q, v, tau), Referee(m).forward_with_loops(q, v, tau)) < 1e-9
 
 
 def test_methods_for_trees_refuse_loops() -> None:

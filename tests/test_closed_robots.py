@@ -69,6 +69,7 @@ def test_accelerations_equal_those_of_the_referee_at_random_states_off_the_plan_
     q, v = q[good], v[good]
     tau = np.random.default_rng(6).normal(size=v.shape)
     vdot, fits = forward_dynamics(name)(q, v, tau), forward_dynamics(name).fits(q, v, tau)
+    assert fits.all() == (name == LIGHT)  # light rods do not move the robot off its plan
     for i in {*range(3), *np.flatnonzero(~fits)[:3].tolist()}:
         assert relative(vdot[i], Referee(model(name)).forward_with_loops(q[i], v[i], tau[i])) < 1e-8
 
@@ -90,11 +91,12 @@ def test_states_off_the_plan_are_solved_without_compiling(compiled: list[str]) -
     assert not compiled
 
 
+@pytest.mark.evaluated
 @pytest.mark.parametrize("name", ["stewart-ups", "stewart-floating"])
 @pytest.mark.parametrize("pivoted", [False, True])
 @pytest.mark.parametrize("method", ["coordinate-reduction", "fully-recursive/centroid"])
 def test_projections_converge_quadratically_where_a_free_platform_is_turned(name: str, pivoted: bool, method: str) -> None:
-    m, rng = model(name), np.random.default_rng(0)
+    m, rng = EXAMPLES[name](), np.random.default_rng(0)
     turn = 0.4
     guess = m.neutral()
     at = m.q_names.index("platform.w") if "platform.w" in m.q_names else [i for i, x in enumerate(m.q_names) if "platform" in x][3]

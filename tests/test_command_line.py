@@ -14,6 +14,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.mechanisms import SHARED
 from tests.test_cli import PLAIN, ROBOT, SERVO, process, run
 from tests.test_plots import made_up_growth
 from typer.testing import CliRunner
@@ -32,6 +33,11 @@ COMMANDS = ("demo", "info", "simulate", "compare", "bench", "view", "export", "c
 
 #: What makes an example of a help text short.
 SHORTER = {"simulate": ["--until", "20ms"], "compare": ["--states", "2"], "bench": ["--seconds", "0"]}
+
+
+@pytest.fixture(autouse=True)
+def _examples_are_made_once(monkeypatch):
+    monkeypatch.setattr(cli.info, "EXAMPLES", SHARED)
 
 
 def examples(*command):

@@ -29,6 +29,8 @@ from catena.formulations import METHODS
 from catena.kernels import iterative
 from catena.kernels import methods as registry
 
+pytestmark = pytest.mark.evaluated
+
 
 def balls(count=3):
     """A chain of spherical joints."""

@@ -10,6 +10,8 @@ import pytest
 import catena as ct
 from catena.examples import ACTUATED, EXAMPLES
 
+pytestmark = pytest.mark.evaluated
+
 
 def arm() -> tuple[ct.Model, tuple[str, ...]]:
     m = EXAMPLES["arm"]()

@@ -14,6 +14,8 @@ from catena.formulations.loops.basic_constraints import closure_residual
 from catena.formulations.loops.closure_kinematics import base
 from catena.formulations.loops.constraints import constraint_jacobian, constraint_motion
 
+pytestmark = [pytest.mark.evaluated, pytest.mark.quick]
+
 CLOSING: dict[str, Any] = {
     "spherical": ct.Spherical(), "revolute": ct.Revolute((1, 2, -1)), "universal": ct.Universal((1, 0, 1), (0, 1, 0.3)),
     "cylindrical": ct.Cylindrical((0, 1, 2)), "prismatic": ct.Prismatic((3, 1, 0)), "helical": ct.Helical((1, 1, 1), pitch=0.3),

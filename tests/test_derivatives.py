@@ -19,6 +19,8 @@ from catena.graph.operations import CONDITION
 from catena.model.simple_joints import with_simple_joints
 from catena.native import compile_graph
 
+pytestmark = pytest.mark.evaluated
+
 STATES = np.array([[0.3, 0.7, 0.2], [0.9, 0.4, 1.5], [0.1, 2.5, 0.6], [3.0, 0.25, 7.0]])
 
 

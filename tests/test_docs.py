@@ -47,6 +47,7 @@ def listed(entry: Any) -> list[str]:
     return [page for part in (entry.values() if isinstance(entry, dict) else entry) for page in listed(part)]
 
 
+@pytest.mark.pages
 def test_every_public_name_is_in_the_reference_once(site: dict[str, str]) -> None:
     asked = re.findall(r"^::: catena\.(\w+)$", "\n".join(PAGES.values()), re.M)
     assert sorted(asked) == sorted(ct.__all__)
@@ -57,11 +58,13 @@ def test_every_public_name_is_in_the_reference_once(site: dict[str, str]) -> Non
         assert heading == (kind, name)
 
 
+@pytest.mark.quick
 def test_every_page_is_in_the_navigation_once() -> None:
     settings = yaml.safe_load((ROOT / "mkdocs.yml").read_text(encoding="utf-8"))
     assert sorted(listed(settings["nav"])) == sorted([*PAGES, "CONTRIBUTING.md", "CHANGELOG.md"])
 
 
+@pytest.mark.pages
 def test_links_of_the_site_lead_somewhere(site: dict[str, str]) -> None:
     """Files and anchors, whatever the builder thinks of them."""
     anchors = {page: {unescape(name) for name in re.findall(r'\b(?:id|name)="([^"]+)"', html)} for page, html in site.items()}
@@ -77,12 +80,14 @@ def test_links_of_the_site_lead_somewhere(site: dict[str, str]) -> None:
             assert not anchor or anchor in anchors.get(place, set()), (page, link)
 
 
+@pytest.mark.pages
 def test_nothing_is_fetched_from_elsewhere(site: dict[str, str]) -> None:
     for page, text in site.items():
         assert not re.search(r'<(?:script|link|img|iframe)[^>]*(?:src|href)="(?:https?:)?//', text), page
         assert not re.search(r"(?:@import|url\()\s*[\"']?(?:https?:)?//", text), page
 
 
+@pytest.mark.pages
 def test_examples_of_docstrings_are_code(site: dict[str, str]) -> None:
     pages = {page: html for page, html in site.items() if page.startswith("reference/")}
     assert sum(html.count("&gt;&gt;&gt;") for html in pages.values()) > 200
@@ -90,6 +95,7 @@ def test_examples_of_docstrings_are_code(site: dict[str, str]) -> None:
         assert "&gt;&gt;&gt;" not in re.sub(r"<pre>.*?</pre>", "", html, flags=re.S), page
 
 
+@pytest.mark.quick
 def test_every_picture_is_shown_and_small() -> None:
     shown = {name for text in PAGES.values() for name in re.findall(r"\]\((?:\.\./)?pictures/([^)]+)\)", text)}
     folder = DOCS / "pictures"
@@ -98,6 +104,7 @@ def test_every_picture_is_shown_and_small() -> None:
     assert sum(kept.values()) < 2_000_000
 
 
+@pytest.mark.pages
 def test_gallery_shows_every_example(site: dict[str, str]) -> None:
     for script in sorted((ROOT / "examples").glob("*.py")):
         assert f"](../examples/{script.name})" in PAGES["gallery.md"], script
@@ -107,6 +114,7 @@ def test_gallery_shows_every_example(site: dict[str, str]) -> None:
         assert f"](pictures/models/{name}.png)<br>`{name}`: " in PAGES["gallery.md"], name
 
 
+@pytest.mark.pages
 def test_every_command_has_its_section(site: dict[str, str]) -> None:
     assert len(cli.app.registered_commands) >= 6
     for command in cli.app.registered_commands:

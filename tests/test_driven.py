@@ -25,6 +25,8 @@ from catena.model import Joint
 from catena.model.driven_trees import undriven_slices, with_driven_coordinates
 from catena.spatial import Screw
 
+pytestmark = pytest.mark.evaluated
+
 
 class Wave:
     """Coordinates a + b t + c sin(w t + p), with their derivatives; a quaternion is whatever these are, brought to length 1."""

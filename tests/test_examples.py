@@ -14,6 +14,8 @@ import catena as ct
 from catena.examples import EXAMPLES, gallery
 from catena.model.joints import JOINTS
 
+pytestmark = pytest.mark.evaluated
+
 SCRIPTS = Path(__file__).parents[1] / "examples"
 PICTURES = Path(__file__).parents[1] / "docs" / "pictures"
 
@@ -191,6 +193,7 @@ def test_every_script_is_checked():
     assert {path.name for path in SCRIPTS.glob("*.py")} == set(CHECKS)
 
 
+@pytest.mark.pages
 @pytest.mark.parametrize("name", CHECKS)
 def test_script_prints_what_is_true_and_draws_the_picture_of_the_gallery(name, tmp_path):
     CHECKS[name](run(name, tmp_path))
@@ -201,6 +204,7 @@ def test_script_prints_what_is_true_and_draws_the_picture_of_the_gallery(name, t
         check_alike(PICTURES / picture, tmp_path / picture)
 
 
+@pytest.mark.pages
 def test_script_draws_where_it_is_told(tmp_path):
     run("bouncing.py", tmp_path, "drawn.png")
     assert [path.name for path in tmp_path.iterdir()] == ["drawn.png"]
@@ -232,6 +236,7 @@ def check_alike(kept, drawn):
     assert np.abs(coarse[0] - coarse[1]).mean() < 0.03
 
 
+@pytest.mark.pages
 @pytest.mark.parametrize("name", ["joints.py", "batch.py"])
 def test_script_prints_the_same_twice(name, tmp_path):
     assert run(name, tmp_path) == run(name, tmp_path)

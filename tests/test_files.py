@@ -24,6 +24,8 @@ from catena.files.toml_records import CLOSING_RECORDS
 from catena.model.bodies import Geometry
 from catena.model.joints import JOINTS
 
+pytestmark = pytest.mark.quick
+
 GOOD = """\
 # two links
 [model]

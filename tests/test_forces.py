@@ -19,6 +19,8 @@ from catena.formulations import METHODS
 from catena.formulations.applied_forces import applied_forces
 from catena.formulations.joint_forces import passive_force
 
+pytestmark = pytest.mark.evaluated
+
 TOLERANCE = 1e-9
 FORWARD = [name for name, method in METHODS.items() if method.general and "forward_dynamics" in method.solves]
 
@@ -284,6 +286,7 @@ def test_stops_never_pull(moving: Any) -> None:
 # --- kernels
 
 
+@pytest.mark.compiled
 @pytest.mark.parametrize("bodies", [4, 30])
 def test_kernels_equal_the_eager_run_and_the_referee(bodies: int) -> None:
     m = loaded(mechanisms.tree(5, bodies, options=True))

@@ -23,6 +23,8 @@ from catena.formulations.linear.fully_recursive import accelerate, eliminate, fo
 from catena.formulations.linear.reference_points import centroid, shift, states
 from catena.graph import Trace
 
+pytestmark = pytest.mark.evaluated
+
 REFERENCES = ("centroid", "joint", "origin")
 
 
@@ -248,6 +250,7 @@ def test_a_wrench_on_a_body_is_a_force_at_its_centroid() -> None:
         assert relative(vdot, np.concatenate([np.zeros(3), force / tree.M[0][3, 3]])) < 1e-13
 
 
+@pytest.mark.compiled
 @pytest.mark.parametrize("reference", REFERENCES)
 def test_compiled_kernels_say_where_they_come_from(reference: str) -> None:
     m = mechanisms.tree(5, 6, options=True)

@@ -23,6 +23,8 @@ from catena.graph import OPERATIONS, Graph, Port, Program, Scalar, Trace, progra
 from catena.native import compile_graph
 from catena.scalars.dual import Dual
 
+pytestmark = pytest.mark.quick
+
 
 def inputs(count: int = 3, name: str = "test") -> tuple[Trace, list[Any]]:
     trace = Trace(name)

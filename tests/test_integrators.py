@@ -13,6 +13,8 @@ from catena.simulation.integrators import solving, steps, symplectic
 from catena.simulation.integrators.steps import INTEGRATORS
 from catena.simulation.integrators.tableaus import TABLEAUS, Tableau
 
+pytestmark = pytest.mark.evaluated
+
 #: The methods that solve equations in every step, and those of them that are symmetric in time; the latter on momenta are stable too.
 IMPLICIT = [name for name, integrator in INTEGRATORS.items() if integrator.implicit]
 SYMMETRIC = [name for name in IMPLICIT if name != "symplectic-euler"]

@@ -12,6 +12,8 @@ from catena.native import Iteration
 from catena.simulation.run import Run, RunSettings
 from catena.simulation.stepping import Layout, run_in_python
 
+pytestmark = pytest.mark.quick
+
 DONE, ROW, TABLE, COUNT, ODD, X, Y = range(7)
 
 

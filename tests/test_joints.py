@@ -15,6 +15,8 @@ from catena.formulations.frames import poses
 from catena.model import Joint
 from catena.model.joints import JOINTS
 
+pytestmark = [pytest.mark.evaluated, pytest.mark.quick]
+
 #: Joints of every kind: general axes, and the axes that users write most.
 CASES: dict[str, Joint] = {kind: make(np.random.default_rng(7)) for kind, make in mechanisms.JOINTS.items()}
 CASES |= {f"revolute {axis}": ct.Revolute(axis) for axis in ("x", "y", "z", "-x", "-y", "-z")}

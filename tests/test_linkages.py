@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import cache
 from typing import Any
 
@@ -14,6 +15,8 @@ import catena as ct
 from catena.examples import EXAMPLES
 from catena.loops.assembly import loop_residuals
 from catena.loops.mobility import rank
+
+pytestmark = pytest.mark.evaluated
 
 #: Degrees of freedom, coordinates, constraints and redundant constraints.
 MOBILITY = {
@@ -105,16 +108,29 @@ def test_assembly_closes_near_the_neutral_position(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", MOBILITY)
-def test_methods_equal_the_referee_and_kernels_the_methods(name: str) -> None:
+def test_methods_equal_the_referee(name: str) -> None:
     m = model(name)
     for q, v, tau in states(m, 5):
         assert gap_of(m, q) < 1e-12
         expected = Referee(m).forward_with_loops(q, v, tau)
         for method in closing_methods(m):
-            run = kernel(name, method)
-            vdot = run(q, v, tau)
-            assert relative(vdot, expected) < 1e-9
-            assert relative(vdot, np.asarray(run.function(q, v, tau)[0], dtype=float)) < 1e-11
+            assert relative(kernel(name, method)(q, v, tau), expected) < 1e-9
+
+
+def compiled_cases() -> Iterator[Any]:
+    """Every example by every method; multipliers of large ones, which take seconds to compile, are in a tier of their own."""
+    for name in MOBILITY:
+        for method in closing_methods(m := model(name)):
+            large = m.nv > 12 and method.startswith("fully-recursive")
+            yield pytest.param(name, method, marks=pytest.mark.fuzz) if large else (name, method)
+
+
+@pytest.mark.compiled
+@pytest.mark.parametrize(("name", "method"), [*compiled_cases()])
+def test_machine_code_equals_the_methods(name: str, method: str) -> None:
+    run = ct.forward_dynamics(model(name), method)
+    for q, v, tau in states(model(name), 5):
+        assert relative(run(q, v, tau), np.asarray(run.function(q, v, tau)[0], dtype=float)) < 1e-11
 
 
 @pytest.mark.parametrize("name", [name for name in MOBILITY if MOBILITY[name][0] == 1])

@@ -19,6 +19,8 @@ from tests.long_run import Q0, pair, run
 
 import catena as ct
 
+pytestmark = pytest.mark.long
+
 ROOT = Path(__file__).parents[1]
 ENVIRONMENT = os.environ | {"PYTHONPATH": str(ROOT)}
 

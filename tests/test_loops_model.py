@@ -28,6 +28,8 @@ from catena.model.joints import JOINTS
 from catena.model.placed import Basic
 from catena.spatial import Rigid
 
+pytestmark = [pytest.mark.evaluated, pytest.mark.quick]
+
 #: Joints that close loops by basic constraints, with random axes.
 CLOSERS: dict[str, Callable[..., Joint]] = {
     **{kind: make for kind, make in mechanisms.JOINTS.items() if kind in CLOSING},

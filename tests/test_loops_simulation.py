@@ -27,6 +27,8 @@ from catena.simulation.integrators.steps import INTEGRATORS as ALL
 from catena.simulation.loop_states import settled as settled_states
 from catena.simulation.system import System
 
+pytestmark = pytest.mark.evaluated
+
 #: The integrators that take loops.
 INTEGRATORS = {name: integrator for name, integrator in ALL.items() if not integrator.canonical}
 

@@ -20,6 +20,8 @@ from tests.test_urdf import TREE as URDF
 
 import catena as ct
 
+pytestmark = pytest.mark.fuzz
+
 COUPLING = '<coupling name="belt"><predecessor link="coupler"/><successor link="rocker"/><ratio value="3"/></coupling>'
 SIDE = "closed_loop: [['end_A', 'end_B']]\ntype: ['3d']\nname_mot: ['ground-crank']\njoint_name: [ground-rocker]\njoint_type: [SPHERICAL]\n"
 

@@ -17,6 +17,8 @@ from tests.test_files import assert_same_joint, assert_same_pose
 
 import catena as ct
 
+pytestmark = [pytest.mark.evaluated, pytest.mark.quick]
+
 TREE = """\
 <mujoco model="every joint">
   <compiler angle="radian"/>

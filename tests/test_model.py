@@ -20,6 +20,8 @@ from catena.formulations.frames import poses
 from catena.formulations.joint_forces import energy
 from catena.model import Joint
 
+pytestmark = [pytest.mark.evaluated, pytest.mark.quick]
+
 NAN, INF = math.nan, math.inf
 
 

@@ -15,6 +15,8 @@ from catena.graph.operations import CONDITION
 from catena.native import Kernel, compile_graph
 from catena.native.llvm.layout import LIBRARY
 
+pytestmark = pytest.mark.quick
+
 __all__ = ["jax"]  # a fixture
 
 #: Three operands each: both orders of size, equal ones, both signs, and within the reach of all functions.

@@ -82,7 +82,7 @@ TABLE = {
 }
 
 
-@pytest.mark.parametrize("bodies", range(3, 61))
+@pytest.mark.parametrize("bodies", [*range(3, 12), 20, 30, 45, 60])  # counts grow in proportion, as the tests above say
 def test_operations_are_below_every_row_of_the_table(bodies: int) -> None:
     """[NLT03] Table 1: canonical momenta below all rows, articulated bodies below all that give accelerations; of either kind, too."""
     rows = {name: tuple(each * bodies + all_ for each, all_ in row) for name, row in TABLE.items()}

@@ -33,6 +33,8 @@ from catena.graph import Trace
 from catena.spatial import cross_motion, gyroscopic
 from catena.spatial_operators import kernels
 
+pytestmark = pytest.mark.evaluated
+
 TOLERANCE = 1e-10
 
 PRODUCTS = ("mass", "mass_inverse", "mass_sqrt", "mass_inverse_sqrt")
@@ -376,6 +378,7 @@ def case(name: str) -> SimpleNamespace:
     return SimpleNamespace(m=m, q=q, ops=ct.operators(m, q), mass=mass_of(m, q))
 
 
+@pytest.mark.compiled
 @pytest.mark.parametrize("name", MODELS)
 def test_compiled_products_equal_dense_ones(name: str) -> None:
     at = case(name)

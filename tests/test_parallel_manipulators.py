@@ -16,6 +16,8 @@ from catena.formulations.linear.platform_kinematics import Platform
 from catena.graph import Trace
 from catena.loops.platform_plans import platform_plan
 
+pytestmark = pytest.mark.evaluated
+
 ROBOTS = [name for name in ACTUATED if name != "delta"]
 TOOLS = {"five-bar-robot": (1.1, 0.0, 0.0), "planar-3rrr": (0.0, -0.1, 0.0), "stewart-ups": (0.0, 0.0, 0.1)}
 

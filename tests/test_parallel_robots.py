@@ -13,6 +13,8 @@ from tests.referee import Referee, relative
 import catena as ct
 from catena.examples import ACTUATED, EXAMPLES
 
+pytestmark = pytest.mark.evaluated
+
 #: How far the motors are from where they are at `start`, at most [rad] or [m].
 REACH = {"five-bar-robot": 0.5, "planar-3rrr": 0.4, "spherical-3rrr": 0.5, "delta": 0.4, "delta-ruu": 0.4}
 REACH |= {"stewart-ups": 0.08, "stewart-ucu": 0.08}

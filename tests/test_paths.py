@@ -11,6 +11,8 @@ import catena as ct
 from catena.graph import Trace
 from catena.native import compile_graph
 
+pytestmark = [pytest.mark.evaluated, pytest.mark.quick]
+
 START, END = np.array([0.3, -1.0, 2.0]), np.array([1.5, 0.5, 2.0])
 
 #: Coefficients of the polynomials of order 7 are about 1,000 for the acceleration.
@@ -57,6 +59,7 @@ def test_path_leads_from_start_to_end_and_stands_still_outside(name: str) -> Non
     assert not np.any([before.rate, before.acceleration, after.rate, after.acceleration])
 
 
+@pytest.mark.compiled
 @pytest.mark.parametrize("name", PATHS)
 def test_arrays_of_times_and_traced_times_give_the_same(name: str) -> None:
     path = PATHS[name]

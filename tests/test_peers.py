@@ -18,6 +18,8 @@ import catena as ct
 from catena.comparison import peers
 from catena.formulations import METHODS
 
+pytestmark = pytest.mark.peers
+
 STATES = 8
 TOLERANCE = 1e-10
 FORWARD = [name for name, method in METHODS.items() if method.general and "forward_dynamics" in method.solves]

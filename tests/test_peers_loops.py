@@ -24,6 +24,8 @@ from catena.comparison.peers import Pinocchio
 from catena.formulations import METHODS
 from catena.loops.plan_library import plan_of
 
+pytestmark = pytest.mark.peers
+
 STATES = 3
 
 

@@ -21,6 +21,8 @@ from catena.loops.mobility import rank
 from catena.loops.plan_library import plan_of
 from catena.spatial import Rigid
 
+pytestmark = pytest.mark.evaluated
+
 #: Joints by their letters; F is fixed, and D a distance, which leaves five degrees of freedom.
 KINDS = {
     "R": "revolute", "P": "prismatic", "H": "helical", "C": "cylindrical", "U": "universal", "E": "planar", "S": "spherical",

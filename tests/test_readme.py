@@ -24,6 +24,7 @@ def blocks(page, language):
     return re.findall(rf"^```{language}\n(.*?)^```$", page, re.M | re.S)
 
 
+@pytest.mark.pages
 @pytest.mark.parametrize("page", RUN)
 def test_code_prints_what_stands_below_it(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)  # the code writes files
@@ -40,11 +41,13 @@ def test_code_prints_what_stands_below_it(page, tmp_path, monkeypatch):
         assert printed.getvalue() == expected
 
 
+@pytest.mark.quick
 def test_first_example_is_short():
     lines = [line for line in blocks(README, "python")[0].splitlines() if line.strip()]
     assert len(lines) <= 10
 
 
+@pytest.mark.quick
 def test_make_targets_exist():
     targets = re.findall(r"^ {4}make (\w+)", README, re.M)
     assert targets == ["demo", "test"]
@@ -52,6 +55,7 @@ def test_make_targets_exist():
         assert re.search(rf"^{target}:", (ROOT / "Makefile").read_text(encoding="utf-8"), re.M)
 
 
+@pytest.mark.pages
 def test_commands_run(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     EXAMPLES["arm"]().save("arm.toml")
@@ -64,6 +68,7 @@ def test_commands_run(tmp_path, monkeypatch):
         assert CliRunner().invoke(cli.app, [*command.split(), *shorter]).exit_code == 0, command
 
 
+@pytest.mark.quick
 def test_every_public_name_in_the_text_exists_and_every_function_is_named():
     for name in re.findall(r"`ct\.(\w+)", README):
         assert hasattr(ct, name), name
@@ -72,6 +77,7 @@ def test_every_public_name_in_the_text_exists_and_every_function_is_named():
         assert f"`ct.{function}(m" in README
 
 
+@pytest.mark.quick
 def test_every_joint_and_method_has_its_row():
     for joint in JOINTS.values():
         assert re.search(rf"^\| `{joint.__name__}\(", README, re.M), joint
@@ -84,23 +90,27 @@ def test_every_joint_and_method_has_its_row():
                                              "velocities", "hamiltonian_dynamics") if method in ct.methods(problem)}  # fmt: skip
 
 
+@pytest.mark.quick
 def test_every_command_has_its_row():
     listed = re.findall(r"^\| `(\w+)` \| ", README.partition("## The command line")[2].partition("\n## ")[0], re.M)
     shown = CliRunner().invoke(cli.app, ["--help"]).stdout.partition("Commands:\n")[2]
     assert listed == [line.split()[0] for line in shown.splitlines() if line.strip()]
 
 
+@pytest.mark.quick
 def test_every_integrator_is_named():
     for integrator in INTEGRATORS:
         assert f'`"{integrator}"`' in README, integrator
 
 
+@pytest.mark.quick
 def test_operation_counts_are_those_of_the_kernels():
     (counts,) = re.findall(r"of a 7-joint arm takes ([\d,]+) operations, of a chain of 30 links ([\d,]+)", README)
     kernels = [ct.forward_dynamics(EXAMPLES[name]()) for name in ("arm", "chain")]
     assert counts == tuple(f"{sum(kernel.operations.values()):,}" for kernel in kernels)
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("page", PAGES)
 def test_links_lead_somewhere(page):
     text = (ROOT / page).read_text(encoding="utf-8")
@@ -108,6 +118,7 @@ def test_links_lead_somewhere(page):
         assert (ROOT / page).parent.joinpath(target).exists(), target
 
 
+@pytest.mark.quick
 def test_paths_in_contributing_exist():
     text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
     for path in re.findall(r"`((?:\w+/)*\w+\.py|\w+/)`", text):
@@ -118,6 +129,7 @@ def test_paths_in_contributing_exist():
             assert f"`{room.name}{'/' if room.is_dir() else ''}`" in text, room
 
 
+@pytest.mark.quick
 def test_changelog_lists_every_public_name():
     text = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
     assert f"## [{ct.__version__}]" in text

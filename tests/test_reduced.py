@@ -13,6 +13,8 @@ from catena.examples import EXAMPLES, peaucellier, slider_crank
 from catena.examples import four_bar as example_four_bar
 from catena.loops.mobility import partition
 
+pytestmark = pytest.mark.evaluated
+
 
 @pytest.mark.parametrize("name", LOOPS)
 def test_the_reduced_equations_are_those_of_the_whole(name: str) -> None:

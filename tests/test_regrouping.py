@@ -16,6 +16,8 @@ from catena.formulations import METHODS
 from catena.model.tree import HEAVIER, Tree
 from catena.spatial import first_moment, inertia_matrix
 
+pytestmark = [pytest.mark.evaluated, pytest.mark.quick]
+
 #: The joints of which the unfelt part is known, and how many of the ten numbers of an inertia it has.
 UNFELT = {"revolute": 3, "prismatic": 6, "helical": 1, "cylindrical": 1, "universal": 1, "planar": 1, "spherical": 1, "free": 0}
 

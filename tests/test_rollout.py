@@ -16,6 +16,8 @@ from catena.graph import Trace
 from catena.native import Iteration
 from catena.simulation.integrators.steps import INTEGRATORS
 
+pytestmark = pytest.mark.evaluated
+
 
 def states(m: ct.Model, count: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
     rng = np.random.default_rng(seed)

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.quick
+
 ROOT = Path(__file__).parent.parent
 _spec = importlib.util.spec_from_file_location("rooms", ROOT / "docs" / "rooms.py")
 assert _spec is not None

@@ -15,6 +15,8 @@ from catena.loops.scaling import coordinate_units, loop_sizes, loop_units, mecha
 from catena.model import Distance
 from catena.spatial import Rigid
 
+pytestmark = [pytest.mark.evaluated, pytest.mark.quick]
+
 LOOPED = sorted(name for name, make in EXAMPLES.items() if make().has_loops)
 
 

@@ -14,6 +14,8 @@ import catena as ct
 from catena.examples import chain, double_pendulum
 from catena.simulation import system
 
+pytestmark = [pytest.mark.evaluated, pytest.mark.quick]
+
 G = 9.81
 
 

@@ -11,6 +11,8 @@ from tests.soak import CHECKS, explore
 
 import catena as ct
 
+pytestmark = pytest.mark.fuzz
+
 #: Every family with one seed, and every variant of one.
 VARIED = dict(zip(VARIANTS, ("kite", "anything", "grid", "planar", "spatial"), strict=True))
 NAMES = [*FAMILIES, *(f"{family}+{variant}" for variant, family in VARIED.items())]

@@ -16,6 +16,8 @@ from catena import spatial
 from catena.scalars.dual import Dual, part
 from catena.spatial import Factor, Placement, Rigid, Screw, cross_force, cross_motion, gain, gyroscopic, minus_product, rigid_inertia
 
+pytestmark = pytest.mark.quick
+
 ROUNDING = 1e-14
 
 

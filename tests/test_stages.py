@@ -20,6 +20,8 @@ from catena.graph.operations import CONDITIONS, LEAVES
 from catena.graph.stages import split
 from catena.native import compile_graph
 
+pytestmark = pytest.mark.quick
+
 NAMES = ("a", "b", "c")
 
 

@@ -19,6 +19,8 @@ from catena.simulation.integrators.tableaus import TABLEAUS, Tableau
 from catena.simulation.run import Run, RunSettings
 from catena.simulation.stiffness import fastest, fastest_decay
 
+pytestmark = pytest.mark.evaluated
+
 
 def arm(joints: int, mass: float, friction: float, **options: Any) -> ct.Model:
     """An arm whose links and frictions are half those of the links before."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from functools import cache
 from itertools import product
 
 import numpy as np
@@ -13,6 +14,8 @@ import catena as ct
 from catena.examples import EXAMPLES
 from catena.formulations.linear import canonical_momenta
 from catena.simulation.integrators.steps import INTEGRATORS
+
+pytestmark = pytest.mark.evaluated
 
 SYMPLECTIC = [name for name, integrator in INTEGRATORS.items() if integrator.canonical]
 ORDERS = {name: INTEGRATORS[name].order for name in SYMPLECTIC}
@@ -44,6 +47,9 @@ def state(m, seed=3, turn=0.5, speed=2.0):
     return m.integrate(m.neutral(), turn * rng.normal(size=m.nv)), speed * rng.normal(size=m.nv)
 
 
+velocities, momenta = cache(ct.velocities), cache(ct.momenta)
+
+
 # --- canonical coordinates around a position: Cayley coordinates u and their momenta
 
 
@@ -62,12 +68,12 @@ def from_canonical(m, centre, z):
     u, conjugate = np.split(z, 2)
     q = m.cayley(centre, u)
     matrix = np.array([m.cayley_momentum(q, u, unit) for unit in np.eye(m.nv)]).T
-    return q, ct.velocities(m)(q, np.linalg.solve(matrix, conjugate))
+    return q, velocities(m)(q, np.linalg.solve(matrix, conjugate))
 
 
 def to_canonical(m, centre, q, v):
     u = coordinates(m, centre, q)
-    return np.concatenate([u, m.cayley_momentum(q, u, ct.momenta(m)(q, v))])
+    return np.concatenate([u, m.cayley_momentum(q, u, momenta(m)(q, v))])
 
 
 def step_jacobian(m, q, v, integrator, step):
@@ -107,18 +113,18 @@ def test_poincare_invariant_of_a_loop_of_states_is_kept(integrator):
     m = hinges()
     q, v = state(m)
     count, around = 64, np.exp(2j * np.pi * np.arange(64) / 64)
-    p = ct.momenta(m)(q, v)
+    p = momenta(m)(q, v)
     loop_q = q + 0.1 * np.real(around[:, None] * np.array([1.0, 1j, -1.0 + 1j]))
     loop_p = p + 0.1 * np.real(around[:, None] * np.array([1j, 1.0, 0.5]))
 
     def invariant(q, v):
         waves = 2j * np.pi * np.fft.fftfreq(count, 1.0 / count)[:, None]
-        return np.mean(np.sum(ct.momenta(m)(q, v) * np.real(np.fft.ifft(waves * np.fft.fft(q, axis=0), axis=0)), axis=1))
+        return np.mean(np.sum(momenta(m)(q, v) * np.real(np.fft.ifft(waves * np.fft.fft(q, axis=0), axis=0)), axis=1))
 
-    start = invariant(loop_q, ct.velocities(m)(loop_q, loop_p))
+    start = invariant(loop_q, velocities(m)(loop_q, loop_p))
     changes = {}
     for name in (integrator, "rk4", "semi-implicit-euler"):
-        runs = ct.rollout(m, loop_q, ct.velocities(m)(loop_q, loop_p), step=0.05, steps=10, integrator=name)
+        runs = ct.rollout(m, loop_q, velocities(m)(loop_q, loop_p), step=0.05, steps=10, integrator=name)
         changes[name] = abs(invariant(runs.q[:, -1], runs.v[:, -1]) / start - 1.0)
     assert abs(start) > 1e-2
     assert changes[integrator] < 1e-9
@@ -131,7 +137,7 @@ def test_poincare_invariant_of_a_loop_of_states_is_kept(integrator):
 
 def total_momentum(m, q, v):
     """Linear momentum, and angular momentum about the origin, of a mechanism on a free joint."""
-    outside = m.momentum_in_parent_axes(q, ct.momenta(m)(q, v))
+    outside = m.momentum_in_parent_axes(q, momenta(m)(q, v))
     return np.concatenate([outside[..., 3:6], outside[..., :3] + np.cross(q[..., :3], outside[..., 3:6])], axis=-1)
 
 

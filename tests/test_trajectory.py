@@ -25,6 +25,8 @@ from catena.simulation import trajectory as trajectory_module
 from catena.simulation.trajectory import Occurrence, Trajectory
 from catena.spatial import quaternion_exp, quaternion_inverse, quaternion_product
 
+pytestmark = pytest.mark.evaluated
+
 
 def run_of(m, *, steps=40, h=0.01, seed=0, **options):
     """Return a run by the classical Runge-Kutta method, from a random state."""

@@ -20,6 +20,8 @@ from catena.formulations.linear import armstrong
 from catena.formulations.quadratic.conjugate_gradient import TOLERANCE, conjugate_gradients, precondition, product
 from catena.kernels.methods import CANDIDATES, automatic
 
+pytestmark = pytest.mark.evaluated
+
 EXACT = [name for name, method in METHODS.items() if not method.iterates]
 ITERATIVE = [name for name, method in METHODS.items() if method.iterates]
 
@@ -38,7 +40,7 @@ def results(problem: str, m: ct.Model, *arguments: Any, names: list[str] = EXACT
 # all methods agree
 
 
-@pytest.mark.parametrize("share", range(20))
+@pytest.mark.parametrize("share", [*range(5), *(pytest.param(share, marks=pytest.mark.fuzz) for share in range(5, 20))])
 def test_all_methods_agree_on_200_random_trees(share: int) -> None:
     """Trees of 1 to 60 bodies with all joints; every fourth has spherical joints only. Conjugate gradients on the small ones."""
     for seed in range(10 * share, 10 * share + 10):
@@ -145,6 +147,7 @@ def test_product_and_preconditioner_equal_the_mass_matrix_and_its_diagonal_block
     assert relative(np.asarray(precondition(tree, q, r), dtype=float), expected) < 1e-10
 
 
+@pytest.mark.compiled
 @pytest.mark.parametrize("method", ITERATIVE)
 @pytest.mark.parametrize("example", ["arm", "humanoid", "gallery"])
 def test_compiled_conjugate_gradients_reach_their_residual(method: str, example: str) -> None:
@@ -201,6 +204,7 @@ def test_a_mechanism_at_rest_needs_no_iteration_and_bad_states_stay_their_own() 
         run(np.zeros(2), np.zeros(1), np.zeros(1))
 
 
+@pytest.mark.compiled
 def test_methods_that_iterate_describe_themselves_and_are_not_simulated() -> None:
     m = chain(4)
     run = ct.forward_dynamics(m, "conjugate-gradient/block-diagonal")

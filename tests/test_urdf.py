@@ -19,6 +19,8 @@ import catena as ct
 from catena.files import xml_reader
 from catena.model.bodies import Geometry
 
+pytestmark = [pytest.mark.evaluated, pytest.mark.quick]
+
 INERTIAL = '<inertial><origin xyz="0.1 0.02 -0.03" rpy="0.3 -0.2 0.5"/><mass value="1.5"/>\
 <inertia ixx="0.02" ixy="0.001" ixz="-0.002" iyy="0.03" iyz="0.0015" izz="0.025"/></inertial>'
 

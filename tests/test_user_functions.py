@@ -11,6 +11,8 @@ from numpy.testing import assert_array_equal
 
 import catena as ct
 
+pytestmark = pytest.mark.quick
+
 
 def pendulum(*forces: Any, on_body: bool = False) -> ct.Model:
     m = ct.Model("pendulum")

@@ -22,6 +22,8 @@ from catena.view.animation import frames
 from catena.view.posing import Posing
 from catena.view.scene import COLOURS, Scene
 
+pytestmark = pytest.mark.evaluated
+
 BALL = 4.0 / 3.0 * np.pi
 
 
