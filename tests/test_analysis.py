@@ -12,7 +12,6 @@ from tests.mechanisms import tree
 import catena as ct
 from catena.examples import ACTUATED, cart_pole, double_pendulum, five_bar_robot, four_bar
 
-
 pytestmark = pytest.mark.evaluated
 
 
