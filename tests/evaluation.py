@@ -25,9 +25,14 @@ _evaluating = False
 
 def choose(item: pytest.Item) -> None:
     """Let a test have the kernels that its marks say."""
+    evaluate(bool(item.get_closest_marker("evaluated")) and not item.get_closest_marker("compiled"))
+
+
+def evaluate(on: bool) -> None:
+    """Let kernels that are made from here on be evaluated, or be machine code."""
     global _evaluating
-    _evaluating = bool(item.get_closest_marker("evaluated")) and not item.get_closest_marker("compiled")
-    kernel.Kernel = EvaluatedKernel if _evaluating else Kernel
+    _evaluating = on
+    kernel.Kernel = EvaluatedKernel if on else Kernel
 
 
 class EvaluatedKernel(Kernel):

@@ -5,7 +5,8 @@ against `loop_referee`. A failure prints a script that reproduces it.
     make soak SECONDS=600          for ten minutes
     python -m tests.soak --mechanisms 10000 --seed 7
 
-The test suite runs the same checks over fixed seeds, in `test_soak.py`.
+Graphs of kernels are evaluated by NumPy, which takes a fraction of the time of compiling them; with `--compiled` kernels are machine code,
+as those of runs are in any case. The test suite runs the same checks over fixed seeds, in `test_soak.py`.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
+from tests.evaluation import evaluate
 from tests.families import Sample, is_special, mechanism, name_of
 from tests.loop_referee import Configuration, LoopReferee, closure, rate_of_momentum
 from tests.mechanisms import closing_methods
@@ -426,6 +428,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--mechanisms", type=int, default=2**62, help="how many at most")
     parser.add_argument("--seed", type=int, default=None, help="the first seed; a new one if not given")
     parser.add_argument("--name", default=None, help="one family, such as 'cranks' or 'kite+light'")
+    parser.add_argument("--compiled", action="store_true", help="compile all kernels")
     parser.add_argument("--workers", type=int, default=len(os.sched_getaffinity(0)))
     given = parser.parse_args(arguments)
     first = int(time.time()) * 1000 if given.seed is None else given.seed
@@ -434,7 +437,7 @@ def main(arguments: list[str] | None = None) -> int:
     failures: Counter[str] = Counter()
     began = told = time.monotonic()
     number = 0
-    with ProcessPoolExecutor(given.workers) as pool:
+    with ProcessPoolExecutor(given.workers, initializer=evaluate, initargs=(not given.compiled,)) as pool:
         pending: set = set()
         try:
             while True:
