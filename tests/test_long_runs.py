@@ -22,7 +22,7 @@ import catena as ct
 pytestmark = pytest.mark.long
 
 ROOT = Path(__file__).parents[1]
-ENVIRONMENT = os.environ | {"PYTHONPATH": str(ROOT)}
+ENVIRONMENT = os.environ | {"PYTHONPATH": os.pathsep.join([str(ROOT / "src"), str(ROOT)])}  # of this tree, wherever another is installed
 
 
 def started(tmp_path, code):
