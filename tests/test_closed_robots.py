@@ -69,7 +69,9 @@ def test_accelerations_equal_those_of_the_referee_at_random_states_off_the_plan_
     q, v = q[good], v[good]
     tau = np.random.default_rng(6).normal(size=v.shape)
     vdot, fits = forward_dynamics(name)(q, v, tau), forward_dynamics(name).fits(q, v, tau)
-    assert fits.all() == (name == LIGHT)  # light rods do not move the robot off its plan
+    assert not fits.all()
+    if name == LIGHT:  # light rods do not move the robot off its plan
+        np.testing.assert_array_equal(fits, forward_dynamics("delta").fits(q, v, tau))
     for i in {*range(3), *np.flatnonzero(~fits)[:3].tolist()}:
         assert relative(vdot[i], Referee(model(name)).forward_with_loops(q[i], v[i], tau[i])) < 1e-8
 

@@ -288,7 +288,7 @@ def test_the_shell_completes_commands_examples_files_and_names(folder):
     assert completed("simulate", "arm", "--integrator", "") == ["auto", *INTEGRATORS]
     assert completed("simulate", "arm", "--method", "a") == ["auto", "articulated-body", "armstrong"]
     assert completed("simulate", "arm", "--what", "q,re") == ["q,reactions"]
-    assert completed("export", "c", "arm", "--what", "inv") == ["inverse-dynamics"]
+    assert completed("export", "c", "arm", "--what", "inv") == ["inverse-dynamics", "inverse-dynamics-derivatives"]
     assert completed("export", "ca") == ["casadi"]
     assert "--install-completion" in run("--help")[1]
 
@@ -382,7 +382,7 @@ def test_bench_in_text_has_the_figures_of_json(timed, monkeypatch):
         if row["peer"]:
             shown = rows[row["peer"]["function"]]
             assert shown[0] == cli.compare.number_text(row["peer"]["single_us"])
-            assert shown[1] == f"{row['peer']['single_us'] / row['single_us']:.2g}"
+            assert shown[1] == f"{row['peer']['single_us'] / row['single_us']:.2g}x"
     monkeypatch.setattr(comparison, "bench", lambda *_, **__: timed["four-bar"])
     assert f"Pinocchio is not timed: {timed['four-bar'].no_peer}\n" in run("bench", "four-bar")[1]
 

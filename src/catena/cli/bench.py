@@ -83,7 +83,7 @@ def _print_bench(console: Console, measured: Bench) -> None:
         cells = []
         for name in ("single_us", "batch_us", "cores_us"):
             theirs, ours = getattr(row.peer, name), getattr(row, name)
-            cells += ["", ""] if theirs is None else [number_text(theirs), f"{theirs / ours:.2g} x"]
+            cells += ["", ""] if theirs is None else [number_text(theirs), f"{theirs / ours:.2g}x"]
         off = row.peer.disagreement
         table.add_row(row.peer.function, *cells, "" if off is None else f"{off:.1e}")
     console.print(table)
