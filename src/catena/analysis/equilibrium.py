@@ -8,15 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from catena.analysis.linearization import linear_system
+from catena.analysis.linearization import joint_forces, linear_system
 from catena.analysis.neighbourhood import Neighbourhood
-from catena.errors import ArgumentError, ModelError
+from catena.errors import ModelError
 from catena.kernels.dynamics import bias_force
 from catena.kernels.named_coordinates import coordinates, places
 from catena.kernels.tracing import check_forces, frozen
 from catena.loops.assembly import assemble
 from catena.model import Mechanism
-from catena.model.values import floats
 from catena.simulation.arguments import check_state
 
 #: Steps of Newton's, the longest of them [rad, or m], the change of position below which it has arrived, and the part of the first forces,
@@ -62,9 +61,7 @@ def equilibrium(
     """
     m = frozen(m, "equilibrium")
     check_forces(m, "equilibrium")
-    force = np.zeros(m.nv) if tau is None else floats("tau", tau, f"give {m.nv} joint forces")
-    if force.shape != (m.nv,):
-        raise ArgumentError(f"tau has shape {force.shape}; model '{m.name}' takes {m.nv} joint forces")
+    force = joint_forces(m, tau)
     held = coordinates(m, free, "equilibrium: free")
     start = m.search_start() if guess is None else check_state(m, guess, None, ("guess", "v"))[0]
     fixed = {m.q_names[i]: float(start[i]) for i in places(m, held, "equilibrium: free")}

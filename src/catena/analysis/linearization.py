@@ -86,9 +86,7 @@ def linearize(
     inputs = coordinates(m, m.v_names if actuated is None else actuated, "linearize: actuated")
     if controller is not None and tau is not None:
         raise ArgumentError("linearize: both tau and controller are given; give one")
-    force = np.zeros(m.nv) if tau is None else floats("tau", tau, f"give {m.nv} joint forces")
-    if force.shape != (m.nv,):
-        raise ArgumentError(f"tau has shape {force.shape}; model '{m.name}' takes {m.nv} joint forces")
+    force = joint_forces(m, tau)
     near = Neighbourhood(m, position, velocity, t, inputs if actuated is not None else ())
     N, own = near.basis, near.independent
     gains = np.zeros((2, m.nv, len(own)))
@@ -101,6 +99,14 @@ def linearize(
         A, B = _held(A, B, step)
     names = tuple(m.v_names[i] for i in inputs)
     return Linearization(A, B, near.names, names, position, velocity, force, vdot, N, step)
+
+
+def joint_forces(m: Mechanism, tau: Any) -> np.ndarray:
+    """Return joint forces that a user gives as an array, zero where there are none."""
+    force = np.zeros(m.nv) if tau is None else floats("tau", tau, f"give {m.nv} joint forces")
+    if force.shape != (m.nv,):
+        raise ArgumentError(f"tau has shape {force.shape}; model '{m.name}' takes {m.nv} joint forces")
+    return force
 
 
 def linear_system(near: Neighbourhood, tau: np.ndarray) -> np.ndarray:

@@ -16,7 +16,7 @@ from catena.errors import ArgumentError
 from catena.graph.derivatives import adjoints, tangents
 from catena.graph.graph import Graph, Port, Subgraph
 from catena.graph.stages import HELD, split
-from catena.graph.trace import Trace
+from catena.graph.trace import Trace, object_array
 
 #: A matrix of derivatives is traced column by column, with all its zeros, where that makes no more nodes than this; otherwise the code of
 #: one column is compiled once, and called for each.
@@ -235,10 +235,10 @@ class _Builder:
         found = {}
         for port, a in zip(self.graph.inputs, starts, strict=False):
             if port.name in wrt:
-                own = _array(gradients[a : a + port.size], port.shape)
+                own = object_array(gradients[a : a + port.size], port.shape)
                 if port.name in self.charts:  # the transpose of what rate does
                     chart, x = self.charts[port.name], self.inputs[port.name]
-                    own = _array([_dot(own, chart.rate(x, unit)) for unit in np.eye(chart.size)], (chart.size,))
+                    own = object_array([_dot(own, chart.rate(x, unit)) for unit in np.eye(chart.size)], (chart.size,))
                 found[port.name] = own
         return self._by_output(values), {name: found[name] for name in wrt}
 
@@ -253,7 +253,7 @@ def by_output(graph: Graph, entries: Sequence[Any]) -> list[Any]:
     """Return entries of all outputs of a graph as an array for each."""
     found, start = [], 0
     for port in graph.outputs:
-        found.append(_array(entries[start : start + port.size], port.shape))
+        found.append(object_array(entries[start : start + port.size], port.shape))
         start += port.size
     return found
 
@@ -269,12 +269,6 @@ def named(name: str, ports: Sequence[Port], wanted: str, what: str) -> Port:
 
 def _flat(arrays: Any) -> list[Any]:
     return [entry for array in arrays for entry in np.asarray(array, dtype=object).ravel()]
-
-
-def _array(entries: Sequence[Any], shape: tuple[int, ...]) -> Any:
-    array = np.empty(len(entries), dtype=object)
-    array[:] = entries
-    return array.reshape(shape)[()]
 
 
 def _dot(a: Any, b: Any) -> Any:

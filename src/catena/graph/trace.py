@@ -40,7 +40,7 @@ class Trace:
         """Return a new input: a Scalar, or an object array of Scalars."""
         start = sum(port.size for port in self._inputs)
         self._inputs.append(Port(name, shape))
-        return _array([self.node("input", start + i) for i in range(math.prod(shape))], shape)
+        return object_array([self.node("input", start + i) for i in range(math.prod(shape))], shape)
 
     def mark(self) -> None:
         """Begin a new region: what follows may become a block of code of its own."""
@@ -72,7 +72,7 @@ class Trace:
         system = SaddlePoint(len(M), len(J), f.shape[1])
         self.mark()
         solved = self.node(system, *[self.index(x) for x in system.operands(M, f, J, g, tolerance, most)]).index
-        entries = _array([self.node(Entry(i), solved) for i in range(system.entries)], (system.entries,))
+        entries = object_array([self.node(Entry(i), solved) for i in range(system.entries)], (system.entries,))
         self.mark()
         return system.unpacked(entries)
 
@@ -92,7 +92,7 @@ class Trace:
         node = self.node(subgraph, *operands).index
         entries = iter([self.node(Entry(i), node) for i in range(subgraph.entries)])
         self.mark()
-        return tuple(_array([next(entries) for _ in range(port.size)], port.shape) for port in subgraph.graph.outputs)
+        return tuple(object_array([next(entries) for _ in range(port.size)], port.shape) for port in subgraph.graph.outputs)
 
     def graph(self, **outputs: Any) -> Graph:
         """Return the graph of the named results, without what they do not need."""
@@ -138,7 +138,7 @@ class Trace:
         return None
 
 
-def _array(entries: Sequence[Any], shape: tuple[int, ...]) -> Any:
+def object_array(entries: Sequence[Any], shape: tuple[int, ...]) -> Any:
     """Return an array of objects, or the object itself where there are no axes."""
     array = np.empty(len(entries), dtype=object)
     array[:] = entries

@@ -114,7 +114,7 @@ def forward_dynamics_derivatives(tree, q, v, tau, force_by_q, force_by_v):
                 continue
             carried = moved[inboard]
             x[k] = -(G[k].T @ carried)
-            if psi_reaches(tree, j, k):
+            if _carries(tree, j, k):
                 x[k] = x[k] + y[k] @ psi
             moved[k] = carried + S[k] @ x[k]
 
@@ -129,7 +129,7 @@ def forward_dynamics_derivatives(tree, q, v, tau, force_by_q, force_by_v):
     return vdot, by_q + _product(inverse, force_by_q), by_v + _product(inverse, force_by_v), inverse
 
 
-def psi_reaches(tree, j, k):
+def _carries(tree, j, k):
     """Return whether joint j carries body k."""
     while k > j:
         k = tree.parent[k]
