@@ -312,7 +312,6 @@ def test_a_mechanism_that_is_singular_wherever_it_closes_says_so_in_every_state(
                 fd([angle, 1.0], np.zeros(2), np.zeros(2))
 
 
-@pytest.mark.compiled
 def test_motions_that_move_no_mass_but_for_rounding_are_told() -> None:
     """A rod of a Delta robot in line with the first axis of its universal joint: it may spin, and slender rods have no inertia in that."""
     m, told = delta(), 0

@@ -23,8 +23,8 @@ import numpy as np
 #: A direction in which the quadratic form is less than this part of its largest entry there is left undetermined: its unknown is zero.
 UNDETERMINED = 1e-13
 
-#: So is one in which it is less than this part of the largest entry of M: that is rounding.
-ROUNDING = 1e-16
+#: So is one in which it is less than this part of the largest entry of M: that is rounding, of sums of some fifty products.
+ROUNDING = 1e-14
 
 
 class SaddlePointSolution(NamedTuple):
