@@ -54,8 +54,8 @@ def forward_dynamics(tree, q, v, tau, wrenches=None, *, plan):
     thetadd = factor.solve(f)  # (25)
     solved = platform.solution(platform.joint_rates(J @ thetadd + y0, thetadd))
     # what the others leave of the inertia of an actuated joint: little where a light body is between heavy ones
-    felt = [[(None, factor.L[k, k] * reciprocal(GIM[k, k]), 1.0)] for k in range(len(GIM))]
-    return solved._replace(pivots=[*solved.pivots, *felt])
+    felt = [factor.L[k, k] * reciprocal(GIM[k, k]) for k in range(len(GIM))]
+    return solved._replace(pivots=[*solved.pivots, *([(None, part * part, 1.0)] for part in felt)])
 
 
 def generalised_inertia(platform, q):
