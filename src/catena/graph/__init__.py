@@ -9,14 +9,15 @@ from catena.graph.division import divided, iterated_program, program_of
 from catena.graph.elimination import Elimination, Entry
 from catena.graph.functions import atan2, maximum, minimum, where
 from catena.graph.graph import SYSTEMS, Graph, Port, Subgraph
+from catena.graph.linear_system import LinearSystem
 from catena.graph.operations import OPERATIONS
-from catena.graph.program import ELIMINATE, SADDLE_POINT, Block, Call, Program
+from catena.graph.program import ELIMINATE, LINEAR_SYSTEM, SADDLE_POINT, Block, Call, Program
 from catena.graph.saddle_point import SaddlePoint, SaddlePointSolution
 from catena.graph.scalar import Condition, Scalar
 from catena.graph.trace import Trace
 
 __all__ = [
-    "ELIMINATE", "OPERATIONS", "SADDLE_POINT", "SYSTEMS", "Block", "Call", "Condition", "Elimination", "Entry", "Graph", "Port",
-    "Program", "SaddlePoint", "SaddlePointSolution", "Scalar", "Subgraph", "Trace", "atan2", "divided", "iterated_program", "maximum",
-    "minimum", "program_of", "where",
+    "ELIMINATE", "LINEAR_SYSTEM", "OPERATIONS", "SADDLE_POINT", "SYSTEMS", "Block", "Call", "Condition", "Elimination", "Entry", "Graph",
+    "LinearSystem", "Port", "Program", "SaddlePoint", "SaddlePointSolution", "Scalar", "Subgraph", "Trace", "atan2", "divided",
+    "iterated_program", "maximum", "minimum", "program_of", "where",
 ]  # fmt: skip

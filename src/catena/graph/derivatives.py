@@ -23,6 +23,7 @@ import numpy as np
 from catena.graph.elimination import Elimination, Entry
 from catena.graph.functions import where
 from catena.graph.graph import SYSTEMS, Graph, Subgraph, operands_of
+from catena.graph.linear_system import LinearSystem
 from catena.graph.operations import CONDITION, CONDITIONS, OPERATIONS
 from catena.graph.saddle_point import SaddlePoint
 from catena.graph.scalar import Condition
@@ -317,6 +318,33 @@ def _product(A: Any, B: Any) -> Any:
     return found
 
 
+class _LinearSystemRule:
+    """A X = B."""
+
+    @staticmethod
+    def _parts(op: LinearSystem, operands: Sequence[Any]) -> tuple[Any, Any]:
+        """Return A and B, of any entries."""
+        flat = np.empty(len(operands), dtype=object)
+        flat[:] = operands
+        return flat[: op.unknowns**2].reshape(op.unknowns, -1), flat[op.unknowns**2 :].reshape(op.unknowns, -1)
+
+    @classmethod
+    def tangent(cls, replay: _Replay, i: int, along: Sequence[Any]) -> list[Any]:
+        op: LinearSystem = replay.graph.nodes[i][0]
+        A, _ = cls._parts(op, replay.operand_values(i))
+        dA, dB = cls._parts(op, along)
+        X = np.array(replay.entries(i), dtype=object).reshape(op.unknowns, -1)
+        return replay.system(op, [*A.ravel(), *(dB - _product(dA, X)).ravel()])
+
+    @classmethod
+    def adjoint(cls, replay: _Replay, i: int, bars: Sequence[Any]) -> list[Any]:
+        op: LinearSystem = replay.graph.nodes[i][0]
+        A, _ = cls._parts(op, replay.operand_values(i))
+        X = np.array(replay.entries(i), dtype=object).reshape(op.unknowns, -1)
+        B_bar = np.array(replay.system(op, [*A.T.ravel(), *bars]), dtype=object).reshape(op.unknowns, -1)
+        return [*(-_product(B_bar, X.T)).ravel(), *B_bar.ravel()]
+
+
 class _SubgraphRule:
     """A graph inside the graph."""
 
@@ -329,7 +357,9 @@ class _SubgraphRule:
         return replay.system(adjoint_subgraph(replay.graph.nodes[i][0]), [*replay.operand_values(i), *bars])
 
 
-_SYSTEMS: dict[type, Any] = {Elimination: _EliminationRule, SaddlePoint: _SaddlePointRule, Subgraph: _SubgraphRule}
+_SYSTEMS: dict[type, Any] = {
+    Elimination: _EliminationRule, SaddlePoint: _SaddlePointRule, LinearSystem: _LinearSystemRule, Subgraph: _SubgraphRule,
+}  # fmt: skip
 
 #: The derivatives of subgraphs, as long as these are in use.
 _derived: WeakKeyDictionary[Subgraph, dict[str, Subgraph]] = WeakKeyDictionary()

@@ -14,9 +14,10 @@ from typing import Any
 
 from catena.graph.elimination import Elimination, Entry
 from catena.graph.graph import SYSTEMS, Graph, Subgraph, operands_of, renumbered
+from catena.graph.linear_system import LinearSystem
 from catena.graph.operations import LEAVES
 from catena.graph.passes import longest_first
-from catena.graph.program import ELIMINATE, SADDLE_POINT, Block, Call, Library, Program
+from catena.graph.program import ELIMINATE, LINEAR_SYSTEM, SADDLE_POINT, Block, Call, Library, Program
 from catena.graph.saddle_point import ROUNDING, UNDETERMINED, SaddlePoint
 
 #: Graphs up to this many nodes become one block. Beyond it regions run faster (their code stays in the processor's cache of decoded
@@ -36,6 +37,7 @@ LARGEST = 3000
 _SOLVED_BY: dict[type, tuple[Block, tuple[float, ...]]] = {
     Elimination: (ELIMINATE, (1.0,)),
     SaddlePoint: (SADDLE_POINT, (1.0, UNDETERMINED, ROUNDING)),
+    LinearSystem: (LINEAR_SYSTEM, (1.0,)),
 }
 
 #: The block that puts a number into a slot.
@@ -154,9 +156,7 @@ class _Division:
         first = self._call(block, reads, lifted, len(leaving))
         self.slot |= {i: first + k for k, i in enumerate(leaving)}
 
-    def _call(
-        self, block: Block, reads: Sequence[int], numbers: Sequence[float], writes: int, system: Elimination | SaddlePoint | None = None
-    ) -> int:
+    def _call(self, block: Block, reads: Sequence[int], numbers: Sequence[float], writes: int, system: Any = None) -> int:
         """Add a call that reads nodes and writes to so many new slots, and return the first of these."""
         first, self.slots = self.slots, self.slots + writes
         number = self.blocks.setdefault(block, len(self.blocks))

@@ -15,6 +15,7 @@ import numpy as np
 
 from catena.errors import TraceError
 from catena.graph.elimination import Elimination, Entry
+from catena.graph.linear_system import LinearSystem
 from catena.graph.operations import CONDITION, CONDITIONS, LEAVES, OPERATIONS
 from catena.graph.saddle_point import SaddlePoint
 
@@ -213,4 +214,4 @@ class Subgraph:
 
 
 #: The operations that have several results; these are picked by `Entry`.
-SYSTEMS = (Elimination, SaddlePoint, Subgraph)
+SYSTEMS = (Elimination, SaddlePoint, LinearSystem, Subgraph)

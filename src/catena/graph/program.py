@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from catena.graph.elimination import Elimination
 from catena.graph.graph import Subgraph
+from catena.graph.linear_system import LinearSystem
 from catena.graph.saddle_point import SaddlePoint
 
 
@@ -28,6 +29,7 @@ class Block(NamedTuple):
 #: The blocks that calls with systems run, whatever their sizes: they read the operands, and write to the slots that they work in.
 ELIMINATE = Block(0, 0, (("eliminate",),), ())
 SADDLE_POINT = Block(0, 0, (("saddle point",),), ())
+LINEAR_SYSTEM = Block(0, 0, (("linear system",),), ())
 
 
 class Call(NamedTuple):
@@ -37,7 +39,7 @@ class Call(NamedTuple):
     reads: tuple[int, ...]
     numbers: tuple[float, ...]
     writes: tuple[int, ...]
-    system: Elimination | SaddlePoint | None = None
+    system: Elimination | SaddlePoint | LinearSystem | None = None
 
 
 class Library(NamedTuple):

@@ -15,6 +15,7 @@ import numpy as np
 from catena.errors import TraceError
 from catena.graph.elimination import Elimination, Entry, preorder
 from catena.graph.graph import Graph, Port, Subgraph
+from catena.graph.linear_system import LinearSystem
 from catena.graph.saddle_point import SaddlePoint, SaddlePointSolution
 from catena.graph.scalar import Scalar, as_number
 
@@ -55,26 +56,26 @@ class Trace:
         order = preorder(parent)
         at = {k: i for i, k in enumerate(order)} | {-1: -1}
         paths: dict[int, list[int]] = {-1: []}
-        operands: list[int] = []
+        operands: list[Any] = []
         for k in order:
             paths[k] = [*paths[parent[k]], k]
-            operands += [self.index(x[k]), *[self.index(A[k, j]) for j in paths[k]]]
+            operands += [x[k], *[A[k, j] for j in paths[k]]]
         solution = np.empty(len(order), dtype=object)
         if order:
-            self.mark()
-            system = self.node(Elimination(tuple(at[parent[k]] for k in order)), *operands).index
-            solution[order] = [self.node(Entry(i), system) for i in range(len(order))]
-            self.mark()
+            solution[order] = self._system(Elimination(tuple(at[parent[k]] for k in order)), operands)
         return solution
+
+    def linear_system(self, A: Any, B: Any) -> Any:
+        """Return A^-1 B, (n, n) and (n, k), as one operation in a region of its own."""
+        system = LinearSystem(*B.shape)
+        entries = self._system(system, [*A.ravel(), *B.ravel()])
+        return object_array(entries, B.shape)
 
     def saddle_point(self, M: Any, f: Any, J: Any, g: Any, tolerance: Any, most: Any) -> SaddlePointSolution:
         """Return the solution of a saddle point, (n, n), (n, k), (m, n), (m, k), as one operation in a region of its own."""
         system = SaddlePoint(len(M), len(J), f.shape[1])
-        self.mark()
-        solved = self.node(system, *[self.index(x) for x in system.operands(M, f, J, g, tolerance, most)]).index
-        entries = object_array([self.node(Entry(i), solved) for i in range(system.entries)], (system.entries,))
-        self.mark()
-        return system.unpacked(entries)
+        entries = self._system(system, system.operands(M, f, J, g, tolerance, most))
+        return system.unpacked(object_array(entries, (system.entries,)))
 
     def call(self, subgraph: Subgraph, *arguments: Any) -> tuple[Any, ...]:
         """Return the outputs of a subgraph for arguments of this trace, as one operation in a region of its own.
@@ -87,12 +88,16 @@ class Trace:
         >>> trace.graph(y=y).evaluate(3.0)
         (array(81.),)
         """
-        operands = [self.index(x) for argument in arguments for x in np.asarray(argument, dtype=object).ravel()]
-        self.mark()
-        node = self.node(subgraph, *operands).index
-        entries = iter([self.node(Entry(i), node) for i in range(subgraph.entries)])
-        self.mark()
+        entries = iter(self._system(subgraph, [x for argument in arguments for x in np.asarray(argument, dtype=object).ravel()]))
         return tuple(object_array([next(entries) for _ in range(port.size)], port.shape) for port in subgraph.graph.outputs)
+
+    def _system(self, system: Any, operands: Sequence[Any]) -> list[Scalar]:
+        """Return the entries of an operation of several results, in a region of its own."""
+        self.mark()
+        node = self.node(system, *[self.index(x) for x in operands]).index
+        entries = [self.node(Entry(i), node) for i in range(system.entries)]
+        self.mark()
+        return entries
 
     def graph(self, **outputs: Any) -> Graph:
         """Return the graph of the named results, without what they do not need."""

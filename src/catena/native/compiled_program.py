@@ -9,11 +9,15 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from catena.graph import SADDLE_POINT, Graph, Program, Subgraph
+from catena.graph import LINEAR_SYSTEM, SADDLE_POINT, Graph, Program, Subgraph
 from catena.graph.division import library_program
 from catena.graph.passes import Angle
 from catena.native.llvm import lower, machine, tables
+from catena.native.llvm.linear_system import linear_system
 from catena.native.llvm.saddle_point import saddle_point
+
+#: The blocks that are the same in all programs, and what writes their code.
+_COMMON = {SADDLE_POINT: saddle_point, LINEAR_SYSTEM: linear_system}
 
 #: The code of subgraphs, as long as these are in use.
 _libraries: WeakKeyDictionary[Subgraph, machine.Code] = WeakKeyDictionary()
@@ -38,14 +42,14 @@ def compiled_program(
 ) -> CompiledProgram:
     """Return the machine code of a program of a graph, under a driver whose function `entry` is called.
 
-    Libraries, and the block of saddle points, which is the same in all programs, are compiled by themselves, once.
+    Libraries, and the blocks that are the same in all programs, are compiled by themselves, once.
     """
     started, host = time.perf_counter(), machine.host()
     text = lower.write(program, driver, lanes=host.lanes, merged=merged, quick=quick)
     lowered = time.perf_counter()
     fixed = program.fixed
     own = [i for i in range(len(program.blocks)) if i not in fixed]
-    names = {i: f"block{k}" for k, i in enumerate(own) if program.blocks[i] != SADDLE_POINT}
+    names = {i: f"block{k}" for k, i in enumerate(own) if program.blocks[i] not in _COMMON}
     code, seconds, cached = machine.compiled(text, (*names.values(), entry), quick)
     codes, addresses = [code], {i: code.addresses[name] for i, name in names.items()}
     for library in program.libraries:
@@ -53,11 +57,12 @@ def compiled_program(
         codes.append(shared)
         seconds = {part: seconds[part] + more[part] for part in seconds}
         addresses |= {i: address for k, i in enumerate(library.blocks) if (address := shared.addresses.get(f"block{k}"))}
-    if SADDLE_POINT in program.blocks:
-        shared, more, _ = machine.compiled(saddle_point("saddle_point", host.lanes), ("saddle_point",))
-        codes.append(shared)
-        seconds = {part: seconds[part] + more[part] for part in seconds}
-        addresses[program.blocks.index(SADDLE_POINT)] = shared.addresses["saddle_point"]
+    for block, write in _COMMON.items():
+        if block in program.blocks:
+            shared, more, _ = machine.compiled(write("system", host.lanes), ("system",))
+            codes.append(shared)
+            seconds = {part: seconds[part] + more[part] for part in seconds}
+            addresses[program.blocks.index(block)] = shared.addresses["system"]
     blocks = [addresses[i] for i in range(len(program.blocks))]
     data, arrays = tables.tables(program, angles, graph, blocks, host)
     return CompiledProgram(text, code.addresses[entry], data, (*codes, data, arrays), {"lower": lowered - started, **seconds}, cached)
@@ -70,7 +75,7 @@ def _library(subgraph: Subgraph) -> tuple[machine.Code, dict[str, float]]:
         return known, dict.fromkeys(("optimise", "compile"), 0.0)
     blocks = library_program(subgraph).blocks
     text = lower.write_blocks(blocks, lanes=machine.host().lanes, quick=subgraph.quick)
-    names = tuple(f"block{k}" for k, block in enumerate(blocks) if block != SADDLE_POINT)
+    names = tuple(f"block{k}" for k, block in enumerate(blocks) if block not in _COMMON)
     code, seconds, _ = machine.compiled(text, names, subgraph.quick)
     _libraries[subgraph] = code
     return code, seconds

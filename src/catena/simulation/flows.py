@@ -6,19 +6,23 @@ a controller or a force must be called from Python, it becomes a kernel.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from catena.formulations.derivatives.forces import force_derivatives
+from catena.formulations.derivatives.inverse_dynamics import inverse_dynamics_derivatives
 from catena.formulations.joint_forces import passive_slopes
 from catena.formulations.linear import articulated_body, canonical_momenta
-from catena.formulations.mass.composite_body import mass_matrix
-from catena.graph import Trace
+from catena.graph import Subgraph, Trace
 from catena.kernels.tracing import acting_forces
 from catena.loops.projection import Projected, projection_kernel, projection_subgraph
 from catena.model import Mechanism, Tree
-from catena.simulation.integrators.flow import Flow
+from catena.model.simple_joints import with_simple_joints
+from catena.simulation.integrators.flow import Flow, Linearised
 
 if TYPE_CHECKING:
     from catena.simulation.system import System
@@ -44,8 +48,13 @@ def velocities(system: System, tree: Tree, t: Any, q: Array, p: Array) -> dict[s
     return {"v": canonical_momenta.velocities(tree.resting(), q, p)}
 
 
-def mass(system: System, tree: Tree, t: Any, q: Array) -> dict[str, Array]:
-    return {"mass": mass_matrix(tree, q)}
+def linearised(system: System, tree: Tree, t: Any, q: Array, v: Array, vdot: Array) -> dict[str, Array]:
+    """Return the derivatives of the joint forces of a tree by accelerations, by velocities, and by positions along velocities."""
+    simple = with_simple_joints(tree)
+    assert simple is not None
+    _, by_q, by_v, mass = inverse_dynamics_derivatives(simple, q, v, vdot)
+    force_by_q, force_by_v = force_derivatives(tree, t, q, v, system.model.rate)
+    return {"mass": mass, "by_v": by_v - force_by_v, "by_q": by_q - force_by_q}
 
 
 def slopes(system: System, tree: Tree, t: Any, q: Array, v: Array, h: Any) -> dict[str, Array]:
@@ -68,8 +77,24 @@ def eased(system: System, tree: Tree, t: Any, q: Array, armature: Array, force: 
 #: The evaluations by name, with their arguments after t and q.
 EVALUATIONS = {
     "accelerations": (accelerations, ("v", "tau")), "momenta": (momenta, ("v", "tau")), "velocities": (velocities, ("p",)),
-    "mass": (mass, ()), "slopes": (slopes, ("v", "h")), "eased": (eased, ("armature", "force")),
+    "linearised": (linearised, ("v", "vdot")), "slopes": (slopes, ("v", "h")), "eased": (eased, ("armature", "force")),
 }  # fmt: skip
+
+
+#: The change in a position [rad or m] and a velocity by which functions that are called from Python are differentiated.
+_SMALL = 1e-7
+
+
+@cache
+def _product(size: int) -> Subgraph:
+    """Return the product of a square matrix and a vector."""
+    trace = Trace("product")
+    A, x = trace.input("A", (size, size)), trace.input("x", (size,))
+    rows = []
+    for row in A:
+        trace.mark()
+        rows.append(row @ x)
+    return Subgraph(trace.graph(y=np.array(rows)))
 
 
 class _SystemFlow(Flow):
@@ -84,6 +109,25 @@ class _SystemFlow(Flow):
         return self._system.input.force(t, q, v, self._row, self._constants)
 
     joint_forces = force
+
+    def linearised(self, t: Any, q: Array, v: Array, a: Array) -> Linearised:
+        if self._system.recursive:
+            inertia, damping, stiffness = self.evaluate("linearised", t, q, v, a)
+            response = None
+        else:
+            by_q, by_v, *response = self.evaluate("gradients", t, q, v, self.joint_forces(t, q, v))
+            inertia, damping, stiffness = np.eye(self.model.nv), -by_v, -by_q
+        put_in = self.force_gradients(t, q, v)
+        if put_in is not None:
+            by_q, by_v = (response[0] @ by if response else by for by in put_in)
+            damping, stiffness = damping - by_v, stiffness - by_q
+        self.mark()
+        none = np.zeros(self.model.nv)  # charts keep lengths, so that their inverse is their transpose
+        return Linearised(inertia, damping, np.stack([self.model.chart_rate(q, none, row) for row in stiffness]))
+
+    def force_gradients(self, t: Any, q: Array, v: Array) -> Sequence[Array] | None:
+        """Return the derivatives of `joint_forces` by positions along velocities, and by velocities; None where they do not change."""
+        raise NotImplementedError
 
     def project(self, t: Any, q: Array, v: Array) -> Projected | None:
         solver = self._system.loop_solver
@@ -102,6 +146,15 @@ class TracedFlow(_SystemFlow):
         results = self._trace.call(self._system.subgraph(name), *arguments)
         return results[0] if len(results) == 1 else results
 
+    def force_gradients(self, t: Any, q: Array, v: Array) -> Sequence[Array] | None:
+        return None if self._system.input.controller is None else self.evaluate("controller", t, q, v)
+
+    def solved(self, A: Array, B: Array) -> Array:
+        return self._trace.linear_system(A, B)
+
+    def product(self, A: Array, x: Array) -> Array:
+        return self._trace.call(_product(len(x)), A, x)[0]
+
     def _projected(self, of: tuple[Any, ...], t: Any, q: Array, v: Array) -> Any:
         return self._trace.call(projection_subgraph(*of), t, q, v)
 
@@ -115,6 +168,20 @@ class PythonFlow(_SystemFlow):
 
     def evaluate(self, name: str, *arguments: Any) -> Any:
         return self._system.kernel(name)(*(np.asarray(x, dtype=float) for x in arguments))
+
+    def force_gradients(self, t: Any, q: Array, v: Array) -> Sequence[Array] | None:
+        if self._system.input.controller is None and not self._system.called:
+            return None
+        force, units = self.joint_forces(t, q, v), _SMALL * np.eye(self.model.nv)
+        by_q = [self.joint_forces(t, self.model.integrate(q, unit), v) - force for unit in units]
+        by_v = [self.joint_forces(t, q, v + unit) - force for unit in units]
+        return [np.transpose(by) / _SMALL for by in (by_q, by_v)]
+
+    def solved(self, A: Array, B: Array) -> Array:
+        return np.linalg.solve(np.asarray(A, dtype=float), np.asarray(B, dtype=float))
+
+    def product(self, A: Array, x: Array) -> Array:
+        return A @ x
 
     def _projected(self, of: tuple[Any, ...], t: Any, q: Array, v: Array) -> Any:
         return projection_kernel(*of)(t, np.asarray(q, dtype=float), np.asarray(v, dtype=float))

@@ -10,12 +10,15 @@ from typing import Any
 import numpy as np
 
 from catena.graph import Graph, Subgraph, Trace
+from catena.graph.differentiated import jacobian_graph
 from catena.kernels.dynamics import jacobian
 from catena.kernels.methods import solution
+from catena.kernels.tracing import charts
 from catena.loops.plan_library import PlanLibrary
 from catena.loops.projection import LoopPlan, LoopSolver
 from catena.model import Mechanism
 from catena.model.forces import Applied, traced
+from catena.model.simple_joints import with_simple_joints
 from catena.native import Iteration, Kernel, compile_graph
 from catena.simulation.flows import EVALUATIONS, PythonFlow, TracedFlow
 from catena.simulation.inputs import Function, Input
@@ -85,10 +88,26 @@ class System:
 
     def _graph(self, name: str) -> Graph:
         assert self.loop_solver is not None or not self.model.has_loops, "the plan of the loops must be chosen first"
+        if name in ("gradients", "controller"):
+            return self._gradients(name)
         function, inputs = EVALUATIONS[name]
         trace = Trace(name)
         t, *arguments = self._inputs(trace, ("t", "q", *inputs))
         return trace.graph(**function(self, self.model.tree().traced(trace).at(t), t, *arguments))
+
+    def _gradients(self, name: str) -> Graph:
+        """Return the derivatives of the accelerations by q, v and joint forces that change with these; or of the controller by q and v."""
+        m, controller = self.model, self.input.controller
+        if name == "controller":
+            assert controller is not None
+            return jacobian_graph(traced(controller, m.nq, m.nv), ["value"], ["q", "v"], charts(m))
+        wrt = ["q", "v", *(["tau"] if controller is not None or self.called else [])]
+        return jacobian_graph(self._graph("accelerations"), ["vdot"], wrt, charts(m))
+
+    @cached_property
+    def recursive(self) -> bool:
+        """Whether derivatives come from a recursion of their own: for trees."""
+        return not self.model.has_loops and with_simple_joints(self.model.tree()) is not None
 
     def _inputs(self, trace: Trace, names: Sequence[str]) -> list[Any]:
         shapes = {"t": (), "h": (), "q": (self.model.nq,)}
@@ -154,5 +173,3 @@ class System:
         row, constants = (trace.input(name, (layout.size,)) for name, layout in self._arguments()[1:])
         flow = TracedFlow(self, trace, self.stepping.row.split(row), self.stepping.constants.split(constants))
         return compile_graph(trace.graph(**function(flow, *arguments)), method=self.method, quick=True)
-
-

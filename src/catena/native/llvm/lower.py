@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from catena.graph import ELIMINATE, OPERATIONS, SADDLE_POINT, Block, Call, Program
+from catena.graph import ELIMINATE, LINEAR_SYSTEM, OPERATIONS, SADDLE_POINT, Block, Call, Program
 from catena.graph.operations import CONDITION
 from catena.native.llvm.eliminate import eliminate
 from catena.native.llvm.functions import lanewise, sincos
@@ -140,7 +140,7 @@ def write_blocks(blocks: Sequence[Block], driver: str = "", *, lanes: int, quick
     for i, block in enumerate(blocks):
         if block == ELIMINATE:
             text.append(eliminate(f"block{i}", lanes))
-        elif block != SADDLE_POINT:  # that is code of its own
+        elif block not in (SADDLE_POINT, LINEAR_SYSTEM):  # these are code of their own
             text.append(_write_block(f"block{i}", block, lanes, call and call.reads, call and call.writes[0], quick))
     text.append(driver)
     # 1: what a call reads, which is nothing that it writes; 2: what never changes; 3: a branch that is hardly ever taken

@@ -10,18 +10,17 @@ from collections.abc import Callable
 from itertools import accumulate
 
 from catena.graph import SaddlePoint
-from catena.native.llvm.layout import ALIGN
-from catena.native.llvm.state_code import StateCode, row_functions
+from catena.native.llvm.state_code import SystemCode
 
 #: How many sizes the table of a system begins with, and of how many parts of its memory it tells then where they begin [doubles].
-_SIZES, _PARTS = 8, len(SaddlePoint(1, 1, 1).parts)
+_SIZES, _PARTS = 7, len(SaddlePoint(1, 1, 1).parts)
 
 
 def structure(system: SaddlePoint, size: int) -> list[int]:
     """Return the table of a system: its sizes, then where each part of its memory begins."""
     n, m = system.unknowns, system.constraints
     starts = list(accumulate(system.parts.values(), initial=0))[:-1]
-    return [n, m, system.columns, *system.padded, min(n, m), system.entries * size, *starts]
+    return [n, m, system.columns, *system.padded, min(n, m), *starts]
 
 
 def saddle_point(name: str, lanes: int) -> str:
@@ -30,15 +29,10 @@ def saddle_point(name: str, lanes: int) -> str:
     Its row of places holds the table of `structure`, the places of the operands, and that of the slots of its result, before those to work
     in; its numbers are 1, `UNDETERMINED` and `ROUNDING`.
     """
-    code = _SaddlePointCode(lanes)
-    code.loop("0", str(lanes), code.state)
-    read = "ptr noalias readonly"
-    head = f"void @{name}(ptr noalias %scratch, {read} %places, {read} %numbers, {read} %data)"
-    body = code.function(head, f" alignstack({ALIGN})")
-    return "".join(("declare double @llvm.sqrt.f64(double)\n", row_functions(lanes), body, "\n!2 = !{}\n"))
+    return _SaddlePointCode(lanes).block(name)
 
 
-class _SaddlePointCode(StateCode):
+class _SaddlePointCode(SystemCode):
     """Writes the steps of `SaddlePoint.solution`, in its letters; `order` lists the unknowns, those that depend first.
 
     `n`, `m`, `k` count unknowns, constraints and columns of right-hand sides; `wide`, `tall`, `deep` are n, m and the most pivots, padded.
@@ -46,18 +40,16 @@ class _SaddlePointCode(StateCode):
 
     def __init__(self, lanes: int) -> None:
         super().__init__(lanes)
-        self.stride = lanes  # of the slots of a result, for one state
         sizes = [self.integer("%places", i) for i in range(_SIZES)]
-        self.n, self.m, self.k, self.wide, self.tall, self.deep, self.pivots, result = sizes
+        self.n, self.m, self.k, self.wide, self.tall, self.deep, self.pivots = sizes
         starts = [self.integer("%places", _SIZES + i) for i in range(_PARTS)]
-        self.one, self.small, self.rounding = (self.new(f"load double, ptr {self.at('%numbers', i)}, !invariant.load !2") for i in range(3))
+        self.small, self.rounding = self.number(1), self.number(2)
         triangle = self.new(f"lshr i64 {self.times(self.n, self.plus(self.n, 1))}, 1")
         operands = self.plus(triangle, 2)
         for a, b in ((self.m, self.n), (self.m, self.k), (self.n, self.k)):
             operands = self.plus(operands, self.times(a, b))
-        place = self.integer("%places", self.plus(operands, _SIZES + _PARTS))
-        self.result = self.new(f"getelementptr i8, ptr %scratch, i64 {place}")
-        self.memory = self.new(f"getelementptr i8, ptr {self.result}, i64 {result}")
+        numbers = self.times(self.k, self.plus(self.n, self.new(f"shl i64 {self.m}, 1")))
+        self.place_result(_SIZES + _PARTS, operands, self.plus(numbers, 4))
         self.J, self.g, self.R, self.y, self.M, self.f, self.H, self.z, *vectors = (self.at(self.memory, start) for start in starts)
         self.x, self.wide_work, self.deep_work, self.multipliers, self.squares, self.diagonal, self.order = vectors
         self.end = self.at(self.order, self.wide)
@@ -80,7 +72,7 @@ class _SaddlePointCode(StateCode):
         first = self.times(self.k, self.plus(self.n, self.new(f"shl i64 {self.m}, 1")))
         facts = self.new(f"sitofp i64 {rank} to double"), least, self.op("fdiv", self.root(self.get("double", remainder)), root)
         for i, value in enumerate((*facts, self.get("double", undetermined))):
-            self.store(value, self.row(self.result, self.plus(first, i), self.stride), lane)
+            self.store(value, self.slot(self.plus(first, i)), lane)
 
     def unknown_at(self, i: str) -> str:
         """Return the unknown in a place of the order."""
@@ -88,13 +80,7 @@ class _SaddlePointCode(StateCode):
 
     def read(self, slots: str) -> tuple[str, str]:
         """Copy the operands to the memory of a state, which is zero elsewhere, and return those two that are numbers."""
-        following = self.variable("i64", str(_SIZES + _PARTS))
-
-        def operand() -> str:
-            i = self.get("i64", following)
-            self.set("i64", following, self.plus(i, 1))
-            place = self.integer("%places", i)
-            return self.new(f"load double, ptr {self.new(f'getelementptr i8, ptr {slots}, i64 {place}')}")
+        operand = self.operands(slots)
 
         def columns(base: str, stride: str, length: str, count: str) -> None:
             def column(c: str) -> None:
@@ -306,13 +292,13 @@ class _SaddlePointCode(StateCode):
         self.loop("0", rank, lambda s: self.store(self.load(known, s), self.x, self.unknown_at(s)))
 
         # the unknowns, and what is left of f: the shortest multipliers make up for it
-        unknowns = self.row(self.result, self.times(c, self.n), self.stride)
+        unknowns = self.slot(self.times(c, self.n))
         self.copy_row(self.wide_work, self.row(self.f, c, self.wide), self.wide)
 
         def unknown(j: str) -> None:
             value = self.load(self.x, j)
             self.subtract(self.wide_work, self.row(self.M, j, self.wide), value, self.wide)
-            self.store(value, unknowns, self.plus(self.times(j, self.stride), lane))
+            self.store(value, self.slot(j, unknowns), lane)
 
         def multiplier(s: str) -> None:
             j = self.unknown_at(s)
@@ -328,5 +314,5 @@ class _SaddlePointCode(StateCode):
         after = self.times(self.k, self.n)
         second = self.plus(after, self.times(self.k, self.m))
         for start, column in ((after, self.multipliers), (second, self.row(self.g, c, self.tall))):
-            to = self.row(self.result, self.plus(start, self.times(c, self.m)), self.stride)
-            self.loop("0", self.m, lambda i, x=column, to=to: self.store(self.load(x, i), to, self.plus(self.times(i, self.stride), lane)))
+            to = self.slot(self.plus(start, self.times(c, self.m)))
+            self.loop("0", self.m, lambda i, x=column, to=to: self.store(self.load(x, i), self.slot(i, to), lane))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from catena.native.llvm.layout import ALIGN
 from catena.native.llvm.lines import FLAGS, Lines
 
 #: Entries that one turn of an inner loop takes; rows are padded to whole turns.
@@ -115,6 +116,83 @@ class StateCode(Lines):
 
     def function(self, head: str, attributes: str = "", result: str = "ret void") -> str:
         return "\n".join((f"\ndefine {head} noinline nounwind{attributes} {{", *self.variables, *self, f"  {result}\n}}\n"))
+
+
+class SystemCode(StateCode):
+    """Writes the function that solves a system of a graph, one state after the other."""
+
+    def __init__(self, lanes: int) -> None:
+        super().__init__(lanes)
+        self.lane_count = lanes
+        self.one = self.number(0)
+
+    def number(self, i: int) -> str:
+        """Return one of the numbers of the call."""
+        return self.new(f"load double, ptr {self.at('%numbers', i)}, !invariant.load !2")
+
+    def place_result(self, first: int, operands: str, entries: str) -> None:
+        """Find the result and the memory after it, behind the places of the operands, which begin with `first`."""
+        self.first, self.last, self.entries = first, self.plus(operands, first), entries
+        place = self.integer("%places", self.last)
+        self.result = self.new(f"getelementptr i8, ptr %scratch, i64 {place}")
+        self.memory = self.row(self.result, entries, self.lane_count)
+
+    def slot(self, entry: str, base: str = "") -> str:
+        """Return the slot of an entry of the result, or of those from a slot on."""
+        return self.row(base or self.result, entry, self.lane_count)
+
+    def operands(self, slots: str) -> Callable[[], str]:
+        """Return what loads one operand of a state after the other."""
+        following = self.variable("i64", str(self.first))
+
+        def operand() -> str:
+            i = self.get("i64", following)
+            self.set("i64", following, self.plus(i, 1))
+            place = self.new(f"getelementptr i8, ptr {slots}, i64 {self.integer('%places', i)}")
+            return self.new(f"load double, ptr {place}")
+
+        return operand
+
+    def state(self, lane: str) -> None:
+        """Solve the system of one state."""
+        raise NotImplementedError
+
+    def repeated(self) -> str:
+        """Return which lanes repeat the one before them in all operands, as those past the last state do."""
+        count = self.lane_count
+        bits, truths = f"<{count} x i64>", f"<{count} x i1>"
+        before = ", ".join(f"i32 {max(lane - 1, 0)}" for lane in range(count))
+        same = self.variable(truths, f"<i1 false, {', '.join(['i1 true'] * (count - 1))}>")
+
+        def compare(i: str) -> None:
+            place = self.new(f"getelementptr i8, ptr %scratch, i64 {self.integer('%places', i)}")
+            here = self.new(f"load {bits}, ptr {place}, align {min(8 * count, ALIGN)}")
+            there = self.new(f"shufflevector {bits} {here}, {bits} poison, <{count} x i32> <{before}>")
+            both = self.new(f"and {truths} {self.get(truths, same)}, {self.new(f'icmp eq {bits} {here}, {there}')}")
+            self.set(truths, same, both)
+
+        self.loop(str(self.first), self.last, compare)
+        return self.get(truths, same)
+
+    def lane(self, lane: str, repeated: str) -> None:
+        """Solve the system of one state, or copy the result of the state before."""
+        same = self.new(f"extractelement <{self.lane_count} x i1> {repeated}, i64 {lane}")
+
+        def copy(entry: str) -> None:
+            slot = self.slot(entry)
+            self.store(self.load(slot, self.plus(lane, -1)), slot, lane)
+
+        self.when(same, lambda: self.loop("0", self.entries, copy))
+        self.when(self.new(f"xor i1 {same}, true"), lambda: self.state(lane))
+
+    def block(self, name: str) -> str:
+        """Return the IR of the block, a module of its own."""
+        repeated = self.repeated()
+        self.loop("0", str(self.lane_count), lambda lane: self.lane(lane, repeated))
+        read = "ptr noalias readonly"
+        head = f"void @{name}(ptr noalias %scratch, {read} %places, {read} %numbers, {read} %data)"
+        declared = "".join(f"declare double @llvm.{function}.f64(double)\n" for function in ("sqrt", "fabs"))
+        return "".join((declared, row_functions(self.lane_count), self.function(head, f" alignstack({ALIGN})"), "\n!2 = !{}\n"))
 
 
 def row_functions(lanes: int) -> str:

@@ -12,12 +12,17 @@ from typing import Any
 import numpy as np
 
 from catena.errors import CompileError
-from catena.graph import Elimination, Graph, Program
+from catena.graph import Elimination, Graph, LinearSystem, Program, SaddlePoint
 from catena.graph.passes import Angle
-from catena.native.llvm import eliminate, saddle_point
+from catena.native.llvm import eliminate, linear_system, saddle_point
 from catena.native.llvm.functions import NUMBERS
 from catena.native.llvm.layout import ALIGN, LIBRARY, Data
 from catena.native.llvm.machine import Host
+
+#: What the tables of systems begin with, by kind.
+_STRUCTURES: dict[type, Any] = {
+    Elimination: eliminate.structure, SaddlePoint: saddle_point.structure, LinearSystem: linear_system.structure,
+}  # fmt: skip
 
 
 @cache
@@ -41,10 +46,8 @@ def tables(
     # a call writes to slots that follow each other, so the first of them says it all
     rows = [[slot * size for slot in (*call.reads, call.writes[0])] for call in program.calls]
     for row, call in zip(rows, program.calls, strict=True):
-        if isinstance(call.system, Elimination):
-            row[:0] = eliminate.structure(call.system, size)
-        elif call.system is not None:
-            row[:0] = saddle_point.structure(call.system, size)
+        if call.system is not None:
+            row[:0] = _STRUCTURES[type(call.system)](call.system, size)
     places = np.array([*chain.from_iterable(rows), 0], dtype=np.uint32)
     numbers = np.array([*chain.from_iterable(call.numbers for call in program.calls), 0.0])
     calls = np.zeros((len(rows) + 1, 3), dtype=np.uint64)

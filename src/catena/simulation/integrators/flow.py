@@ -16,6 +16,14 @@ Array = Any
 MANY, PART = 24, 16
 
 
+class Linearised(NamedTuple):
+    """Accelerations near a state: inertia da + damping dv + stiffness du = 0, with local coordinates u around its position."""
+
+    inertia: Array
+    damping: Array
+    stiffness: Array
+
+
 class Flow:
     """What a step needs of a mechanism; `mark` begins a new region of the trace."""
 
@@ -32,6 +40,18 @@ class Flow:
 
     def project(self, t: Any, q: Array, v: Array) -> Projected | None:
         """Return the state nearest to (q, v) that meets the constraints, with their conditioning; or None where there are none."""
+        raise NotImplementedError
+
+    def linearised(self, t: Any, q: Array, v: Array, a: Array) -> Linearised:
+        """Return how the accelerations a of a state change with it."""
+        raise NotImplementedError
+
+    def solved(self, A: Array, B: Array) -> Array:
+        """Return A^-1 B, two matrices."""
+        raise NotImplementedError
+
+    def product(self, A: Array, x: Array) -> Array:
+        """Return A x, of a large matrix."""
         raise NotImplementedError
 
     def acceleration(self, t: Any, q: Array, v: Array) -> Array:

@@ -13,11 +13,8 @@ _ROUNDING = 1e-14
 #: The least size of a movement [rad or m] that a correction is compared with.
 LEAST = _ROUNDING / _CONVERGED
 
-#: The rounding of positions of about 1 rad or 1 m, in units of the relative size of a correction that counts as converged.
-POSITIONS = 4e-16 / _CONVERGED
-
-#: Mechanisms with more degrees of freedom solve implicit steps by plain iteration: their Jacobians would be too large to trace.
-LARGEST_JACOBIAN = 24
+#: Steps with more unknowns are solved by plain iteration: a factorisation in each would cost more than it saves.
+LARGEST_JACOBIAN = 256
 
 
 def converged(correction: Any) -> Any:

@@ -22,9 +22,9 @@ from catena.simulation.integrators import solving
 from catena.simulation.integrators.flow import Flow, Step, combine, combined, square
 from catena.simulation.integrators.symplectic import EXPLICIT, SYMPLECTIC
 from catena.simulation.integrators.tableaus import TABLEAUS, Tableau
-from catena.spatial import LU
 
 Array = Any
+
 
 @dataclass(frozen=True)
 class Integrator:
@@ -144,16 +144,17 @@ def _implicit(tableau: Tableau) -> Callable[..., Step]:
     """Return the step of a collocation method, solved for the accelerations of its stages.
 
     The local coordinates are around the middle of the step, from -half to half, so that a symmetric method stays symmetric on rotations.
-    Newton's iteration with the derivatives at the start of the step, taken by differences; large mechanisms by plain iteration.
+    Newton's iteration with the derivatives at the start of the step; very large mechanisms by plain iteration.
     """
     coefficients = np.array(tableau.a)
+    least = solving.LEAST * float(np.linalg.norm(np.linalg.pinv(coefficients @ coefficients)))  # of accelerations, times h^2
     stages = range(tableau.stages)
     iterations = max(solving.ITERATIONS, 2 * tableau.order + 2)  # what is left of the equations should be less than the method's error
 
     def step(flow: Flow, t: Any, q: Array, v: Array, a: Array, h: Any) -> Step:
         n = len(v)
-        newton = n <= solving.LARGEST_JACOBIAN
-        solve, noise = _newton(flow, t, q, v, a, h, coefficients) if newton else (None, 0.0)
+        newton = n * tableau.stages <= solving.LARGEST_JACOBIAN
+        solve = _newton(flow, t, q, v, a, h, coefficients) if newton else None
         accelerations = [a for _ in stages]
         rate = flow.model.chart_rate(q, np.zeros(n), v)
         half = (0.5 * h) * rate
@@ -171,7 +172,7 @@ def _implicit(tableau: Tableau) -> Callable[..., Step]:
             residual = np.concatenate([wanted[i] - accelerations[i] for i in stages])
             change = solve(residual) if solve is not None else residual
             accelerations = [accelerations[i] + change[i * n : (i + 1) * n] for i in stages]
-            scale = square(np.concatenate(accelerations)) + (solving.LEAST / (h * h)) ** 2 + noise
+            scale = square(np.concatenate(accelerations)) + (least / (h * h)) ** 2
             moved = np.concatenate(u) - np.concatenate(last)
             correction = np.sqrt(square(change) / scale + square(moved) / (1.0 + square(np.concatenate(u))))
         flow.mark()
@@ -181,47 +182,21 @@ def _implicit(tableau: Tableau) -> Callable[..., Step]:
     return step
 
 
-def _newton(flow: Flow, t: Any, q: Array, v: Array, a: Array, h: Any, coefficients: np.ndarray) -> tuple[Callable[[Array], Array], Any]:
-    """Return the solution of the linearised stage equations, 1 - h c dA/dv - (h c)^2 dA/du, by differences at the start of the step.
-
-    With it, the square of what corrections of accelerations are compared with where stiff forces nearly cancel: there they are known no
-    better than the rounding of positions lets them.
-
-    They are multiplied by the mass matrix: where inertia, damping and stiffness rule, the matrix is then positive definite and elimination
-    needs no exchange of rows.
-    """
+def _newton(flow: Flow, t: Any, q: Array, v: Array, a: Array, h: Any, coefficients: np.ndarray) -> Callable[[Array], Array]:
+    """Return the solution of the stage equations linearised at the start of the step, M + h c D + (h c)^2 K by M."""
     n, stages = len(v), len(coefficients)
-    small = 1e-7
-    by_v, by_u = np.empty((n, n), dtype=object), np.empty((n, n), dtype=object)
-    for j in range(n):
-        unit = np.zeros(n)
-        unit[j] = small
-        flow.mark()
-        by_v[:, j] = (flow.acceleration(t, q, v + unit) - a) * (1.0 / small)
-        flow.mark()
-        by_u[:, j] = (flow.acceleration(t, flow.model.chart(q, unit), v) - a) * (1.0 / small)
-    flow.mark()
-    mass = flow.evaluate("mass", t, q)
-    flow.mark()
-    damping, stiffness = (_product(mass, -h * by_v, flow.mark), _product(mass, -(h * h) * by_u, flow.mark))
+    inertia, damping, stiffness = flow.linearised(t, q, v, a)
     squared = coefficients @ coefficients
-    matrix = np.empty((stages * n, stages * n), dtype=object)
+    matrix, right = np.empty((stages * n, stages * n), dtype=object), np.zeros((stages * n, stages * n)).astype(object)
     for i in range(stages):
+        rows = slice(i * n, (i + 1) * n)
+        right[rows, rows] = inertia
         for k in range(stages):
-            block = coefficients[i, k] * damping + squared[i, k] * stiffness
-            matrix[i * n : (i + 1) * n, k * n : (k + 1) * n] = block + mass if i == k else block
-    solve = LU(matrix, flow.mark).solve
-    noise = (solving.POSITIONS * solving.POSITIONS) * square(by_u.ravel())
-    return lambda residual: solve(np.concatenate([mass @ residual[i * n : (i + 1) * n] for i in range(stages)])), noise
-
-
-def _product(A: Array, B: Array, mark: Callable[[], None]) -> Array:
-    """Return A B, a region of the trace for each row."""
-    rows = []
-    for row in A:
-        mark()
-        rows.append(row @ B)
-    return np.stack(rows)
+            flow.mark()
+            block = (coefficients[i, k] * h) * damping + (squared[i, k] * (h * h)) * stiffness
+            matrix[rows, k * n : (k + 1) * n] = block + inertia if i == k else block
+    solution = flow.solved(matrix, right)
+    return lambda residual: flow.product(solution, residual)
 
 
 _INTEGRATORS = (
