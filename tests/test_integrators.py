@@ -8,10 +8,12 @@ import numpy as np
 import pytest
 
 import catena as ct
-from catena.examples import top
+from catena.examples import EXAMPLES, top
+from catena.simulation import with_scipy
 from catena.simulation.integrators import solving, steps, symplectic
 from catena.simulation.integrators.steps import INTEGRATORS
 from catena.simulation.integrators.tableaus import TABLEAUS, Tableau
+from catena.simulation.run import Run, RunSettings
 
 pytestmark = pytest.mark.evaluated
 
@@ -240,7 +242,7 @@ def test_plain_iteration_agrees_with_newton_iteration(integrator, monkeypatch):
     newton = ct.simulate(m, q, v, until=0.2, step=0.01, integrator=integrator)
     monkeypatch.setattr(solving, "LARGEST_JACOBIAN", 0)
     monkeypatch.setattr(steps, "_newton", None)
-    monkeypatch.setattr(symplectic, "_newton", None)
+    monkeypatch.setattr(symplectic, "_EXACT", 0)
     plain = ct.simulate(ball_chain(2), q, v, until=0.2, step=0.01, integrator=integrator)  # another model: runs of one are compiled once
     assert distance(m, plain, newton) < 1e-13
 
@@ -269,3 +271,90 @@ def test_implicit_step_is_solved_at_rest_under_a_large_preload(integrator):
     assert np.abs(run.vdot).max() > 0.0
     # 100 steps that each round a position of 1.1 m, and are 100 times as long as the oscillation of the spring lets them be
     assert np.abs(run["cart"]).max() < 100 * 100 * 2.2e-16
+
+
+# derivatives within steps
+
+
+def _controller(t, q, v):
+    return np.array([np.sin(t) - 3.0 * q[i % len(q)] * v[i] - v[i] ** 3 for i in range(len(v))])
+
+
+def _run(m, controller):
+    q = m.assemble() if m.has_loops else m.random(3)
+    return Run(RunSettings.of(m, q, None, 0.0, 1.0, 0.01, "auto", "implicit-midpoint", None, controller, (), None, 1e-6, 1e-9, None))
+
+
+def _models():
+    tree = ct.Model("tree", gravity=(0.3, 0.2, -9.8))
+    tree.add("base", ct.box(2.0, 0.4, 0.3, 0.2), ct.Free())
+    tree.add("ball", ct.box(1.0, 0.1, 0.3, 0.2), ct.Spherical(damping=3.0), "base", (0.2, 0, 0))
+    tree.add("slide", ct.box(1.0, 0.1, 0.1, 0.2), ct.Prismatic("y", stiffness=50.0, friction=2.0), "ball", (0, 0, 0.2))
+    tree.add("cross", ct.box(0.5, 0.1, 0.1, 0.1), ct.Universal("x", "y"), "base", (-0.2, 0, 0))
+    tree.add_spring("spring", "ground", "cross", stiffness=1e3, damping=10.0, length=0.3)
+    return {"tree": tree, "four-bar": EXAMPLES["four-bar"](), "arm": EXAMPLES["arm"]()}
+
+
+@pytest.mark.parametrize("controller", [None, _controller, ct.python(_controller)], ids=["none", "traced", "called"])
+@pytest.mark.parametrize("name", _models())
+def test_derivatives_of_a_flow_are_those_of_its_accelerations(name, controller):
+    m = _models()[name]
+    run = _run(m, controller)
+    run.begin()
+    t, q = 0.3, run.settings.q0
+    v = 0.1 * np.random.default_rng(5).normal(size=m.nv)
+    flow = run.flow(t)
+    near = flow.linearised(t, q, v, flow.acceleration(t, q, v))
+    by_q, by_v, small = np.empty((m.nv, m.nv)), np.empty((m.nv, m.nv)), 1e-6
+    for i, unit in enumerate(small * np.eye(m.nv)):
+        by_q[:, i] = (flow.acceleration(t, m.integrate(q, unit), v) - flow.acceleration(t, m.integrate(q, -unit), v)) / (2 * small)
+        by_v[:, i] = (flow.acceleration(t, q, v + unit) - flow.acceleration(t, q, v - unit)) / (2 * small)
+    for expected, found in ((by_q, near.stiffness), (by_v, near.damping)):
+        np.testing.assert_allclose(-np.linalg.solve(near.inertia, found), expected, atol=1e-6 * (1.0 + np.abs(expected).max()))
+
+
+def _stiff_chain(bodies):
+    m, parent = ct.Model("chain", gravity=(4.0, 3.0, -8.0)), "ground"
+    for i in range(bodies):
+        m.add(f"b{i}", ct.box(1.0, 0.05, 0.05, 0.1), ct.Revolute("xy"[i % 2], stiffness=1e5, damping=10.0), parent, (0, 0, 0.1 * (i > 0)))
+        parent = f"b{i}"
+    return m
+
+
+@pytest.mark.parametrize("integrator", ["implicit-midpoint", "gauss-legendre-4", "symplectic-midpoint"])
+def test_stiff_steps_of_large_mechanisms_are_solved(integrator):
+    """30 coordinates, steps that are 30 times as long as plain iteration can take."""
+    m = _stiff_chain(30)
+    run = ct.simulate(m, np.zeros(30), until=0.02, step=1e-3, integrator=integrator)
+    exact = ct.simulate(m, np.zeros(30), until=0.02, integrator="rang-angermann", rtol=1e-8, atol=1e-11)
+    assert np.abs(run.q[-1] - exact.q[-1]).max() < (1e-4 if integrator == "gauss-legendre-4" else 1e-2) * np.abs(exact.q).max()
+
+
+@pytest.mark.parametrize("method", ["Radau", "BDF"])
+def test_implicit_integrators_of_scipy_get_exact_derivatives(method, monkeypatch):
+    m = _models()["tree"]
+    q, v = m.random(3), 0.3 * np.ones(m.nv)
+    calls = []
+    monkeypatch.setattr(with_scipy, "_jacobian", lambda *a, original=with_scipy._jacobian: calls.append(1) or original(*a))
+    run = ct.simulate(m, q, v, until=0.1, integrator=f"scipy:{method}", rtol=1e-7, atol=1e-9)
+    reference = ct.simulate(m, q, v, until=0.1, integrator="dormand-prince", rtol=1e-11, atol=1e-12)
+    assert calls
+    np.testing.assert_allclose(run.q[-1], reference.q[-1], atol=1e-4)
+
+
+def test_derivatives_for_scipy_equal_differences_of_rates():
+    m = _models()["tree"]
+    run = _run(m, _controller)
+    run.begin()
+    q, v, small = run.settings.q0, 0.3 * np.ones(m.nv), 1e-6
+
+    def rates(y):
+        return np.concatenate([m.rate(m.normalised(y[: m.nq]), y[m.nq :]), run.evaluate(0.2, m.normalised(y[: m.nq]), y[m.nq :])[0]])
+
+    y = np.concatenate([q, v])
+    expected = np.stack([(rates(y + unit) - rates(y - unit)) / (2 * small) for unit in small * np.eye(len(y))], axis=1)
+    found = with_scipy._jacobian(run, 0.2, q, v)
+    along = np.zeros((len(y), 2 * m.nv))  # directions that keep the lengths of quaternions
+    along[: m.nq, : m.nv] = np.stack([m.rate(q, unit) for unit in np.eye(m.nv)], axis=1)
+    along[m.nq :, m.nv :] = np.eye(m.nv)
+    np.testing.assert_allclose(found @ along, expected @ along, atol=1e-6 * np.abs(expected).max())

@@ -22,7 +22,7 @@ from catena.kernels.tracing import acting_forces
 from catena.loops.projection import Projected, projection_kernel, projection_subgraph
 from catena.model import Mechanism, Tree
 from catena.model.simple_joints import with_simple_joints
-from catena.simulation.integrators.flow import Flow, Linearised
+from catena.simulation.integrators.flow import Flow, Linearised, Part
 
 if TYPE_CHECKING:
     from catena.simulation.system import System
@@ -121,9 +121,7 @@ class _SystemFlow(Flow):
         if put_in is not None:
             by_q, by_v = (response[0] @ by if response else by for by in put_in)
             damping, stiffness = damping - by_v, stiffness - by_q
-        self.mark()
-        none = np.zeros(self.model.nv)  # charts keep lengths, so that their inverse is their transpose
-        return Linearised(inertia, damping, np.stack([self.model.chart_rate(q, none, row) for row in stiffness]))
+        return Linearised(inertia, damping, stiffness)
 
     def force_gradients(self, t: Any, q: Array, v: Array) -> Sequence[Array] | None:
         """Return the derivatives of `joint_forces` by positions along velocities, and by velocities; None where they do not change."""
@@ -141,10 +139,17 @@ class TracedFlow(_SystemFlow):
     def __init__(self, system: System, trace: Trace, row: dict[str, Any], constants: dict[str, Any]) -> None:
         super().__init__(system, row, constants)
         self._trace, self.mark = trace, trace.mark
+        self._inputs = [x for part in (row, constants) for x in part.values()]
 
     def evaluate(self, name: str, *arguments: Any) -> Any:
         results = self._trace.call(self._system.subgraph(name), *arguments)
         return results[0] if len(results) == 1 else results
+
+    def apply(self, part: Part, *arguments: Any) -> tuple[Any, ...]:
+        return self._trace.call(self._system.part(part, arguments), *arguments, *self._inputs)
+
+    def jacobian(self, part: Part, *arguments: Any) -> Array:
+        return self._trace.call(self._system.part(part, arguments, derived=True), *arguments, *self._inputs)[0]
 
     def force_gradients(self, t: Any, q: Array, v: Array) -> Sequence[Array] | None:
         return None if self._system.input.controller is None else self.evaluate("controller", t, q, v)
@@ -166,12 +171,22 @@ class PythonFlow(_SystemFlow):
     def mark() -> None:
         """Do nothing: nothing is traced."""
 
+    def apply(self, part: Part, *arguments: Any) -> tuple[Any, ...]:
+        return tuple(np.asarray(x, dtype=float) for x in part(self, *arguments))
+
+    def jacobian(self, part: Part, *arguments: Any) -> Array:
+        *before, x = arguments
+        first = self.apply(part, *arguments)[0]
+        return np.stack([(self.apply(part, *before, x + unit)[0] - first) / _SMALL for unit in _SMALL * np.eye(len(x))], axis=1)
+
     def evaluate(self, name: str, *arguments: Any) -> Any:
         return self._system.kernel(name)(*(np.asarray(x, dtype=float) for x in arguments))
 
     def force_gradients(self, t: Any, q: Array, v: Array) -> Sequence[Array] | None:
         if self._system.input.controller is None and not self._system.called:
             return None
+        if not self._system.input.in_python:
+            return self.evaluate("controller", t, q, v)
         force, units = self.joint_forces(t, q, v), _SMALL * np.eye(self.model.nv)
         by_q = [self.joint_forces(t, self.model.integrate(q, unit), v) - force for unit in units]
         by_v = [self.joint_forces(t, q, v + unit) - force for unit in units]

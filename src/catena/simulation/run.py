@@ -16,6 +16,7 @@ from catena.model import Mechanism
 from catena.model.forces import python
 from catena.simulation.arguments import MOST_STEPS, check_span, check_state, check_step, moving, number, positive, recording
 from catena.simulation.events import Event, State
+from catena.simulation.flows import PythonFlow
 from catena.simulation.inputs import Input, check_traceable
 from catena.simulation.integrators.steps import Integrator
 from catena.simulation.integrators.steps import integrator as integrator_of
@@ -298,10 +299,14 @@ class Run:
     def evaluate(self, t: Any, q: np.ndarray, v: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return acceleration, input and event functions at a state; unless something is called from Python, also at many."""
         if self.settings.in_python:
-            flow = self.system.python_flow(self._row(t), self.constants[0])
+            flow = self.flow(t)
             events = np.array([float(event.value(t, q, v)) for event in self.settings.events])
             return flow.acceleration(t, q, v), flow.force(t, q, v), events
         return self.system.start()(t, q, v, self._row(t), self.constants[0])
+
+    def flow(self, t: float) -> PythonFlow:
+        """Return the flow at a time, in floats."""
+        return self.system.python_flow(self._row(t), self.constants[0])
 
     def stepped(self, t: Any, q: np.ndarray, v: np.ndarray, a: np.ndarray, h: Any) -> tuple[Any, ...]:
         """Return the results of `System.step`; unless something is called from Python, also of many steps."""

@@ -22,6 +22,7 @@ from catena.model.simple_joints import with_simple_joints
 from catena.native import Iteration, Kernel, compile_graph
 from catena.simulation.flows import EVALUATIONS, PythonFlow, TracedFlow
 from catena.simulation.inputs import Function, Input
+from catena.simulation.integrators.flow import Part
 from catena.simulation.integrators.steps import Integrator
 from catena.simulation.stepping import Counted, Layout, Stepping, Timed, attempt
 
@@ -62,7 +63,7 @@ class System:
         self.loop_solver = LoopSolver(self.model, self.method, loop_plan)
         self.solve = self.loop_solver.forward_dynamics
 
-    def _once(self, name: str, make: Callable[[], Any]) -> Any:
+    def _once(self, name: Any, make: Callable[[], Any]) -> Any:
         """Return what is made for a plan of the loops, from an earlier call, or an earlier run whose functions compute the same."""
         key = (name, self.loop_solver.loop_plan if self.loop_solver else None)
         if key not in self._made:
@@ -94,6 +95,19 @@ class System:
         trace = Trace(name)
         t, *arguments = self._inputs(trace, ("t", "q", *inputs))
         return trace.graph(**function(self, self.model.tree().traced(trace).at(t), t, *arguments))
+
+    def part(self, part: Part, arguments: Sequence[Any], derived: bool = False) -> Subgraph:
+        """Return a part of a step as a subgraph, or the derivative of its first result by its last argument."""
+
+        def make() -> Subgraph:
+            trace = Trace("part")
+            given = [trace.input(f"x{i}", np.shape(x)) for i, x in enumerate(arguments)]
+            row, constants = ({n: trace.input(f"{n}", (size,)) for n, size in layout.sizes.items()} for _, layout in self._arguments()[1:])
+            results = part(TracedFlow(self, trace, row, constants), *given)
+            graph = trace.graph(**{f"y{i}": y for i, y in enumerate(results)})
+            return Subgraph(jacobian_graph(graph, ["y0"], [f"x{len(given) - 1}"], {}) if derived else graph, self._quick)
+
+        return self._once((part, derived), make)
 
     def _gradients(self, name: str) -> Graph:
         """Return the derivatives of the accelerations by q, v and joint forces that change with these; or of the controller by q and v."""

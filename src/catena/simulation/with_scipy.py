@@ -10,6 +10,8 @@ import numpy as np
 from scipy import integrate as scipy_integrate
 
 from catena.errors import ArgumentError, MethodError, SimulationError
+from catena.model.position_chart import PositionChart
+from catena.scalars.dual import moving, part
 from catena.simulation.interrupts import noted_interrupts
 from catena.simulation.progress import progress
 from catena.simulation.run import Run
@@ -18,8 +20,25 @@ from catena.simulation.trajectory import Trajectory
 _METHODS = ("RK23", "RK45", "DOP853", "Radau", "BDF", "LSODA")
 
 
+_IMPLICIT = ("Radau", "BDF", "LSODA")
+
+
 class _NotFinite(Exception):
     """The right-hand side is not finite."""
+
+
+def _jacobian(run: Run, t: float, q: np.ndarray, v: np.ndarray) -> np.ndarray:
+    """Return the derivatives of the rates of (q, v) by q and v; lengths of quaternions do not change, and do not count."""
+    m, chart = run.model, PositionChart.of(run.model)
+    near = run.flow(t).linearised(t, q, v, run.evaluate(t, q, v)[0])
+    along = np.eye(m.nq) if chart is None else np.stack([chart.velocity(q, unit) for unit in np.eye(m.nq)], axis=1)
+    turned = [i for link, at, _ in m.slices() if link.joint.nq != link.joint.nv for i in range(at.start, at.stop)]
+    by_q = np.zeros((m.nq, m.nq))
+    for i in turned:
+        by_q[:, i] = part(m.rate(moving(q, np.eye(m.nq)[i]), v), "derivative")
+    by_v = m.rate(np.tile(q, (m.nv, 1)), np.eye(m.nv)).T
+    slopes = -np.linalg.solve(near.inertia, np.concatenate([near.stiffness @ along, near.damping], axis=1))
+    return np.concatenate([np.concatenate([by_q, by_v], axis=1), slopes])
 
 
 def integrate(run: Run, show: bool | None = None) -> Trajectory:
@@ -45,6 +64,8 @@ def integrate(run: Run, show: bool | None = None) -> Trajectory:
         return result
 
     options: dict[str, Any] = {"rtol": max(given.rtol, 1e-13), "atol": given.atol, "max_step": given.largest}
+    if given.scipy_method in _IMPLICIT:
+        options["jac"] = lambda t, y: _jacobian(run, t, m.normalised(y[:nq]), y[nq:])
     solver = getattr(scipy_integrate, given.scipy_method)(slope, given.start, np.concatenate([given.q0, given.v0]), given.until, **options)
     wanted = [given.start] if given.times is None else list(given.times[given.times <= given.start])
     t, y = [wanted], [np.tile(solver.y, (len(wanted), 1))]

@@ -16,8 +16,12 @@ Array = Any
 MANY, PART = 24, 16
 
 
+#: A part of a step: a function of a flow and of arrays that returns several; a value to compare, such as a function of a module.
+Part = Callable[..., tuple[Any, ...]]
+
+
 class Linearised(NamedTuple):
-    """Accelerations near a state: inertia da + damping dv + stiffness du = 0, with local coordinates u around its position."""
+    """Accelerations near a state: inertia da + damping dv + stiffness dq = 0, where positions change by dq along the velocities."""
 
     inertia: Array
     damping: Array
@@ -52,6 +56,14 @@ class Flow:
 
     def product(self, A: Array, x: Array) -> Array:
         """Return A x, of a large matrix."""
+        raise NotImplementedError
+
+    def apply(self, part: Part, *arguments: Any) -> tuple[Any, ...]:
+        """Return the results of a part of a step, which is code of its own."""
+        raise NotImplementedError
+
+    def jacobian(self, part: Part, *arguments: Any) -> Array:
+        """Return the derivative of its first result by its last argument."""
         raise NotImplementedError
 
     def acceleration(self, t: Any, q: Array, v: Array) -> Array:

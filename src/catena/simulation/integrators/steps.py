@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -183,20 +184,11 @@ def _implicit(tableau: Tableau) -> Callable[..., Step]:
 
 
 def _newton(flow: Flow, t: Any, q: Array, v: Array, a: Array, h: Any, coefficients: np.ndarray) -> Callable[[Array], Array]:
-    """Return the solution of the stage equations linearised at the start of the step, M + h c D + (h c)^2 K by M."""
-    n, stages = len(v), len(coefficients)
-    inertia, damping, stiffness = flow.linearised(t, q, v, a)
-    squared = coefficients @ coefficients
-    matrix, right = np.empty((stages * n, stages * n), dtype=object), np.zeros((stages * n, stages * n)).astype(object)
-    for i in range(stages):
-        rows = slice(i * n, (i + 1) * n)
-        right[rows, rows] = inertia
-        for k in range(stages):
-            flow.mark()
-            block = (coefficients[i, k] * h) * damping + (squared[i, k] * (h * h)) * stiffness
-            matrix[rows, k * n : (k + 1) * n] = block + inertia if i == k else block
-    solution = flow.solved(matrix, right)
-    return lambda residual: flow.product(solution, residual)
+    """Return the solution of the stage equations linearised at the start of the step."""
+    near = flow.linearised(t, q, v, a)
+    matrix = solving.matrix(near, h, coefficients, coefficients @ coefficients)
+    inertia = np.kron(np.eye(len(coefficients)), near.inertia)
+    return partial(flow.product, flow.solved(matrix, inertia))
 
 
 _INTEGRATORS = (

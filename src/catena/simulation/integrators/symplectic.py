@@ -16,13 +16,14 @@ rates, and E those of the ends:
 with b_i A_ij + b_j a_ji = b_i b_j. Where coordinates are plain numbers this is the partitioned Runge-Kutta method a, A. Angular momentum is
 conserved with its symmetry, to rounding; with the centre in the middle and a symmetric table the step is symmetric in time.
 
-The stages are solved for the rates V, by Newton's iteration with the derivatives at the first guess, taken by differences; where there are
-too many unknowns by plain iteration with the mass matrix.
+The stages are solved for the rates V, by Newton's iteration with the derivatives at the first guess; where there are many unknowns with
+those at the start of the step.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -31,15 +32,15 @@ from catena.scalars.dual import moving, part
 from catena.simulation.integrators import solving
 from catena.simulation.integrators.flow import Flow, Step, combine, square
 from catena.simulation.integrators.tableaus import TABLEAUS
-from catena.spatial import LU
 
 Array = Any
 
 #: Newton iterations of a step.
 _ITERATIONS = 6
 
-#: The difference in a rate by which derivatives are taken [rad/s or m/s].
-_SMALL = 1e-7
+#: Steps with more unknowns are solved with derivatives at the start of the step that leave out what turns with the bodies: the exact ones
+#: take as many times the residual as there are unknowns.
+_EXACT = 24
 
 #: An acceleration that moves the mechanism further than this in a step [rad or m] is that of a stiff spring, and says little of its end.
 _FAR = 0.1
@@ -52,6 +53,32 @@ class _Scheme(NamedTuple):
     A: tuple[tuple[float, ...], ...]
     b: tuple[float, ...]
     centre: float
+
+    def __call__(self, flow: Flow, t: Any, h: Any, q: Array, p: Array, rates: Array) -> tuple[Array, Array, Array]:
+        """Return what the momenta of the stages have beyond those that the step from (q, p) asks for; and the end of the step."""
+        model, centre, each = flow.model, self.centre, np.split(rates, len(self.b))
+        flow.mark()
+        first, last = (combine(h, [share * b for b in self.b], each) for share in (-centre, 1.0 - centre))
+        middle = model.cayley(q, -first)
+        momenta, forces, balances = [], [], []
+        for i, rate in enumerate(each):
+            u = combine(h, [a - centre * b for a, b in zip(self.a[i], self.b, strict=True)], each)
+            q_stage = model.cayley(middle, u)
+            v = model.cayley_velocity(q_stage, u, rate)
+            p_stage, pdot = flow.momenta(t + sum(self.a[i]) * h, q_stage, v)
+            flow.mark()
+            place, turning, changing = moving(q_stage, model.rate(q_stage, v)), moving(u, rate), moving(p_stage, pdot)
+            conjugate = model.cayley_momentum(place, turning, changing)
+            momenta.append(part(conjugate, "value"))
+            forces.append(part(conjugate, "derivative"))
+            balances.append(part(model.momentum_in_parent_axes(place, changing), "derivative"))
+        flow.mark()
+        q1 = model.cayley(middle, last)
+        p1 = model.momentum_in_child_axes(q1, model.momentum_in_parent_axes(q, p) + combine(h, self.b, balances))
+        ends = [model.cayley_momentum(q, first, p), model.cayley_momentum(q1, last, p1)]
+        between = combine(1.0, (centre, 1.0 - centre), ends)
+        wanted = [between + combine(h, [A - (1.0 - centre) * b for A, b in zip(row, self.b, strict=True)], forces) for row in self.A]
+        return np.concatenate([has - asked for has, asked in zip(momenta, wanted, strict=True)]), q1, p1
 
 
 _EULER = _Scheme(((0.0,),), ((1.0,),), (1.0,), 0.0)
@@ -101,7 +128,7 @@ def _euler(flow: Flow, t: Any, q: Array, v: Array, h: Any) -> _State:
 
 def _nearer(scheme: _Scheme, flow: Flow, t: Any, start: _State, rate: Array, h: Any) -> Array:
     """Return a better guess of the rate of the only stage: after one plain iteration."""
-    return rate - _by_mass(flow, t, start.q, 1)(_residual(scheme, flow, t, start, [rate], h)[0])
+    return rate - _by_mass(scheme, flow, t, start.q, rate, h)(flow.apply(scheme, t, h, start.q, start.p, rate)[0])
 
 
 def _rate(flow: Flow, q: Array, v: Array) -> Array:
@@ -125,75 +152,45 @@ def _end(flow: Flow, t: Any, state: _State) -> Step:
 
 def _advanced(scheme: _Scheme, flow: Flow, t: Any, start: _State, guess: Sequence[Array], h: Any) -> _State:
     """Return the state after a step, with the rates of the stages from a guess on."""
-    n, stages = len(start.p), len(scheme.b)
-
-    def at(rates: Array) -> tuple[Array, Array, Array]:
-        return _residual(scheme, flow, t, start, [rates[i * n : (i + 1) * n] for i in range(stages)], h)
-
-    rates = np.concatenate(guess)
-    newton = len(rates) <= solving.LARGEST_JACOBIAN
-    residual, q1, p1 = at(rates)
-    solve = _newton(flow, at, rates, residual) if newton else _by_mass(flow, t, start.q, stages)
+    at, rates = (t, h, start.q, start.p), np.concatenate(guess)
+    residual, q1, p1 = flow.apply(scheme, *at, rates)
+    exact = len(rates) <= _EXACT
+    if exact:
+        solve = partial(flow.product, flow.solved(flow.jacobian(scheme, *at, rates), np.eye(len(rates))))
+    else:
+        solve = (_by_forces if len(rates) <= solving.LARGEST_JACOBIAN else _by_mass)(scheme, flow, t, start.q, rates, h)
     correction: Any = 0.0
-    for _ in range(_ITERATIONS if newton else 3 * solving.ITERATIONS):
+    for _ in range(_ITERATIONS if exact else 3 * solving.ITERATIONS):
         change = solve(residual)
         rates = rates - change
-        residual, q1, p1 = at(rates)
+        residual, q1, p1 = flow.apply(scheme, *at, rates)
         correction = np.sqrt(square(change) / (square(rates) + (solving.LEAST / h) ** 2))
-    return _State(q1, p1, [rates[i * n : (i + 1) * n] for i in range(stages)], correction)
+    return _State(q1, p1, np.split(rates, len(guess)), correction)
 
 
-def _residual(scheme: _Scheme, flow: Flow, t: Any, start: _State, rates: Sequence[Array], h: Any) -> tuple[Array, Array, Array]:
-    """Return what the momenta of the stages have beyond those that the step asks for; and the position and the momenta at its end."""
-    model, centre = flow.model, scheme.centre
-    flow.mark()
-    first, last = (combine(h, [share * b for b in scheme.b], rates) for share in (-centre, 1.0 - centre))
-    middle = model.cayley(start.q, -first)
-    momenta, forces, balances = [], [], []
-    for i, rate in enumerate(rates):
-        u = combine(h, [a - centre * b for a, b in zip(scheme.a[i], scheme.b, strict=True)], rates)
-        q = model.cayley(middle, u)
-        v = model.cayley_velocity(q, u, rate)
-        p, pdot = flow.momenta(t + sum(scheme.a[i]) * h, q, v)
-        flow.mark()
-        place, turning, changing = moving(q, model.rate(q, v)), moving(u, rate), moving(p, pdot)
-        conjugate = model.cayley_momentum(place, turning, changing)
-        momenta.append(part(conjugate, "value"))
-        forces.append(part(conjugate, "derivative"))
-        balances.append(part(model.momentum_in_parent_axes(place, changing), "derivative"))
-    flow.mark()
-    q1 = model.cayley(middle, last)
-    p1 = model.momentum_in_child_axes(q1, model.momentum_in_parent_axes(start.q, start.p) + combine(h, scheme.b, balances))
-    ends = [model.cayley_momentum(start.q, first, start.p), model.cayley_momentum(q1, last, p1)]
-    between = combine(1.0, (centre, 1.0 - centre), ends)
-    wanted = [between + combine(h, [A - (1.0 - centre) * b for A, b in zip(row, scheme.b, strict=True)], forces) for row in scheme.A]
-    return np.concatenate([has - asked for has, asked in zip(momenta, wanted, strict=True)]), q1, p1
-
-
-def _newton(flow: Flow, function: Callable[[Array], tuple[Array, Array, Array]], x: Array, value: Array) -> Callable[[Array], Array]:
-    """Return the solution of the equations linearised at x.
-
-    The mass matrix rules in the derivatives, so that elimination needs no exchange of rows.
-    """
-    jacobian = np.empty((len(x), len(x)), dtype=object)
-    for j in range(len(x)):
-        unit = np.zeros(len(x))
-        unit[j] = _SMALL
-        jacobian[:, j] = (function(x + unit)[0] - value) * (1.0 / _SMALL)
-    flow.mark()
-    return LU(jacobian, flow.mark).solve
-
-
-def _by_mass(flow: Flow, t: Any, q: Array, stages: int) -> Callable[[Array], Array]:
+def _by_mass(scheme: _Scheme, flow: Flow, t: Any, q: Array, rates: Array, h: Any) -> Callable[[Array], Array]:
     """Return the solution of the equations with the mass matrix for their derivatives."""
+    return _at_start(scheme, flow, q, lambda momenta: [flow.evaluate("velocities", t, q, p) for p in momenta])
+
+
+def _by_forces(scheme: _Scheme, flow: Flow, t: Any, q: Array, rates: Array, h: Any) -> Callable[[Array], Array]:
+    """Return their solution with the mass matrix and the slopes of forces: exact but for what turns with the bodies within the step."""
+    v = flow.model.cayley_velocity(q, np.zeros(flow.model.nv), rates[: flow.model.nv])
+    near = flow.linearised(t, q, v, flow.acceleration(t, q, v))
+    A = np.array(scheme.A)
+    inverse = flow.solved(solving.matrix(near, h, A, A @ np.array(scheme.a)), np.eye(len(rates)))
+    return _at_start(scheme, flow, q, lambda momenta: np.split(flow.product(inverse, np.concatenate(momenta)), len(momenta)))
+
+
+def _at_start(scheme: _Scheme, flow: Flow, q: Array, velocities: Callable[[list[Array]], Sequence[Array]]) -> Callable[[Array], Array]:
+    """Return the solution for Cayley coordinates of one that is for the momenta of the stages, and velocities, at the start of the step."""
 
     def solve(residual: Array) -> Array:
-        changes = []
-        for momenta in np.split(residual, stages):
-            flow.mark()
-            v = flow.evaluate("velocities", t, q, flow.model.cayley_velocity(q, np.zeros(len(momenta)), momenta))
-            changes.append(_rate(flow, q, v))
-        return np.concatenate(changes)
+        flow.mark()
+        none = np.zeros(flow.model.nv)
+        momenta = [flow.model.cayley_velocity(q, none, p) for p in np.split(residual, len(scheme.b))]
+        flow.mark()
+        return np.concatenate([_rate(flow, q, v) for v in velocities(momenta)])
 
     return solve
 
