@@ -54,8 +54,9 @@ def forward_dynamics(tree, q, v, tau, wrenches=None, *, plan):
     thetadd = factor.solve(f)  # (25)
     solved = platform.solution(platform.joint_rates(J @ thetadd + y0, thetadd))
     # what the others leave of the inertia of an actuated joint: little where a light body is between heavy ones
-    felt = [factor.L[k, k] * reciprocal(GIM[k, k]) for k in range(len(GIM))]
-    return solved._replace(pivots=[*solved.pivots, *([(None, part * part, 1.0)] for part in felt)])
+    felt = [[(None, factor.L[k, k] * reciprocal(GIM[k, k]), 1.0)] for k in range(len(GIM))]
+    # inertias are made of what is divided by pivots, which are squares of sines: digits are lost with these squares
+    return solved._replace(pivots=[[(i, pivot * pivot, size * size) for i, pivot, size in stage] for stage in (*solved.pivots, *felt)])
 
 
 def generalised_inertia(platform, q):
