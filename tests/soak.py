@@ -118,6 +118,8 @@ def states(sample: Sample, rng: np.random.Generator, report: Report) -> list[Sta
             continue
         at = referee.at(q)
         v = at.velocity(rng.normal(size=m.nv) * reach)
+        if not at.clear:  # and what counts as a motion depends on a threshold
+            v = m.project_velocity(q, v)
         found.append(State(q, v, rng.normal(size=m.nv) / reach, at))
     return found
 
