@@ -37,7 +37,8 @@ def test_solutions_in_machine_code_equal_numpys(n: int, k: int, count: int) -> N
 
 @pytest.mark.parametrize("lanes", [2, 4])
 def test_other_processors(lanes: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(machine, "host", lambda host=machine.host(): host._replace(lanes=lanes))
+    host = machine.host()._replace(lanes=lanes)
+    monkeypatch.setattr(machine, "host", lambda: host)
     A, B = system(11, 4, 7)
     assert relative(compile_graph(solving(11, 4))(A, B), np.linalg.solve(A, B)) < 1e-11
 
