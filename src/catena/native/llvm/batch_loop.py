@@ -70,13 +70,71 @@ def _copy(direction: str, ports: Sequence[Port], first: int, axis: int, operands
         lines.append(f"  store i64 {new(f'add i64 {step}, 1')}, ptr %count{axis}")
         lines.extend((f"  br label %head{axis}", f"exit{axis}:"))
 
+    def flat(pointers: list[str], axis: int, count: int) -> None:
+        """Write the results of an operand that is contiguous: as many entries at a time as there are lanes, with all their states."""
+        total = "1"
+        for i in range(axis, axis + count):
+            total = new(f"mul i64 {total}, {entry('%sizes', 'i64', i)}")
+        whole = new(f"and i64 {total}, {-lanes}")
+        for kind, start, stop, step in (("block", "0", whole, lanes), ("rest", whole, total, 1)):
+            name = f"{kind}{axis}"
+            head.append(f"  %{name} = alloca i64")
+            lines.extend((f"  store i64 {start}, ptr %{name}", f"  br label %head_{name}", f"head_{name}:"))
+            at = new(f"load i64, ptr %{name}")
+            more = new(f"icmp slt i64 {at}, {stop}")
+            lines.extend((f"  br i1 {more}, label %body_{name}, label %exit_{name}", f"body_{name}:"))
+            offset = new(f"shl i64 {at}, 3")
+            if kind == "block":
+                transposed(pointers, offset)
+            else:
+                element(pointers, offset)
+            lines.append(f"  store i64 {lines.plus(at, step)}, ptr %{name}")
+            lines.extend((f"  br label %head_{name}", f"exit_{name}:"))
+
+    def transposed(pointers: list[str], offset: str) -> None:
+        slot = new("load i64, ptr %slot")
+        rows = []
+        for i in range(lanes):
+            place = new(f"getelementptr i8, ptr %scratch, i64 {lines.integer('%outputs', lines.plus(slot, i))}")
+            rows.append(new(f"load {vector}, ptr {place}, {aligned}"))
+        half = lanes // 2
+        while half:
+            for i in [i for i in range(lanes) if not i & half]:
+                a, b = rows[i], rows[i + half]
+                low = ", ".join(f"i32 {lane if not lane & half else lanes + lane - half}" for lane in range(lanes))
+                high = ", ".join(f"i32 {lane + half if not lane & half else lanes + lane}" for lane in range(lanes))
+                rows[i] = new(f"shufflevector {vector} {a}, {vector} {b}, <{lanes} x i32> <{low}>")
+                rows[i + half] = new(f"shufflevector {vector} {a}, {vector} {b}, <{lanes} x i32> <{high}>")
+            half //= 2
+        for row, pointer in zip(rows, pointers, strict=True):
+            lines.append(f"  store {vector} {row}, ptr {new(f'getelementptr i8, ptr {pointer}, i64 {offset}')}, align 8")
+        lines.append(f"  store i64 {lines.plus(slot, lanes)}, ptr %slot")
+
+    def contiguous(axis: int, count: int) -> str:
+        """Return whether an operand is contiguous: strides of its axes, from the last on, are products of sizes."""
+        known, stride = "true", "8"
+        for i in reversed(range(axis, axis + count)):
+            same = new(f"icmp eq i64 {entry('%steps', 'i64', operands + i)}, {stride}")
+            known, stride = new(f"and i1 {known}, {same}"), new(f"mul i64 {stride}, {entry('%sizes', 'i64', i)}")
+        return known
+
     states = ["%state"]
     for lane in range(1, lanes):
         states.append(new(f"call i64 @llvm.smin.i64(i64 {new(f'add i64 %state, {lane}')}, i64 %last)"))
     for operand, port in enumerate(ports, first):
         start, step = entry("%args", "ptr", operand), entry("%steps", "i64", operand)
-        axes([new(f"getelementptr i8, ptr {start}, i64 {new(f'mul i64 {state}, {step}')}") for state in states], "0", axis, len(port.shape))
-        axis += len(port.shape)
+        pointers = [new(f"getelementptr i8, ptr {start}, i64 {new(f'mul i64 {state}, {step}')}") for state in states]
+        count = len(port.shape)
+        if direction == "unpack" and count:
+            lines.append(f"  br i1 {contiguous(axis, count)}, label %flat{axis}, label %strided{axis}")
+            lines.append(f"flat{axis}:")
+            flat(pointers, axis, count)
+            lines.extend((f"  br label %copied{axis}", f"strided{axis}:"))
+            axes(pointers, "0", axis, count)
+            lines.extend((f"  br label %copied{axis}", f"copied{axis}:"))
+        else:
+            axes(pointers, "0", axis, count)
+        axis += count
     parameters = "ptr noalias readonly %args, ptr noalias readonly %steps, ptr noalias readonly %data, ptr noalias %scratch"
     newline = "\n"
     return f"""
