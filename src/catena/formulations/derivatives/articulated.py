@@ -11,6 +11,7 @@ Cost     O(n^2), the number of results, about 50 operations for each pair of hin
     A, x     acceleration of a body and of its joint, a column for each of what follows
     Omega    of a body j and a joint k that carries it: acceleration of the joint under a wrench on the body
     Lambda   acceleration of a body under a wrench on it, 6 x 6
+    response acceleration of a joint where a body inboard of it accelerates
 
 The columns of a joint j are changes of its positions, changes of its rates, and unit forces on it. Along the joint the bodies that it
 carries change their velocity by psi' and their acceleration by psi'', all alike; so their response is known at once: Z psi' and P psi''.
@@ -66,6 +67,18 @@ def forward_dynamics_derivatives(tree, q, v, tau, force_by_q, force_by_v):
         if tree.parent[k] >= 0:
             f[tree.parent[k]] = _sum(f[tree.parent[k]], f[k])
 
+    # outward from where branches part: accelerations of joints beyond, for those of the body
+    response = tree.columns(1)[0]
+    forks = [a for a in range(tree.n) if sum(p == a for p in tree.parent) > 1]
+    for k in tree.outward():
+        response[k], row, outboard = {}, -G[k].T, k
+        for a in [] if tree.parent[k] < 0 else tree.path(tree.parent[k]):
+            if outboard != k:
+                row = row - (row @ S[outboard]) @ G[outboard].T
+            if a in forks:
+                response[k][a] = row
+            outboard = a
+
     by_q, by_v, inverse = (np.zeros((tree.nv, tree.nv)).astype(object) for _ in range(3))
     Omega, Lambda = tree.columns(2)
 
@@ -102,7 +115,7 @@ def forward_dynamics_derivatives(tree, q, v, tau, force_by_q, force_by_v):
         else:
             Lambda[j] = Lambda[p] + above[:, units] @ S[j].T + S[j] @ moved[j][:, units].T
 
-        # outward: bodies that it carries, then those on other branches
+        # outward: those that carry it, bodies that it carries, and those on other branches
         for k in reversed(path):
             inboard = tree.parent[k]
             moved[k] = moved[inboard] if inboard >= 0 else np.zeros(zeta.shape)
@@ -110,13 +123,14 @@ def forward_dynamics_derivatives(tree, q, v, tau, force_by_q, force_by_v):
                 moved[k] = moved[k] + S[k] @ x[k]
         for k in tree.strided():
             inboard = tree.parent[k]
-            if k == j or k in path or inboard < 0 or moved[inboard] is None:
+            if k == j or k in path or inboard < 0:
                 continue
-            carried = moved[inboard]
-            x[k] = -(G[k].T @ carried)
             if _carries(tree, j, k):
-                x[k] = x[k] + y[k] @ psi
-            moved[k] = carried + S[k] @ x[k]
+                x[k] = y[k] @ psi - G[k].T @ moved[inboard]
+                moved[k] = moved[inboard] + S[k] @ x[k]
+            else:
+                fork = next((a for a in path if a in response[k]), None)
+                x[k] = None if fork is None else response[k][fork] @ moved[fork]
 
         for k in range(tree.n):
             if x[k] is None or S[k].shape[1] == 0:

@@ -16,10 +16,29 @@ itself turns too.
 
 from __future__ import annotations
 
+from typing import Any, NamedTuple
+
 import numpy as np
 
 from catena.formulations.derivatives.common_frame import body_force, changes, crossed, drag, inertia, kinematics
 from catena.spatial import cross_force
+
+#: Rows that a column is taken with at a time: what is read of it serves all of them.
+TOGETHER = 8
+
+
+class _Row(NamedTuple):
+    """A coordinate: the body that it moves, its screw, and what it changes beyond it and inboard of it."""
+
+    body: int
+    s: Any
+    Psi: Any
+    Psi2: Any
+    Psi_S: Any
+    r: Any
+    F: Any
+    w: Any
+    u: Any
 
 
 def inverse_dynamics_derivatives(tree, q, v, vdot):
@@ -59,10 +78,9 @@ def derivatives(tree, moving, bodies, A, vdot):
         if p >= 0:
             f[p], C[p], B[p] = f[p] + f[k], C[p] + C[k], B[p] + B[k]
 
+    # each coordinate by itself
     tau = tree.vector()
-    by_q, by_v, mass = (np.zeros((tree.nv, tree.nv)).astype(object) for _ in range(3))
-
-    # inward from every joint: rows of the joint, by all joints that carry it, and columns of it
+    rows = []
     for k in range(tree.n):
         for c, i in enumerate(range(tree.v_slices[k].start, tree.v_slices[k].stop)):
             tree.mark()
@@ -71,13 +89,22 @@ def derivatives(tree, moving, bodies, A, vdot):
             w = B[k].force(s[:3]) + C[k].momentum(Psi_S[k][:, c])
             u = B[k].force(Psi[k][:3, c]) + C[k].momentum(Psi2[k][:, c]) + cross_force(s, f[k])
             tau[i] = s @ f[k] + tree.armature[i] * vdot[i]
-            for j in tree.path(k):
-                for d, column in enumerate(range(tree.v_slices[j].start, tree.v_slices[j].stop)):
-                    by_q[i, column] = r @ Psi[j][:3, d] + F @ Psi2[j][:, d]
-                    by_v[i, column] = r @ S[j][:3, d] + F @ Psi_S[j][:, d]
-                    if column <= i:
-                        mass[i, column] = mass[column, i] = F @ S[j][:, d]
-                    if j != k:
-                        by_q[column, i], by_v[column, i] = S[j][:, d] @ u, S[j][:, d] @ w
-            mass[i, i] = mass[i, i] + tree.armature[i]
+            rows.append(_Row(k, s, Psi[k][:3, c], Psi2[k][:, c], Psi_S[k][:, c], r, F, w, u))
+
+    # then what each does to the others, a few rows at a time
+    by_q, by_v, mass = (np.zeros((tree.nv, tree.nv)).astype(object) for _ in range(3))
+    carriers = [set(tree.path(k)) for k in range(tree.n)]
+    for start in range(0, tree.nv, TOGETHER):
+        for j, column in enumerate(rows):
+            tree.mark()
+            for i, row in enumerate(rows[start : start + TOGETHER], start):
+                if column.body in carriers[row.body]:
+                    by_q[i, j] = row.r @ column.Psi + row.F @ column.Psi2
+                    by_v[i, j] = row.r @ column.s[:3] + row.F @ column.Psi_S
+                elif row.body in carriers[column.body]:
+                    by_q[i, j], by_v[i, j] = row.s @ column.u, row.s @ column.w
+                else:
+                    continue
+                if i <= j:
+                    mass[i, j] = mass[j, i] = column.F @ row.s + (tree.armature[i] if i == j else 0.0)
     return tau, by_q, by_v, mass

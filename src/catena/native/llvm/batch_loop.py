@@ -93,18 +93,25 @@ def _copy(direction: str, ports: Sequence[Port], first: int, axis: int, operands
 
     def transposed(pointers: list[str], offset: str) -> None:
         slot = new("load i64, ptr %slot")
-        rows = []
+        places = [lines.integer("%outputs", lines.plus(slot, i)) for i in range(lanes)]
+        places = [new(f"getelementptr i8, ptr %scratch, i64 {place}") for place in places]
+        # the first exchange is done by loads: of halves of vectors, two to a vector
+        half, part = lanes // 2, f"<{lanes // 2} x double>"
+        rows = [""] * lanes
         for i in range(lanes):
-            place = new(f"getelementptr i8, ptr %scratch, i64 {lines.integer('%outputs', lines.plus(slot, i))}")
-            rows.append(new(f"load {vector}, ptr {place}, {aligned}"))
-        half = lanes // 2
+            first, second = (places[i % half], places[i % half + half])
+            both = []
+            for place in (first, second):
+                at = new(f"getelementptr double, ptr {place}, i64 {half * (i // half)}")
+                both.append(f"{part} {new(f'load {part}, ptr {at}, align {min(4 * lanes, ALIGN)}')}")
+            rows[i] = new(f"shufflevector {', '.join(both)}, <{lanes} x i32> <{', '.join(f'i32 {lane}' for lane in range(lanes))}>")
+        half //= 2
         while half:
+            low = ", ".join(f"i32 {lanes + lane - half if lane & half else lane}" for lane in range(lanes))
+            high = ", ".join(f"i32 {lanes + lane if lane & half else lane + half}" for lane in range(lanes))
             for i in [i for i in range(lanes) if not i & half]:
-                a, b = rows[i], rows[i + half]
-                low = ", ".join(f"i32 {lane if not lane & half else lanes + lane - half}" for lane in range(lanes))
-                high = ", ".join(f"i32 {lane + half if not lane & half else lanes + lane}" for lane in range(lanes))
-                rows[i] = new(f"shufflevector {vector} {a}, {vector} {b}, <{lanes} x i32> <{low}>")
-                rows[i + half] = new(f"shufflevector {vector} {a}, {vector} {b}, <{lanes} x i32> <{high}>")
+                both = f"{vector} {rows[i]}, {vector} {rows[i + half]}"
+                rows[i], rows[i + half] = (new(f"shufflevector {both}, <{lanes} x i32> <{which}>") for which in (low, high))
             half //= 2
         for row, pointer in zip(rows, pointers, strict=True):
             lines.append(f"  store {vector} {row}, ptr {new(f'getelementptr i8, ptr {pointer}, i64 {offset}')}, align 8")
