@@ -141,7 +141,7 @@ def branches(m: Mechanism) -> Iterator[tuple[Mechanism, np.ndarray]]:
         def make(seed: int = n) -> np.ndarray | None:
             rng = np.random.default_rng(seed)
             try:
-                q = moved_along(m, assemble(m, m.random(rng), {}), 0.1 * rng.normal(size=m.nv))
+                q = moved_along(m, assemble(m, m.random_nearby(rng), {}), 0.1 * coordinate_units(m) * rng.normal(size=m.nv))
             except ModelError:  # a start that leads nowhere
                 return None
             return q if loop_residuals(m, q).sizes.max(initial=0.0) <= LOOSE and regular(m, q) else None
@@ -156,13 +156,13 @@ def configurations(m: Mechanism, steps: int, at: tuple[Mechanism, np.ndarray] | 
 
     Each comes after the model at its time, for where joints are driven the walk goes on in time.
     """
-    rng = np.random.default_rng(0)
+    rng, units = np.random.default_rng(0), coordinate_units(m)
     now, q = generic(m) if at is None else at
-    step = rng.normal(size=m.nv)
+    step = units * rng.normal(size=m.nv)
     yield now, q
     for _ in range(steps):
-        step = project_velocity(now, q, step + 0.3 * rng.normal(size=m.nv))
-        step = step / max(np.abs(step).max(), 1e-300)
+        step = project_velocity(now, q, step + 0.3 * units * rng.normal(size=m.nv))
+        step = step / max(np.abs(step / units).max(), 1e-300)
         now = _later(now)
         q = moved_along(now, q, _PACE * step)
         if m.driven_names and not loop_residuals(now, q).sizes.max(initial=0.0) <= ABOVE_ROUNDING:
@@ -297,20 +297,25 @@ def _generic(m: Mechanism) -> tuple[Mechanism, np.ndarray]:
     It comes after the model at its time; where joints are driven, times after 0 are looked at too, if none is given. From a singular
     configuration several branches lead away: that with the most degrees of freedom is taken, for a mechanism is meant to move.
     """
-    now = m.timed()
+    start = now = m.timed()
     q = first = assemble(now, None, {})
     rng, (count, _) = np.random.default_rng(0), conditioning(now, q)
     start_regular = regular(now, q)
     found: list[tuple[int, int, float, Mechanism, np.ndarray]] = []
     for n in range(_TRIED):
-        q = moved_along(now, q if start_regular else first, 0.1 * (1 + n) * rng.normal(size=m.nv))
+        q = moved_along(now, q if start_regular else first, 0.1 * (1 + n) * coordinate_units(m) * rng.normal(size=m.nv))
+        if not loop_residuals(now, q).sizes.max(initial=0.0) <= LOOSE:  # the step led nowhere
+            now, q = start, first
+            continue
         own, least = conditioning(now, q)
-        good = loop_residuals(now, q).sizes.max(initial=0.0) <= LOOSE and regular(now, q)
+        good = regular(now, q)
         if good and start_regular and own <= count and least >= GENERIC:
             return now, q
         start_regular = start_regular and own <= count
         # regular ones first, then those with the most freedom; none is regular where constraints depend on each other everywhere
         found.append((0 if good else 1, own if good else -own, -least, now, q))
         now = _later(now) if now is not m else now
+    if not found:
+        return start, first
     *_, now, q = min(found, key=lambda one: one[:3])
     return now, q
