@@ -159,13 +159,19 @@ def compare(
     )
 
 
-def disagreement(expected: np.ndarray, actual: np.ndarray) -> float:
+def disagreement(expected: Any, actual: Any) -> float:
     """Return the largest difference between two batches of arrays, relative to the largest expected entry of each state.
+
+    Several outputs are several arrays, each with a size of its own.
 
     >>> disagreement(np.array([[1.0, 2.0], [3.0, 4.0]]), np.array([[1.0, 2.0], [3.0, 4.5]]))
     0.125
     """
-    expected, actual = (x.reshape(len(x), -1) for x in (expected, actual))
+    pairs = zip(*(x if isinstance(x, tuple) else (x,) for x in (expected, actual)), strict=True)
+    return max(_difference(*(x.reshape(len(x), -1) for x in pair)) for pair in pairs)
+
+
+def _difference(expected: np.ndarray, actual: np.ndarray) -> float:
     difference, size = np.abs(actual - expected).max(axis=1), np.abs(expected).max(axis=1)
     return float(np.divide(difference, size, out=difference.copy(), where=size > 0.0).max())
 
