@@ -17,7 +17,7 @@ from catena.cli.app import Debug, FloatingBase, Ignore, Json, ModelName, Toleran
 from catena.cli.info import find
 from catena.cli.printing import new_console, new_table, print_json, print_model, print_rows, print_title, sum_text
 from catena.cli.simulate import check_outputs
-from catena.comparison import Comparison, Crossing, Growth, Row
+from catena.comparison import Comparison, Crossing, Growth, PeerResult, Row
 
 #: Columns of a terminal from which on the longest name of a method goes on one line; and the longest order.
 WIDE, WIDE_ORDER = 92, 96
@@ -42,9 +42,14 @@ def compare(
     json: Json = False,
     debug: Debug = False,
 ) -> None:
-    """Compare the methods that solve the dynamics of a model: their results, and their cost.
+    """Compare the methods that solve the dynamics of a model and its derivatives: their results, and their cost.
 
     Differences are from the results of a reference method, relative to the largest entry of each state. Times are those of one core.
+
+    Derivatives of forward and inverse dynamics, by recursions and by central differences, are compared with the exact tangents of the
+    kernels; with loops, along motions that keep these closed.
+
+    Where Pinocchio is installed and has the joints of the model, its results are compared, too.
 
     With --plot or --most, also measure how forward dynamics grows with the number of bodies, on chains of links.
 
@@ -113,13 +118,24 @@ def _print_comparison(console: Console, compared: Comparison) -> None:
         for lack in compared.lacking:
             if lack.problem == choice.problem:
                 console.print(f"{lack.method} does not fit: {lack.lacks}")
+        for peer in compared.peers:
+            if peer.problem == choice.problem:
+                console.print(_peer(peer))
     if any(row.cached for row in compared.rows):
         console.print("\n* with code from the cache")
+    if compared.no_peer:
+        console.print(f"\nPinocchio is not compared: {compared.no_peer}")
 
 
 def _iteration(row: Row) -> str:
     note = f"; {row.note}" if row.note else ""
     return f"{row.method}, on {row.states} states: {row.iterations:.1f} iterations on average, residual up to {row.residual:.1e}{note}"
+
+
+def _peer(peer: PeerResult) -> str:
+    if peer.disagreement is None:
+        return f"Pinocchio's {peer.function} is not compared: {peer.why_not}"
+    return f"Pinocchio's {peer.function} differs by {peer.disagreement:.1e}, on {peer.states} states"
 
 
 def print_growth(console: Console, grown: Growth) -> None:

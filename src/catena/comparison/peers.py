@@ -36,7 +36,7 @@ def why_not(m: Mechanism) -> str:
     if importlib.util.find_spec("pinocchio") is None:
         return 'it is not installed (pip install "catena[peers]")'
     if m.has_loops or m.driven_names:
-        return "its batches are of trees without driven joints"
+        return "it is taken for trees without driven joints"
     for link in m.links:
         joint = link.joint
         if not isinstance(joint, _JOINTS):
