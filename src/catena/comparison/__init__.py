@@ -1,4 +1,4 @@
-"""Methods side by side: their cost on a model and its growth with the number of bodies; and the times of kernels beside Pinocchio."""
+"""Methods side by side: their results and cost on a model, its growth with the number of bodies; results and times beside Pinocchio."""
 
 from catena.comparison.bench import Bench, Peer, Timing, bench, processor
 from catena.comparison.chains import COUNTED, Crossing, Growth, Line, counted_polynomial, crossing, exponent, growth, polynomial, sizes
