@@ -728,6 +728,13 @@ def test_compare_measures_what_the_library_measures(tmp_path):
 
 
 @pytest.mark.evaluated
+def test_compare_takes_the_problems_that_are_named(fixed):
+    run("compare", "pendulum", "--what", "mass-matrix, forward-dynamics-derivatives")
+    run("compare", "pendulum")
+    assert [given[4] for given in fixed] == [("mass_matrix", "forward_dynamics_derivatives"), tuple(comparison.REFERENCE)]
+
+
+@pytest.mark.evaluated
 def test_compare_notes_what_did_not_converge(measured, monkeypatch):
     found, _ = measured
     rows = tuple(dataclasses.replace(row, note="2 of 8 states stayed" if row.iterations else "", residual=np.nan) for row in found.rows)

@@ -289,6 +289,9 @@ def test_the_shell_completes_commands_examples_files_and_names(folder):
     assert completed("simulate", "arm", "--method", "a") == ["auto", "articulated-body", "armstrong"]
     assert completed("simulate", "arm", "--what", "q,re") == ["q,reactions"]
     assert completed("export", "c", "arm", "--what", "inv") == ["inverse-dynamics", "inverse-dynamics-derivatives"]
+    assert completed("compare", "arm", "--what", "mass-matrix,inv") == [
+        "mass-matrix,inverse-dynamics", "mass-matrix,inverse-dynamics-derivatives"
+    ]  # fmt: skip
     assert completed("export", "ca") == ["casadi"]
     assert "--install-completion" in run("--help")[1]
 

@@ -327,6 +327,11 @@ def test_comparisons_that_cannot_be(options, message):
         compare(EXAMPLES["pendulum"](), **options)
 
 
+def test_problems_that_loops_leave_open_are_refused():
+    with pytest.raises(ct.ArgumentError, match="model 'four-bar' has loops; choose from forward_dynamics, mass_matrix, "):
+        compare(EXAMPLES["four-bar"](), problems=["inverse_dynamics"])
+
+
 # --- growth
 
 

@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from catena import comparison
+from catena.cli import completion
 from catena.cli.app import Debug, FloatingBase, Ignore, Json, ModelName, Tolerance, app
 from catena.cli.info import find
 from catena.cli.printing import new_console, new_table, print_json, print_model, print_rows, print_title, sum_text
@@ -23,6 +24,17 @@ from catena.comparison import Comparison, Crossing, Growth, PeerResult, Row
 WIDE, WIDE_ORDER = 92, 96
 
 
+def _problems(incomplete: str) -> list[str]:
+    """Return the problems that begin like the last of some names with commas in between."""
+    before, comma, last = incomplete.rpartition(",")
+    return [f"{before}{comma}{name}" for name in completion.among(name.replace("_", "-") for name in comparison.REFERENCE)(last)]
+
+
+def _named(what: str | None) -> tuple[str, ...]:
+    """Return the problems that an option names."""
+    return tuple(comparison.REFERENCE) if what is None else tuple(name.strip().replace("-", "_") for name in what.split(","))
+
+
 @app.command(short_help="Compare the methods on a model.")
 def compare(
     model: ModelName,
@@ -30,6 +42,10 @@ def compare(
         int | None, typer.Option(metavar="N", min=1, help="Random states to compare results on; without it up to 1000.")
     ] = None,
     seed: Annotated[int, typer.Option(metavar="N", min=0, help="The seed of the random states.")] = 0,
+    what: Annotated[
+        str | None,
+        typer.Option(metavar="NAME,...", help="The problems to compare, such as mass-matrix; without it all.", autocompletion=_problems),
+    ] = None,
     plot: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Draw how the cost grows with the number of bodies: .png, .svg or .pdf.")
     ] = None,
@@ -57,12 +73,13 @@ def compare(
     Examples:
       catena compare arm
       catena compare double-pendulum --states 5000 --json
+      catena compare humanoid --what forward-dynamics-derivatives
       catena compare arm --plot growth.png
     """
     m, _ = find(model, floating_base, ignore, tolerance)
     check_outputs({"plot": plot})
     with progress() as report:
-        compared = comparison.compare(m, states, seed, report=report)
+        compared = comparison.compare(m, states, seed, _named(what), report=report)
         grown = None
         if plot is not None or most is not None:
             grown = comparison.growth(comparison.sizes(most or 128), seed, report=report)

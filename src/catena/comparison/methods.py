@@ -184,6 +184,8 @@ def compare(
     m.tree()  # refuses what cannot move
     references = REFERENCE_WITH_LOOPS if m.has_loops else REFERENCE
     problems = [problem for problem in problems if problem in references]
+    if not problems:
+        raise ArgumentError(f"compare: model '{m.name}' has loops; choose from {', '.join(references)}")
     most = min(1000, max(HANDFUL, 200_000 // m.nv**2))
     count = (min(CLOSED, most) if m.has_loops else most) if states is None else states
     if count < 1:
