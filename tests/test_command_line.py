@@ -384,7 +384,7 @@ def test_bench_in_text_has_the_figures_of_json(timed, monkeypatch):
         if row["peer"]:
             shown = rows[row["peer"]["function"]]
             assert shown[0] == cli.compare.number_text(row["peer"]["single_us"])
-            assert shown[1] == f"{row['peer']['single_us'] / row['single_us']:.2g}x"
+            assert shown[1] == cli.bench.ratio_text(row["peer"]["single_us"] / row["single_us"])
     monkeypatch.setattr(comparison, "bench", lambda *_, **__: timed["four-bar"])
     assert f"Pinocchio is not timed: {timed['four-bar'].no_peer}\n" in run("bench", "four-bar")[1]
 
