@@ -707,6 +707,9 @@ def test_compare_in_text_has_the_figures_of_json(columns, fixed, measured):
                 assert told in text
     for choice in facts["automatic"]:
         assert f"auto takes {choice['method']}: {choice['why']}" in text
+    for peer in facts["peers"]:
+        assert f"Pinocchio's {peer['function']} differs by {peer['disagreement']:.1e}, on 8 states" in text
+    assert (f"Pinocchio is not compared: {facts['no_peer']}" in text) == (not facts["peers"])
     assert "armstrong does not fit: all joints must be spherical, and that of 'shoulder1' is not" in text
     assert "\x1b" not in output
     assert max(len(line.rstrip()) for line in output.splitlines()) <= (columns or 80)
@@ -722,6 +725,13 @@ def test_compare_measures_what_the_library_measures(tmp_path):
     for row, again in zip(facts["rows"], expected.rows, strict=True):
         for key in ("problem", "method", "order", "states", "disagreement", "operations", "iterations", "residual"):
             assert row[key] == getattr(again, key), key
+
+
+@pytest.mark.evaluated
+def test_compare_takes_the_problems_that_are_named(fixed):
+    run("compare", "pendulum", "--what", "mass-matrix, forward-dynamics-derivatives")
+    run("compare", "pendulum")
+    assert [given[4] for given in fixed] == [("mass_matrix", "forward_dynamics_derivatives"), tuple(comparison.REFERENCE)]
 
 
 @pytest.mark.evaluated
@@ -807,16 +817,16 @@ def test_compare_without_matplotlib_is_refused_before_measuring(monkeypatch):
 
 @pytest.mark.parametrize("method", METHODS)
 def test_cite_prints_the_reference_of_a_method(method):
-    assert run("cite", method) == (0, REFERENCES[METHODS[method].reference] + "\n", "")
+    assert run("cite", method) == (0, "\n\n".join(REFERENCES[key] for key in METHODS[method].references) + "\n", "")
 
 
 def test_cite_prints_every_reference_once():
     code, output, errors = run("cite")
     assert (code, errors) == (0, "")
-    keys = list(dict.fromkeys(method.reference for method in METHODS.values()))
+    keys = list(dict.fromkeys(key for method in METHODS.values() for key in method.references))
     assert re.findall(r"^@\w+\{(\w+),$", output, re.M) == keys
     named = [name for line in output.splitlines() if line.startswith("% ") for name in line[2:].split(", ")]
-    assert sorted(named) == sorted(METHODS)
+    assert sorted(named) == sorted(name for name, method in METHODS.items() for _ in method.references)
     for key in keys:
         assert REFERENCES[key] in output
 

@@ -17,6 +17,7 @@ from catena.comparison import (
     compare,
     counted_polynomial,
     crossing,
+    differences,
     disagreement,
     exponent,
     growth,
@@ -40,6 +41,8 @@ def balls(count=3):
     return m
 
 
+DIFFERENCES = "central-differences"
+
 MODELS = {**{name: EXAMPLES[name] for name in ("arm", "cart-pole", "top")}, "balls": balls}
 
 
@@ -58,8 +61,8 @@ def test_rows_and_lacks_are_all_methods_of_the_registry(name, found):
     for problem in REFERENCE:
         rows = [row.method for row in found[name].rows if row.problem == problem]
         lacking = {lack.method: lack.lacks for lack in found[name].lacking if lack.problem == problem}
-        assert tuple(rows) == registry.fitting(problem, m)
-        assert {*rows, *lacking} == set(registry.methods(problem))
+        assert tuple(rows) == (*registry.fitting(problem, m), *methods.PROBLEMS[problem].beside)
+        assert {*rows, *lacking} == {*registry.methods(problem), *methods.PROBLEMS[problem].beside}
         assert lacking == {method: METHODS[method].why_unsuitable(m.tree()) for method in lacking}
     assert (found[name].model, found[name].bodies, found[name].freedom) == (m.name, len(m.links), m.nv)
 
@@ -73,7 +76,7 @@ def test_armstrong_fits_spherical_joints_and_no_hinges(found):
 @pytest.mark.parametrize("name", MODELS)
 def test_all_methods_agree_with_the_reference(name, found):
     for row in found[name].rows:
-        assert row.disagreement < (1e-7 if METHODS[row.method].iterates else 1e-10), row
+        assert row.disagreement < (1e-6 if row.method == DIFFERENCES else 1e-7 if METHODS[row.method].iterates else 1e-10), row
         if row.method == REFERENCE[row.problem]:
             assert row.disagreement == 0.0
     others = [row for row in found["arm"].rows if row.method != REFERENCE[row.problem]]
@@ -84,6 +87,8 @@ def test_all_methods_agree_with_the_reference(name, found):
 def test_operations_are_those_of_the_kernels(name, found):
     m = MODELS[name]()
     for row in found[name].rows:
+        if row.method == DIFFERENCES:
+            continue
         once = sum(getattr(ct, row.problem)(m, row.method).operations.values())
         if METHODS[row.method].iterates:
             assert row.operations == pytest.approx(once * row.iterations)
@@ -105,6 +110,72 @@ def test_choice_of_auto_is_that_of_the_registry(found):
 @pytest.mark.parametrize(("problem", "method"), [(problem, method) for problem in REFERENCE for method in registry.methods(problem)])
 def test_order_is_one_power(problem, method):
     assert METHODS[method].order(problem) in ("O(n)", "O(n^2)", "O(n^3)")
+
+
+# --- derivatives
+
+
+@pytest.mark.parametrize("name", [*MODELS, "gallery", "four-bar", "bricard", "stewart-ups"])
+def test_derivatives_equal_central_differences(name):
+    m = MODELS.get(name, EXAMPLES.get(name))()
+    found = compare(m, states=2, problems=registry.DERIVATIVES, seconds=0.0, with_peer=False)
+    assert found.references == dict.fromkeys(registry.DERIVATIVES[: 1 if m.has_loops else 2], registry.TANGENTS)
+    for problem in found.references:
+        assert 0.0 < found.row(problem, DIFFERENCES).disagreement < 1e-6
+        assert found.row(problem, registry.TANGENTS).disagreement == 0.0
+
+
+def test_derivatives_that_depend_on_time_equal_central_differences():
+    m = EXAMPLES["double-pendulum"]()
+    m.add("cart", ct.point_mass(1.0), ct.Driven(ct.Prismatic("x"), ct.Harmonic(0.1, 3.0)))
+    m.add("bob", ct.point_mass(1.0, at=(0, 0, -1)), ct.Revolute("y", damping=0.1), parent="cart")
+    assert m.time_dependent
+    rows = compare(m, states=4, problems=registry.DERIVATIVES, seconds=0.0, with_peer=False).rows
+    assert all(row.disagreement < (1e-7 if row.method == DIFFERENCES else 1e-12) for row in rows)
+    assert len(rows) == 7
+
+
+def test_motions_keep_positions_and_velocities_on_the_constraints():
+    m, step = EXAMPLES["stewart-ups"](), 1e-5
+    rng = np.random.default_rng(4)
+    q = m.assemble(guess=m.integrate(m.assemble(), 0.1 * rng.normal(size=m.nv)))
+    v = m.project_velocity(q, rng.normal(size=m.nv))
+    dq, dv = differences.motions(m, {"q": q, "v": v})
+    assert dq.shape == dv.shape == (m.nv, 6)
+    np.testing.assert_allclose(dq.T @ dq, np.eye(6), atol=1e-12)
+    for position, velocity in zip(dq.T, dv.T, strict=True):
+        moved, rates = m.integrate(q, step * position), v + step * velocity
+        assert ct.loop_error(m)(moved).max() < 10.0 * step**2
+        closed = m.assemble(guess=moved)
+        np.testing.assert_allclose(m.project_velocity(closed, rates), rates, atol=1e3 * step**2)
+
+
+def test_models_of_many_coordinates_are_not_factored():
+    why = registry.why_unsuitable("forward_dynamics_derivatives", "derivatives/mass-matrix", chain(41))
+    assert why == "code grows with the cube of the coordinates: there may be 40, and there are 41"
+    assert registry.automatic("forward_dynamics_derivatives", chain(41))[0] == "derivatives/articulated"
+
+
+# --- Pinocchio beside them
+
+
+def test_pinocchio_is_compared_on_every_problem(found):
+    pytest.importorskip("pinocchio")
+    for name in MODELS:
+        assert found[name].no_peer == ""
+        assert [peer.problem for peer in found[name].peers] == [*REFERENCE]
+        assert all(peer.disagreement < 1e-11 and peer.states == 8 and not peer.why_not for peer in found[name].peers)
+
+
+def test_what_pinocchio_has_not_is_told():
+    pytest.importorskip("pinocchio")
+    m = ct.Model("cross")
+    m.add("cross", ct.box(0.1, 0.2, 0.3, mass=1.0), ct.Universal("x", "y"))
+    mass, inverse = compare(m, 2, 0, ["mass_matrix", "inverse_dynamics_derivatives"], 0.0).peers
+    assert mass.disagreement < 1e-12
+    assert (inverse.function, inverse.disagreement) == ("computeRNEADerivatives", None)
+    assert inverse.why_not.endswith("those of universal joints are not")
+    assert compare(EXAMPLES["four-bar"](), 2, 0, ["mass_matrix"], 0.0).no_peer == "it is taken for trees without driven joints"
 
 
 # --- comparison of mechanisms with loops
@@ -129,22 +200,23 @@ def test_freedom_with_loops_is_that_of_the_mobility(name, closed):
 def test_rows_with_loops_are_all_methods_that_close_them(name, closed):
     m, found = EXAMPLES[name](), closed[name]
     for problem in found.references:
-        assert tuple(row.method for row in found.rows if row.problem == problem) == registry.fitting(problem, m)
+        rows = tuple(row.method for row in found.rows if row.problem == problem)
+        assert rows == (*registry.fitting(problem, m), *methods.PROBLEMS[problem].beside)
     forward = {row.method for row in found.rows if row.problem == "forward_dynamics"}
     assert forward == set(closing_methods(m))
     assert forward > {"coordinate-reduction", "fully-recursive/joint"}
-    assert "inverse_dynamics" not in {row.problem for row in found.rows}
+    assert [*found.references] == [*REFERENCE_WITH_LOOPS] == [problem for problem in REFERENCE if "inverse" not in problem]
 
 
 @pytest.mark.parametrize("name", LOOPED)
 def test_methods_that_close_loops_agree_with_the_reference_among_them(name, closed):
     found = closed[name]
-    assert found.references == {problem: REFERENCE_WITH_LOOPS[problem] for problem in ("forward_dynamics", "mass_matrix")}
+    assert found.references == REFERENCE_WITH_LOOPS
     for problem, reference in found.references.items():
         assert found.row(problem, reference).disagreement == 0.0
     others = [row for row in found.rows if row.problem == "forward_dynamics" and row.method != found.references[row.problem]]
     assert all(0.0 < row.disagreement < 1e-9 for row in others)  # compared with another, not with itself
-    assert {row.states for row in found.rows} == {12}
+    assert {row.states for row in found.rows if row.method != DIFFERENCES} == {12}
 
 
 @pytest.mark.parametrize("name", LOOPED)
@@ -161,7 +233,7 @@ def test_sampled_states_close_the_loops_and_none_is_another(name):
 def test_costs_with_loops_are_those_of_the_kernels_and_of_the_method(closed):
     m = EXAMPLES["four-bar"]()
     for row in closed["four-bar"].rows:
-        assert row.operations == sum(getattr(ct, row.problem)(m, row.method).operations.values())
+        assert row.method == DIFFERENCES or row.operations == sum(getattr(ct, row.problem)(m, row.method).operations.values())
         assert min(row.single_us, row.batch_us, row.build_seconds) > 0.0
     orders = {row.method: row.order for row in closed["four-bar"].rows if row.problem == "forward_dynamics"}
     assert orders.pop("coordinate-reduction") == "O(n + m)"
@@ -193,7 +265,7 @@ def test_command_names_the_reference_and_the_freedom_with_loops():
     assert "O(n + m)" in lines["coordinate-reduction"]
     facts = json.loads(CliRunner().invoke(cli.app, [*arguments, "--json"]).output)
     assert facts["freedom"] == 1
-    assert facts["references"] == {"forward_dynamics": "fully-recursive/joint", "mass_matrix": "composite-body"}
+    assert facts["references"] == REFERENCE_WITH_LOOPS
     assert {row["method"] for row in facts["rows"]} > {"coordinate-reduction", "fully-recursive/joint"}
 
 
@@ -214,8 +286,8 @@ def test_forces_that_depend_on_time_are_compared():
     m.add_force("push", lambda t, q, v: np.array([0.0, 0.0, np.sin(3.0 * t)]), body="lower")
     assert m.time_dependent
     rows = compare(m, states=20, seconds=0.0).rows
-    assert all(row.disagreement < 1e-8 for row in rows)
-    assert len(rows) == sum(len(registry.fitting(problem, m)) for problem in REFERENCE)
+    assert all(row.disagreement < (1e-6 if row.method == DIFFERENCES else 1e-8) for row in rows)
+    assert len(rows) == sum(len(registry.fitting(problem, m)) + len(methods.PROBLEMS[problem].beside) for problem in REFERENCE)
 
 
 def test_forces_in_python_are_refused():
@@ -253,6 +325,11 @@ def test_disagreement_is_relative_to_each_state():
 def test_comparisons_that_cannot_be(options, message):
     with pytest.raises(ct.ArgumentError, match=message):
         compare(EXAMPLES["pendulum"](), **options)
+
+
+def test_problems_that_loops_leave_open_are_refused():
+    with pytest.raises(ct.ArgumentError, match="model 'four-bar' has loops; choose from forward_dynamics, mass_matrix, "):
+        compare(EXAMPLES["four-bar"](), problems=["inverse_dynamics"])
 
 
 # --- growth

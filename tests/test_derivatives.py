@@ -12,12 +12,15 @@ from tests.mechanisms import JOINTS, at_dead_centre, double_rocker, tree
 
 import catena as ct
 from catena.examples import arm, bennett, chain, four_bar, humanoid, stewart_ups
+from catena.formulations import METHODS
 from catena.formulations.derivatives import articulated, through_mass_matrix
 from catena.graph import OPERATIONS, Graph, Port, Subgraph, Trace, where
 from catena.graph.differentiated import adjoint_graph, jacobian_graph, tangent_graph
 from catena.graph.operations import CONDITION
+from catena.kernels.methods import TANGENTS, fitting
 from catena.model.simple_joints import with_simple_joints
 from catena.native import compile_graph
+from catena.references import REFERENCES
 
 pytestmark = pytest.mark.evaluated
 
@@ -306,11 +309,11 @@ def test_recursions_equal_the_derivatives_of_the_kernels(build: Any) -> None:
         (ct.inverse_dynamics_derivatives, ct.inverse_dynamics(m), "tau", "vdot"),
     ):
         arguments = [state[name] for name in (*time, "q", "v", load)]
-        found = make(m).graph.evaluate(*arguments)
         expected = jacobian_graph(graph_of(kernel), [output], ["q", "v", load, *time], kernel.charts, values=True).evaluate(*arguments)
-        for a, b in zip(found, expected, strict=True):
-            assert a.shape == b.shape
-            assert relative(a, b) < 1e-11
+        for method in ("auto", *fitting(make.__name__, m)):
+            for a, b in zip(make(m, method).graph.evaluate(*arguments), expected, strict=True):
+                assert a.shape == b.shape
+                assert relative(a, b) < 1e-11
 
 
 def test_a_kernel_that_iterates_has_the_derivatives_of_one_that_does_not() -> None:
@@ -343,6 +346,33 @@ def test_inverse_and_forward_derivatives_are_related_by_the_mass_matrix(build: A
     assert relative(mass @ by_q, -tau_by_q) < 1e-10
     assert relative(mass @ by_v, -tau_by_v) < 1e-10
     assert relative(mass, ct.mass_matrix(m)(q)) < 1e-13
+
+
+def test_derivatives_know_their_method_and_where_it_comes_from() -> None:
+    for make in (ct.forward_dynamics_derivatives, ct.inverse_dynamics_derivatives):
+        recursions = [name for name in ct.methods(make.__name__) if name != TANGENTS]
+        for name in recursions:
+            kernel = make(arm(), name)
+            assert (kernel.method, kernel.references) == (name, tuple(REFERENCES[key] for key in METHODS[name].references))
+        assert make(arm()).method.startswith(tuple(f"{name} (auto: " for name in recursions))
+        custom = tree(1, 4, ["cam"])
+        with pytest.raises(ct.MethodError, match=r"joints must be made of screws, and that of '\w+' is a function; choose from 'auto', '"):
+            make(custom, recursions[0])
+        with pytest.raises(ct.MethodError, match="the method is for trees, and the model has loops"):
+            make(four_bar(), recursions[0])
+        dynamics = getattr(ct, make.__name__.removesuffix("_derivatives"))
+        for m in (custom, four_bar()):
+            assert (make(m).method, make(m).references) == (dynamics(m).method, dynamics(m).references)
+
+
+def test_the_recursion_of_least_operations_is_taken() -> None:
+    for build, best in ((arm, "derivatives/mass-matrix"), (lambda: tree(4, 7, PLAIN, floating=True), "derivatives/articulated")):
+        counts = {
+            name: sum(ct.forward_dynamics_derivatives(build(), name).operations.values())
+            for name in fitting("forward_dynamics_derivatives", build())
+        }
+        assert best == min(counts, key=lambda name: counts[name])
+        assert ct.forward_dynamics_derivatives(build()).method.startswith(f"{best} (auto: ")
 
 
 # with loops

@@ -34,7 +34,7 @@ class LoopedPinocchio(Pinocchio):
 
     def __init__(self, m: ct.Model, redundant: bool) -> None:
         super().__init__(m)
-        self.constraints, self.results = pinocchio.StdVec_RigidConstraintModel(), pinocchio.StdVec_RigidConstraintData()
+        self.constraints, self.ends = pinocchio.StdVec_RigidConstraintModel(), pinocchio.StdVec_RigidConstraintData()
         for loop in m.loops:
             kind = pinocchio.ContactType.CONTACT_6D if isinstance(loop.joint, ct.Fixed) else pinocchio.ContactType.CONTACT_3D
             for offset in self._points(loop.joint):
@@ -43,9 +43,9 @@ class LoopedPinocchio(Pinocchio):
                     index, place = self.carried[body]
                     ends += [index, place * pinocchio.SE3(at.R, at.p + at.R @ offset)]
                 self.constraints.append(pinocchio.RigidConstraintModel(kind, self.model, *ends, pinocchio.ReferenceFrame.LOCAL))
-                self.results.append(self.constraints[-1].createData())
+                self.ends.append(self.constraints[-1].createData())
         self.mu, self.most = (1e-6, 30) if redundant else (0.0, 1)
-        pinocchio.initConstraintDynamics(self.model, self.data, self.constraints, self.results)
+        pinocchio.initConstraintDynamics(self.model, self.data, self.constraints, self.ends)
 
     @staticmethod
     def _points(joint: object) -> list[np.ndarray]:
@@ -61,10 +61,20 @@ class LoopedPinocchio(Pinocchio):
         return tau + joint_force + referee.passive(q, v) + np.einsum("nij,ni->j", referee.jacobian(q), wrenches.reshape(-1, 6))
 
     def closed_forward(self, q: np.ndarray, v: np.ndarray, tau: np.ndarray) -> np.ndarray:
+        return self._closed(q, v, self.joint_forces(q, v, tau))[0]
+
+    def closed_derivatives(self, q: np.ndarray, v: np.ndarray, tau: np.ndarray) -> tuple[np.ndarray, ...]:
+        """Return vdot and its derivatives by q, v and tau, along all coordinates; nothing acts by itself, and no joint is planar."""
+        vdot, T, settings = self._closed(q, v, tau)
+        found = pinocchio.computeConstraintDynamicsDerivatives(self.model, self.data, self.constraints, self.ends, settings)
+        return vdot, *(T.T @ matrix @ T for matrix in found[:3])
+
+    def _closed(self, q: np.ndarray, v: np.ndarray, tau: np.ndarray) -> tuple[np.ndarray, np.ndarray, pinocchio.ProximalSettings]:
+        """Return vdot, T, and the settings that now know the number of iterations."""
         position, T, drift = self.state(q, v)
-        force, settings = T @ self.joint_forces(q, v, tau), pinocchio.ProximalSettings(1e-14, 1e-14, self.mu, self.most)
-        theirs = pinocchio.constraintDynamics(self.model, self.data, position, T @ v, force, self.constraints, self.results, settings)
-        return T.T @ (theirs - drift)
+        settings = pinocchio.ProximalSettings(1e-14, 1e-14, self.mu, self.most)
+        theirs = pinocchio.constraintDynamics(self.model, self.data, position, T @ v, T @ tau, self.constraints, self.ends, settings)
+        return T.T @ (theirs - drift), T, settings
 
 
 def assert_equals_pinocchio(m: ct.Model, batch: list[tuple[np.ndarray, np.ndarray, np.ndarray]], redundant: bool) -> None:

@@ -44,4 +44,10 @@ REFERENCES: dict[str, str] = {
   booktitle = {Robotics: Science and Systems},
   year      = {2018},
 }""",
+    "GW08": """@book{GW08,
+  author    = {Griewank, Andreas and Walther, Andrea},
+  title     = {Evaluating Derivatives: Principles and Techniques of Algorithmic Differentiation},
+  publisher = {SIAM},
+  year      = {2008},
+}""",
 }

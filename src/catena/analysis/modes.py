@@ -73,7 +73,7 @@ class Mode:
         run = self.motion(amplitude, cycles, int(40 * cycles) + 1)
         run.animate(path, speed=float(run.t[-1]) / (2.0 * cycles), size=size)
 
-    def draw(self, path: str | os.PathLike[str], *, amplitude: float = 0.2, size: tuple[int, int] = (320, 320)) -> None:
+    def draw(self, path: str | os.PathLike[str], *, amplitude: float = 0.2, size: tuple[int, int] = (400, 320)) -> None:
         """Write a picture (.png) of the mode: one end of the oscillation, the equilibrium and the other end, side by side."""
         run = self.motion(amplitude, 1.0, 5)
         run.draw(path, run.t[:3].tolist(), size=size)

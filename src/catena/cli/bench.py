@@ -56,6 +56,15 @@ def short_name(kernel: str) -> str:
     return kernel.replace("_dynamics_derivatives", "_derivatives")
 
 
+def ratio_text(ratio: float) -> str:
+    """Return how many times longer something takes, in two digits or whole.
+
+    >>> ratio_text(0.356), ratio_text(7.0), ratio_text(117.3)
+    ('0.36x', '7x', '117x')
+    """
+    return f"{ratio:.2g}x" if ratio < 99.5 else f"{ratio:.0f}x"
+
+
 def _print_bench(console: Console, measured: Bench) -> None:
     """Print a table of the kernels, and one of Pinocchio's functions."""
     machine = measured.machine
@@ -83,7 +92,7 @@ def _print_bench(console: Console, measured: Bench) -> None:
         cells = []
         for name in ("single_us", "batch_us", "cores_us"):
             theirs, ours = getattr(row.peer, name), getattr(row, name)
-            cells += ["", ""] if theirs is None else [number_text(theirs), f"{theirs / ours:.2g}x"]
+            cells += ["", ""] if theirs is None else [number_text(theirs), ratio_text(theirs / ours)]
         off = row.peer.disagreement
         table.add_row(row.peer.function, *cells, "" if off is None else f"{off:.1e}")
     console.print(table)

@@ -24,7 +24,7 @@ def cite(
     json: Json = False,
     debug: Debug = False,
 ) -> None:
-    """Print the reference of a method, as BibTeX.
+    """Print the references of a method, as BibTeX.
 
     Without an argument, print all references, each once and after the names of its methods.
 
@@ -41,10 +41,11 @@ def cite(
     by_key: dict[str, list[str]] = {}
     for name, entry in METHODS.items():
         if method in (None, name):
-            by_key.setdefault(entry.reference, []).append(name)
+            for key in entry.references:
+                by_key.setdefault(key, []).append(name)
     if json:
         print_json([{"key": key, "methods": names, "bibtex": REFERENCES[key]} for key, names in by_key.items()])
     elif method is None:
         typer.echo("\n\n".join(f"% {', '.join(names)}\n{REFERENCES[key]}" for key, names in by_key.items()))
     else:
-        typer.echo(REFERENCES[METHODS[method].reference])
+        typer.echo("\n\n".join(REFERENCES[key] for key in by_key))

@@ -13,14 +13,26 @@ from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from catena import comparison
+from catena.cli import completion
 from catena.cli.app import Debug, FloatingBase, Ignore, Json, ModelName, Tolerance, app
 from catena.cli.info import find
 from catena.cli.printing import new_console, new_table, print_json, print_model, print_rows, print_title, sum_text
 from catena.cli.simulate import check_outputs
-from catena.comparison import Comparison, Crossing, Growth, Row
+from catena.comparison import Comparison, Crossing, Growth, PeerResult, Row
 
 #: Columns of a terminal from which on the longest name of a method goes on one line; and the longest order.
 WIDE, WIDE_ORDER = 92, 96
+
+
+def _problems(incomplete: str) -> list[str]:
+    """Return the problems that begin like the last of some names with commas in between."""
+    before, comma, last = incomplete.rpartition(",")
+    return [f"{before}{comma}{name}" for name in completion.among(name.replace("_", "-") for name in comparison.REFERENCE)(last)]
+
+
+def _named(what: str | None) -> tuple[str, ...]:
+    """Return the problems that an option names."""
+    return tuple(comparison.REFERENCE) if what is None else tuple(name.strip().replace("-", "_") for name in what.split(","))
 
 
 @app.command(short_help="Compare the methods on a model.")
@@ -30,6 +42,10 @@ def compare(
         int | None, typer.Option(metavar="N", min=1, help="Random states to compare results on; without it up to 1000.")
     ] = None,
     seed: Annotated[int, typer.Option(metavar="N", min=0, help="The seed of the random states.")] = 0,
+    what: Annotated[
+        str | None,
+        typer.Option(metavar="NAME,...", help="The problems to compare, such as mass-matrix; without it all.", autocompletion=_problems),
+    ] = None,
     plot: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Draw how the cost grows with the number of bodies: .png, .svg or .pdf.")
     ] = None,
@@ -42,9 +58,14 @@ def compare(
     json: Json = False,
     debug: Debug = False,
 ) -> None:
-    """Compare the methods that solve the dynamics of a model: their results, and their cost.
+    """Compare the methods that solve the dynamics of a model and its derivatives: their results, and their cost.
 
     Differences are from the results of a reference method, relative to the largest entry of each state. Times are those of one core.
+
+    Derivatives of forward and inverse dynamics, by recursions and by central differences, are compared with the exact tangents of the
+    kernels; with loops, along motions that keep these closed.
+
+    Where Pinocchio is installed and has the joints of the model, its results are compared, too.
 
     With --plot or --most, also measure how forward dynamics grows with the number of bodies, on chains of links.
 
@@ -52,12 +73,13 @@ def compare(
     Examples:
       catena compare arm
       catena compare double-pendulum --states 5000 --json
+      catena compare humanoid --what forward-dynamics-derivatives
       catena compare arm --plot growth.png
     """
     m, _ = find(model, floating_base, ignore, tolerance)
     check_outputs({"plot": plot})
     with progress() as report:
-        compared = comparison.compare(m, states, seed, report=report)
+        compared = comparison.compare(m, states, seed, _named(what), report=report)
         grown = None
         if plot is not None or most is not None:
             grown = comparison.growth(comparison.sizes(most or 128), seed, report=report)
@@ -113,13 +135,24 @@ def _print_comparison(console: Console, compared: Comparison) -> None:
         for lack in compared.lacking:
             if lack.problem == choice.problem:
                 console.print(f"{lack.method} does not fit: {lack.lacks}")
+        for peer in compared.peers:
+            if peer.problem == choice.problem:
+                console.print(_peer(peer))
     if any(row.cached for row in compared.rows):
         console.print("\n* with code from the cache")
+    if compared.no_peer:
+        console.print(f"\nPinocchio is not compared: {compared.no_peer}")
 
 
 def _iteration(row: Row) -> str:
     note = f"; {row.note}" if row.note else ""
     return f"{row.method}, on {row.states} states: {row.iterations:.1f} iterations on average, residual up to {row.residual:.1e}{note}"
+
+
+def _peer(peer: PeerResult) -> str:
+    if peer.disagreement is None:
+        return f"Pinocchio's {peer.function} is not compared: {peer.why_not}"
+    return f"Pinocchio's {peer.function} differs by {peer.disagreement:.1e}, on {peer.states} states"
 
 
 def print_growth(console: Console, grown: Growth) -> None:

@@ -146,7 +146,7 @@ def _timed(
     beside = None
     if peer is not None and "peer single" in us:
         off = peer.disagreement(name, kernel)
-        beside = Peer(peer.names[name], us["peer single"], us.get("peer batch"), us.get("peer cores"), off)
+        beside = Peer(peers.FUNCTIONS[name], us["peer single"], us.get("peer batch"), us.get("peer cores"), off)
     trace = kernel.seconds["trace"]
     return Timing(
         name, kernel.method, sum(kernel.operations.values()), trace, sum(kernel.seconds.values()) - trace, kernel.cached,
@@ -162,35 +162,29 @@ def _calls(run: Callable[[], object]) -> int:
 class _Pinocchio:
     """Pinocchio's functions for the kernels of a model, at some states; passive joint forces are added to the joint forces."""
 
-    names: dict[str, str] = {  # noqa: RUF012
-        "forward_dynamics": "aba", "inverse_dynamics": "rnea", "mass_matrix": "crba", "poses": "forwardKinematics",
-        "energy": "computeMechanicalEnergy", "forward_dynamics_derivatives": "computeABADerivatives",
-        "inverse_dynamics_derivatives": "computeRNEADerivatives",
-    }  # fmt: skip
-
     def __init__(self, m: Mechanism, states: dict[str, np.ndarray], cores: int) -> None:
         self.peer, self.states, self.cores = peers.Pinocchio(m), states, cores
         q, v = states["q"], states["v"]
-        self.passive = np.array([np.asarray(passive_force(m.tree(), *state), dtype=float) for state in zip(q, v, strict=True)])
+        passive = np.array([np.asarray(passive_force(m.tree(), *state), dtype=float) for state in zip(q, v, strict=True)])
         converted = [self.peer.state(*state) for state in zip(q, v, strict=True)]
         x = states["tau"]
         self.q = np.array([position for position, _, _ in converted])
         self.v = np.array([T @ rate for (_, T, _), rate in zip(converted, v, strict=True)])
-        self.tau = np.array([T @ force for (_, T, _), force in zip(converted, x + self.passive, strict=True)])
+        self.tau = np.array([T @ force for (_, T, _), force in zip(converted, x + passive, strict=True)])
         self.vdot = np.array([T @ rate + drift for (_, T, drift), rate in zip(converted, states["vdot"], strict=True)])
 
     def functions(self, name: str, count: int) -> dict[str, Callable[[], object]]:
         """Return what computes one state, a batch of so many on one core, and one on all, as far as Pinocchio has that."""
         pin, model, data = self.peer.pinocchio, self.peer.model, self.peer.data
         last = {"forward_dynamics": self.tau, "inverse_dynamics": self.vdot}.get(name.removesuffix("_derivatives"))
-        if name not in self.names:
+        if name not in peers.FUNCTIONS:
             return {}
         taken = {"mass_matrix": 1, "poses": 1, "energy": 2}.get(name, 3)
         one = [x[0].copy() for x in (self.q, self.v, last)[:taken] if x is not None]
-        call = getattr(pin, self.names[name])
+        call = getattr(pin, peers.FUNCTIONS[name])
         calls: dict[str, Callable[[], object]] = {"single": lambda: call(model, data, *one)}
         if last is not None and not name.endswith("_derivatives"):
-            many = getattr(pin, f"{self.names[name]}InParallel")
+            many = getattr(pin, f"{peers.FUNCTIONS[name]}InParallel")
             columns = [np.asfortranarray(repeated(x, count).T) for x in (self.q, self.v, last)]
             out = np.zeros((model.nv, count), order="F")
             for key, threads in (("batch", 1), ("cores", self.cores)):
@@ -199,20 +193,11 @@ class _Pinocchio:
         return calls
 
     def disagreement(self, name: str, kernel: Any) -> float | None:
-        """Return how far results are off; energies are counted differently, and derivatives are along other coordinates."""
-        few = {key: x[:HANDFUL] for key, x in self.states.items()}
-        passive = self.passive[:HANDFUL]
-        ours = kernel(*(few[port.name] for port in kernel.inputs))
-        each: dict[str, Callable[[], list[np.ndarray]]] = {
-            "forward_dynamics": lambda: [*map(self.peer.forward, few["q"], few["v"], few["tau"] + passive)],
-            "inverse_dynamics": lambda: [*map(self.peer.inverse, few["q"], few["v"], few["vdot"])],
-            "mass_matrix": lambda: [*map(self.peer.mass_matrix, few["q"])],
-            "poses": lambda: [*map(self.peer.poses, few["q"])],
-        }
-        if name not in each:
+        """Return how far results are off, where they are the same thing."""
+        if peers.why_not_results(self.peer.m, name):
             return None
-        theirs = np.array(each[name]())
-        return disagreement(theirs - passive if name == "inverse_dynamics" else theirs, ours)
+        few = {key: x[:HANDFUL] for key, x in self.states.items()}
+        return disagreement(self.peer.results(name, few), kernel(*(few[port.name] for port in kernel.inputs)))
 
 
 def processor() -> str:

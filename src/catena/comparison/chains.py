@@ -92,7 +92,7 @@ def growth(bodies: Sequence[int] | None = None, seed: int = 0, seconds: float = 
      'fully-recursive/origin': 'O(n^1)'}
     """
     bodies = sizes() if bodies is None else tuple(bodies)
-    compared = tuple(compare(chain(n), None, seed, ("forward_dynamics",), seconds, report) for n in bodies)
+    compared = tuple(compare(chain(n), None, seed, ("forward_dynamics",), seconds, report, with_peer=False) for n in bodies)
     lines = {row.method: _line(row.method, bodies, [one.row(row.problem, row.method) for one in compared]) for row in compared[0].rows}
     crossings = tuple(
         Crossing(quantity, *pair, *crossing(bodies, *(getattr(lines[method], quantity) for method in pair)))

@@ -1,18 +1,31 @@
 """A tree of catena in Pinocchio, where that is installed.
 
-Pinocchio has coordinates of its own: v_peer = T v, so that tau = T^T tau_peer, M = T^T M_peer T and vdot_peer = T vdot + dT/dt v.
+Pinocchio has coordinates of its own: v_peer = T v, so that tau = T^T tau_peer, M = T^T M_peer T and vdot_peer = T vdot + dT/dt v. Its
+tangents of positions are velocities, as those of catena are: dq_peer = T dq. T is orthogonal, and constant but for planar joints, whose
+rates are in the child's axes there: along the angle j of one, dT = -T W_j with a constant W_j, so that dT/dt v = -T w with
+w = sum_j v_j W_j v. Derivatives by positions have these terms too.
 """
 
 from __future__ import annotations
 
 import importlib
 import importlib.util
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from catena.errors import ModelError
+from catena.formulations.derivatives.forces import force_derivatives
+from catena.formulations.joint_forces import passive_force
 from catena.model import Fixed, Free, Helical, Mechanism, Planar, Prismatic, Revolute, Spherical, Universal
+
+#: Pinocchio's function of each kernel.
+FUNCTIONS: dict[str, str] = {
+    "forward_dynamics": "aba", "inverse_dynamics": "rnea", "mass_matrix": "crba", "poses": "forwardKinematics",
+    "energy": "computeMechanicalEnergy", "forward_dynamics_derivatives": "computeABADerivatives",
+    "inverse_dynamics_derivatives": "computeRNEADerivatives",
+}  # fmt: skip
 
 #: Joints that Pinocchio has, and the number of coordinates up to which it is taken: beyond it needs much memory.
 _JOINTS, _MOST = (Fixed, Free, Helical, Planar, Prismatic, Revolute, Spherical, Universal), 300
@@ -23,7 +36,7 @@ def why_not(m: Mechanism) -> str:
     if importlib.util.find_spec("pinocchio") is None:
         return 'it is not installed (pip install "catena[peers]")'
     if m.has_loops or m.driven_names:
-        return "its batches are of trees without driven joints"
+        return "it is taken for trees without driven joints"
     for link in m.links:
         joint = link.joint
         if not isinstance(joint, _JOINTS):
@@ -36,6 +49,17 @@ def why_not(m: Mechanism) -> str:
         return f"it is taken up to {_MOST} coordinates, and there are {m.nv}"
     if m.springs or m.forces:
         return "it has no springs between bodies and no forces from functions"
+    return ""
+
+
+def why_not_results(m: Mechanism, kernel: str) -> str:
+    """Return why results of a kernel are not compared with those of Pinocchio, or nothing."""
+    if kernel not in FUNCTIONS:
+        return "it has no such function"
+    if kernel == "energy":
+        return "it counts energies differently"
+    if kernel.endswith("_derivatives") and any(isinstance(link.joint, Universal) for link in m.links):
+        return "its derivatives hold joint matrices constant in the child's axes, and those of universal joints are not"
     return ""
 
 
@@ -57,8 +81,13 @@ def _plane(angle: float) -> np.ndarray:
     return np.array([[np.cos(angle), -np.sin(angle)], [np.sin(angle), np.cos(angle)]])
 
 
+def _symmetric(upper: np.ndarray) -> np.ndarray:
+    """Return the matrix of which Pinocchio has the upper triangle."""
+    return np.triu(upper) + np.triu(upper, 1).T
+
+
 class Pinocchio:
-    """A catena model in Pinocchio."""
+    """A catena model in Pinocchio; its results are in catena's coordinates, with passive joint forces."""
 
     def __init__(self, m: Mechanism) -> None:
         self.m, self.at = m, {link.name: (at_q, at_v) for link, at_q, at_v in m.slices()}
@@ -84,6 +113,11 @@ class Pinocchio:
         self.model.armature = np.array(armature)
         self.carried = carried
         self.data = self.model.createData()
+        self.turns: list[tuple[int, np.ndarray]] = []  # of planar joints: the angle, and W
+        for _, _, at in (slices for slices in m.slices() if isinstance(slices[0].joint, Planar)):
+            W = np.zeros((m.nv, m.nv))
+            W[at.start, at.start + 1], W[at.start + 1, at.start] = -1.0, 1.0
+            self.turns.append((at.start + 2, W))
 
     def _joint(self, joint: Any) -> Any:
         pinocchio = self.pinocchio
@@ -129,19 +163,67 @@ class Pinocchio:
             T[rows, at_v], drift[rows] = block, bias
         return position, T, drift
 
+    def results(self, kernel: str, states: dict[str, np.ndarray]) -> tuple[np.ndarray, ...]:
+        """Return the outputs of a kernel at some states, by Pinocchio."""
+        functions: dict[str, tuple[Callable[..., Any], str]] = {
+            "forward_dynamics": (self.forward, "q v tau"), "inverse_dynamics": (self.inverse, "q v vdot"),
+            "mass_matrix": (self.mass_matrix, "q"), "poses": (self.poses, "q"),
+            "forward_dynamics_derivatives": (self.forward_derivatives, "q v tau"),
+            "inverse_dynamics_derivatives": (self.inverse_derivatives, "q v vdot"),
+        }  # fmt: skip
+        function, names = functions[kernel]
+        each = [function(*state) for state in zip(*(states[name] for name in names.split()), strict=True)]
+        return tuple(np.stack(outputs) for outputs in zip(*(x if isinstance(x, tuple) else (x,) for x in each), strict=True))
+
     def forward(self, q: Any, v: Any, tau: Any) -> np.ndarray:
         position, T, drift = self.state(q, v)
-        theirs = self.pinocchio.aba(self.model, self.data, position, T @ v, T @ tau)  # T is orthogonal
+        theirs = self.pinocchio.aba(self.model, self.data, position, T @ v, T @ (tau + self._passive(q, v)))  # T is orthogonal
         return T.T @ (theirs - drift)
 
     def inverse(self, q: Any, v: Any, vdot: Any) -> np.ndarray:
         position, T, drift = self.state(q, v)
-        return T.T @ self.pinocchio.rnea(self.model, self.data, position, T @ v, T @ vdot + drift)
+        return T.T @ self.pinocchio.rnea(self.model, self.data, position, T @ v, T @ vdot + drift) - self._passive(q, v)
+
+    def forward_derivatives(self, q: Any, v: Any, tau: Any) -> tuple[np.ndarray, ...]:
+        """Return vdot and its derivatives by q, v and tau."""
+        (position, T, _), (w, w_by_v) = self.state(q, v), self._turning(v)
+        tau = tau + self._passive(q, v)
+        self.pinocchio.computeABADerivatives(self.model, self.data, position, T @ v, T @ tau)
+        by_q, by_v, by_tau = (T.T @ x @ T for x in (self.data.ddq_dq, self.data.ddq_dv, _symmetric(self.data.Minv)))
+        theirs = T.T @ self.data.ddq
+        for j, W in self.turns:
+            by_q[:, j] += W @ theirs - by_v @ W @ v - by_tau @ W @ tau
+        force_by_q, force_by_v = self._passive_derivatives(q, v)
+        return theirs + w, by_q + by_tau @ force_by_q, by_v + w_by_v + by_tau @ force_by_v, by_tau
+
+    def inverse_derivatives(self, q: Any, v: Any, vdot: Any) -> tuple[np.ndarray, ...]:
+        """Return tau and its derivatives by q, v and vdot."""
+        (position, T, _), (w, w_by_v) = self.state(q, v), self._turning(v)
+        self.pinocchio.computeRNEADerivatives(self.model, self.data, position, T @ v, T @ (vdot - w))
+        by_q, by_v, mass = (T.T @ x @ T for x in (self.data.dtau_dq, self.data.dtau_dv, _symmetric(self.data.M)))
+        tau = T.T @ self.data.tau
+        for j, W in self.turns:
+            by_q[:, j] += W @ tau - by_v @ W @ v - mass @ W @ (vdot - w)
+        force_by_q, force_by_v = self._passive_derivatives(q, v)
+        return tau - self._passive(q, v), by_q - force_by_q, by_v - mass @ w_by_v - force_by_v, mass
+
+    def _turning(self, v: Any) -> tuple[np.ndarray, np.ndarray]:
+        """Return w, and its derivative by v."""
+        w, by_v = np.zeros(self.m.nv), np.zeros((self.m.nv, self.m.nv))
+        for j, W in self.turns:
+            w, by_v = w + v[j] * W @ v, by_v + v[j] * W
+            by_v[:, j] += W @ v
+        return w, by_v
+
+    def _passive(self, q: Any, v: Any) -> np.ndarray:
+        return np.asarray(passive_force(self.m.tree(), q, v), dtype=float)
+
+    def _passive_derivatives(self, q: Any, v: Any) -> tuple[np.ndarray, ...]:
+        return tuple(np.asarray(x, dtype=float) for x in force_derivatives(self.m.tree(), 0.0, q, v, self.m.rate))
 
     def mass_matrix(self, q: Any) -> np.ndarray:
         position, T, _ = self.state(q, np.zeros(self.m.nv))
-        mass = np.triu(self.pinocchio.crba(self.model, self.data, position))
-        return T.T @ (mass + np.triu(mass, 1).T) @ T
+        return T.T @ _symmetric(self.pinocchio.crba(self.model, self.data, position)) @ T
 
     def poses(self, q: Any) -> np.ndarray:
         position, _, _ = self.state(q, np.zeros(self.m.nv))

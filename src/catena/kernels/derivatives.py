@@ -6,34 +6,27 @@ from typing import Any
 
 import numpy as np
 
-from catena.formulations.derivatives import articulated, through_mass_matrix
-from catena.formulations.derivatives import inverse_dynamics as inverse
 from catena.formulations.derivatives.forces import acting_joint_forces, force_derivatives
 from catena.formulations.inverse import newton_euler
 from catena.formulations.linear import articulated_body
-from catena.graph import Trace
 from catena.kernels import loop_derivatives
 from catena.kernels.dynamics import forward_dynamics, inverse_dynamics
+from catena.kernels.methods import TANGENTS, Solution, solution
 from catena.kernels.planned import ConstrainedKernel
 from catena.kernels.tracing import check_forces, frozen, traced_kernel
 from catena.model import Mechanism, Tree
 from catena.model.simple_joints import with_simple_joints
 from catena.native import Kernel
-from catena.references import REFERENCES
 from catena.scalars.dual import Dual, part
 
-#: Up to so many coordinates both recursions of forward dynamics are traced, and the one of fewer operations is taken; beyond, articulated
-#: bodies take fewer. Measured: 6,300 against 7,900 on an arm of 7 joints, 86,000 against 55,000 on a floating tree of 24 coordinates.
-COUNTED = 20
 
-
-def forward_dynamics_derivatives(m: Mechanism, at: Any = None) -> Kernel | ConstrainedKernel:
+def forward_dynamics_derivatives(m: Mechanism, method: str = "auto", at: Any = None) -> Kernel | ConstrainedKernel:
     """Return the kernel (q, v, tau) -> (vdot, its derivatives by q, by v and by tau): accelerations, and three matrices (nv, nv).
 
     The last is the inverse of the mass matrix; with loops, of what they leave of it. Derivatives by positions are along the velocity
     coordinates: a column for each entry of v. With loops the matrices hold for changes of the state that keep these closed; `at` is as in
-    `forward_dynamics`. Passive and applied forces are included. Where a force depends on time or a joint is driven, the kernel is
-    (t, q, v, tau) -> (vdot, by q, by v, by tau, by t).
+    `forward_dynamics`. `ct.methods("forward_dynamics_derivatives")` lists the methods. Passive and applied forces are included. Where a
+    force depends on time or a joint is driven, the kernel is (t, q, v, tau) -> (vdot, by q, by v, by tau, by t).
 
     >>> m = ct.Model("pendulum")
     >>> m.add("arm", ct.point_mass(1.0, at=(0, 0, -1)), ct.Revolute("y", damping=0.5))
@@ -45,16 +38,16 @@ def forward_dynamics_derivatives(m: Mechanism, at: Any = None) -> Kernel | Const
     m = frozen(m, name)
     check_forces(m, name)
     wrt = ("q", "v", "tau", *(("t",) if m.time_dependent else ()))
+    chosen = solution(name, method, m)
     if m.has_loops:
         return loop_derivatives.forward_dynamics_derivatives(m, at)
-    if with_simple_joints(m.tree()) is None:
+    if chosen.name == TANGENTS:
         return forward_dynamics(m).jacobian("vdot", wrt, values=True, name=name)
-    recursion = _recursion(m)
 
     def function(tree: Tree, *arguments: Any) -> Any:
         t, q, v, tau = arguments if m.time_dependent else (0.0, *arguments)
         force = acting_joint_forces(tree, t, q, v)
-        found = recursion.forward_dynamics_derivatives(_simple(tree), q, v, tau + force, *force_derivatives(tree, t, q, v, m.rate))
+        found = chosen.function(_simple(tree), q, v, tau + force, *force_derivatives(tree, t, q, v, m.rate))
         return (*found, _by_time(m, t, q, v, tau)) if m.time_dependent else found
 
     def _by_time(m: Mechanism, t: Any, q: Any, v: Any, tau: Any) -> Any:
@@ -62,15 +55,15 @@ def forward_dynamics_derivatives(m: Mechanism, at: Any = None) -> Kernel | Const
         tree = m.tree().at(later)
         return part(articulated_body.forward_dynamics(tree, q, v, tau + acting_joint_forces(tree, later, q, v)), "derivative")
 
-    return _kernel(m, name, ("q", "v", "tau"), ("vdot", *(f"dvdot_d{x}" for x in wrt)), function, recursion.__name__)
+    return _kernel(m, name, ("q", "v", "tau"), ("vdot", *(f"dvdot_d{x}" for x in wrt)), function, chosen)
 
 
-def inverse_dynamics_derivatives(m: Mechanism) -> Kernel | ConstrainedKernel:
+def inverse_dynamics_derivatives(m: Mechanism, method: str = "auto") -> Kernel | ConstrainedKernel:
     """Return the kernel (q, v, vdot) -> (tau, its derivatives by q, by v and by vdot): joint forces, and three matrices (nv, nv).
 
     The last is the mass matrix. Derivatives by positions are along the velocity coordinates; passive and applied forces are included. With
-    loops, all joints are actuated. Where a force depends on time or a joint is driven, the kernel is (t, q, v, vdot) -> (tau, by q, by v,
-    by vdot, by t).
+    loops, all joints are actuated. `ct.methods("inverse_dynamics_derivatives")` lists the methods. Where a force depends on time or a joint
+    is driven, the kernel is (t, q, v, vdot) -> (tau, by q, by v, by vdot, by t).
 
     >>> m = ct.Model("pendulum")
     >>> m.add("arm", ct.point_mass(1.0, at=(0, 0, -1)), ct.Revolute("y", damping=0.5))
@@ -82,12 +75,13 @@ def inverse_dynamics_derivatives(m: Mechanism) -> Kernel | ConstrainedKernel:
     m = frozen(m, name)
     check_forces(m, name)
     wrt = ("q", "v", "vdot", *(("t",) if m.time_dependent else ()))
-    if m.has_loops or with_simple_joints(m.tree()) is None:
+    chosen = solution(name, method, m)
+    if chosen.name == TANGENTS:
         return inverse_dynamics(m).jacobian("tau", wrt, values=True, name=name)
 
     def function(tree: Tree, *arguments: Any) -> Any:
         t, q, v, vdot = arguments if m.time_dependent else (0.0, *arguments)
-        tau, by_q, by_v, mass = inverse.inverse_dynamics_derivatives(_simple(tree), q, v, vdot)
+        tau, by_q, by_v, mass = chosen.function(_simple(tree), q, v, vdot)
         force_by_q, force_by_v = force_derivatives(tree, t, q, v, m.rate)
         found = tau - acting_joint_forces(tree, t, q, v), by_q - force_by_q, by_v - force_by_v, mass
         return (*found, _by_time(t, q, v, vdot)) if m.time_dependent else found
@@ -97,33 +91,16 @@ def inverse_dynamics_derivatives(m: Mechanism) -> Kernel | ConstrainedKernel:
         tree = m.tree().at(later)
         return part(newton_euler.inverse_dynamics(tree, q, v, vdot) - acting_joint_forces(tree, later, q, v), "derivative")
 
-    return _kernel(m, name, ("q", "v", "vdot"), ("tau", *(f"dtau_d{x}" for x in wrt)), function, inverse.__name__)
+    return _kernel(m, name, ("q", "v", "vdot"), ("tau", *(f"dtau_d{x}" for x in wrt)), function, chosen)
 
 
-def _kernel(m: Mechanism, name: str, inputs: tuple[str, ...], outputs: tuple[str, ...], function: Any, module: str) -> Kernel:
+def _kernel(m: Mechanism, name: str, inputs: tuple[str, ...], outputs: tuple[str, ...], function: Any, chosen: Solution) -> Kernel:
     shapes = {f"d{x}": (m.nv, m.nv) for x in outputs}
     inputs = ("t", *inputs) if m.time_dependent else inputs
-    references = (REFERENCES["SRW22"], REFERENCES["CM18" if module.endswith("mass_matrix") else "J91"])
-    return traced_kernel(m, name, inputs, outputs, function, module.rsplit(".", 1)[-1].replace("_", "-"), references, shapes)
+    return traced_kernel(m, name, inputs, outputs, function, chosen.method, chosen.references, shapes)
 
 
 def _simple(tree: Tree) -> Tree:
     simple = with_simple_joints(tree)
     assert simple is not None
     return simple
-
-
-def _recursion(m: Mechanism) -> Any:
-    """Return the module whose recursion takes the fewest operations."""
-    if m.nv > COUNTED:
-        return articulated
-
-    def operations(module: Any) -> int:
-        trace = Trace("count")
-        q, v, tau = trace.input("q", (m.nq,)), trace.input("v", (m.nv,)), trace.input("tau", (m.nv,))
-        tree = _simple(m.tree().traced(trace).at(trace.input("t")))
-        none = np.zeros((m.nv, m.nv))
-        results = module.forward_dynamics_derivatives(tree, q, v, tau, none, none)
-        return sum(trace.graph(**{f"r{i}": x for i, x in enumerate(results)}).operations.values())
-
-    return min((through_mass_matrix, articulated), key=operations)

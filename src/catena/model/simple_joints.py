@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from catena.model.motions import CustomMotion, Factor, ScrewMotion
+from catena.model.motions import Factor, ScrewMotion
 from catena.model.tree import Tree
 from catena.spatial import Placement
 
@@ -19,7 +19,7 @@ def with_simple_joints(tree: Tree) -> Tree | None:
     A universal joint becomes two hinges, a planar one two slides and a hinge; coordinates stay what they are. Loops, springs and forces
     are left out.
     """
-    if any(isinstance(motion, CustomMotion) for motion in tree.motion):
+    if tree.custom:
         return None
     last: list[int] = []  # of each body, the body of the new tree
     parts: dict[str, list[Any]] = {name: [] for name in ("names", "parent", "before", "motion", "M", "q_slices", "v_slices")}

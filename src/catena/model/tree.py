@@ -12,7 +12,7 @@ import numpy as np
 
 from catena.graph import Elimination, SaddlePoint, SaddlePointSolution, Trace
 from catena.model.inertias import moved
-from catena.model.motions import DrivenMotion, Motion
+from catena.model.motions import CustomMotion, DrivenMotion, Motion
 from catena.model.placed import PlacedClosure, PlacedCoupling, PlacedForce, PlacedSpring
 from catena.spatial import Array, Factor, Placement, Rigid
 
@@ -165,6 +165,11 @@ class Tree:
     def driven(self) -> bool:
         """Whether joints are driven, so that the tree moves with time: then take it `at` a time."""
         return any(isinstance(motion, DrivenMotion) for motion in self.motion)
+
+    @property
+    def custom(self) -> tuple[str, ...]:
+        """The bodies whose joints are functions of users."""
+        return tuple(name for name, motion in zip(self.names, self.motion, strict=True) if isinstance(motion, CustomMotion))
 
     def at(self, t: Any) -> Tree:
         """Return the tree at a time, of any scalar, with the positions and velocities of its driven joints at this time."""
