@@ -14,12 +14,13 @@ from catena.formulations.cubic import all_constraints
 from catena.formulations.linear import canonical_loops
 from catena.formulations.loops.dependence import DependentMap
 from catena.formulations.loops.partitions import CoordinatePartition
+from catena.formulations.loops.pivoted_constraints import total
 from catena.graph.functions import where
 from catena.kernels.named_coordinates import coordinates
 from catena.kernels.planned import ConstrainedKernel, planned_kernel
 from catena.kernels.state_flags import flags, pivoted_flags, solved_flags
 from catena.kernels.tracing import dynamics_kernel, traced_kernel
-from catena.loops.conditioning import measures, total
+from catena.loops.conditioning import measures
 from catena.loops.mobility import partition
 from catena.loops.plan_library import REDUCTION, configuration, eliminated, explained, plan_of
 from catena.loops.reduction_plans import dependent_coordinates

@@ -12,14 +12,14 @@ import numpy as np
 
 from catena.formulations.loops.constraints import constraint_jacobian
 from catena.formulations.loops.dependence import DependentMap
-from catena.formulations.loops.pivoted_constraints import Measures
+from catena.formulations.loops.pivoted_constraints import PART, Measures
 from catena.graph.functions import maximum, minimum, where
 from catena.loops.scaling import coordinate_units, loop_units
 from catena.model import Mechanism, Tree
 from catena.tolerances import LOOSE, PIVOT
 
-#: Entries of long vectors, and stages of a plan, that make a region of the graph: regions that are alike are compiled once.
-PART, STAGES = 60, 12
+#: Stages of a plan that make a region of the graph, as `PART` entries of long vectors do.
+STAGES = 12
 
 
 def measures(m: Mechanism) -> Measures:
@@ -108,14 +108,4 @@ def largest(values: Any, mark: Callable[[], None] = lambda: None) -> Any:
         if n % PART == 0:
             mark()
         found = maximum(found, abs(value))
-    return found
-
-
-def total(x: Any, mark: Callable[[], None] = lambda: None) -> Any:
-    """Return the sum of the sizes of numbers."""
-    found: Any = 0.0
-    for n, entry in enumerate(x):
-        if n % PART == 0:
-            mark()
-        found = found + abs(entry)
     return found

@@ -64,7 +64,7 @@ class LoopGroup:
         self._owners = np.array([i for i, units in enumerate(own) for _ in units])
         self._units = np.concatenate(own)
         self._row_units = np.array(loop_units(m))[list(group.rows)]
-        self.columns = list(group.columns)
+        self.columns, self.everything = list(group.columns), np.ones(len(group.columns), dtype=bool)
         self.coordinates = coordinate_units(m)[self.columns]
         sizes = loop_sizes(m)
         #: The size of each loop [m]; couplings have none.
@@ -199,9 +199,7 @@ class LoopGroup:
 
     # searching
 
-    def settle(
-        self, q: np.ndarray, free: np.ndarray, damping: float = 1e-3, bounded: bool = False
-    ) -> tuple[np.ndarray, np.ndarray]:
+    def settle(self, q: np.ndarray, free: np.ndarray, damping: float = 1e-3, bounded: bool = False) -> tuple[np.ndarray, np.ndarray]:
         """Return where damped Gauss-Newton steps of the free coordinates lead from configurations (N, nq), and the residual there.
 
         With `bounded` they stay within the limits of the coordinates.

@@ -80,19 +80,16 @@ def mobility(m: Mechanism, q: Any = None, t: float | None = None) -> Mobility:
     >>> found.freedom, found.constraints, found.redundant
     (1, 5, 3)
     """
+
+    def make() -> Mobility:
+        found = _mobility(*generic(m))
+        return replace(found, freedoms=tuple(sorted({found.freedom, *(m.nv - rank(*other) for other in branches(m))})))
+
     if q is None and t is None:
-        found = m.once("mobility", (), lambda: _with_freedoms(m, *generic(m)))
+        found = m.once("mobility", (), make)
         return replace(found, q=found.q.copy())
     now = m.timed(t)
-    if q is None:
-        return _mobility(*_generic(now))
-    return _mobility(now, closing(now, "mobility: q", q))
-
-
-def _with_freedoms(m: Mechanism, now: Mechanism, q: np.ndarray) -> Mobility:
-    """Return the mobility at a generic configuration, with the degrees of freedom on other branches."""
-    found = _mobility(now, q)
-    return replace(found, freedoms=tuple(sorted({found.freedom, *(m.nv - rank(*other) for other in branches(m))})))
+    return _mobility(*_generic(now)) if q is None else _mobility(now, closing(now, "mobility: q", q))
 
 
 def _mobility(m: Mechanism, q: np.ndarray) -> Mobility:

@@ -8,7 +8,6 @@ import numpy as np
 
 from catena.formulations import METHODS
 from catena.formulations.cubic import all_constraints
-from catena.formulations.linear.reduction_plan import ReductionPlan
 from catena.formulations.loops.dependence import DependentMap
 from catena.graph import Subgraph, Trace, minimum, where
 from catena.loops.conditioning import conditioning, largest, largest_residual, least_row, measures
@@ -75,7 +74,7 @@ class LoopSolver:
         if plan is None:
             q, v, values, found = all_constraints.project(tree, q, v, self.model.moved, measures=measures(self.model), rank=rank)
             return Projected(q, v, where(found.rank >= rank, found.least * found.least, 0.0), largest(values))
-        if isinstance(plan, ReductionPlan):
+        if self.closes.project is None:
             coordinates = dependent_coordinates(self.model, plan)
             for _ in range(2):
                 q = self.model.moved(q, DependentMap(tree, q, coordinates).correction())
@@ -91,7 +90,7 @@ class LoopSolver:
         Multipliers and platforms compare a constraint with itself, also where it vanishes: so its size counts, too.
         """
         plan, found = self.loop_plan.plan, conditioning(pivots, self._units)
-        if isinstance(plan, ReductionPlan):
+        if self.closes.project is None:
             return found
         return minimum(found, least_row(self.model, tree, q, tuple(getattr(plan, "chosen", plan or ()))))
 

@@ -27,10 +27,7 @@ from catena.spatial import Factor, reciprocal
 
 
 def forward_dynamics(tree, q, v, tau, wrenches=None, *, reference, plan):
-    """Return the solution under the joint forces tau, with the constraints whose numbers are in the plan.
-
-    `wrenches` act on the bodies: one (moment, force) for each body in its frame, at its origin, or None; last the ground's.
-    """
+    """Return the solution under the joint forces tau, with the constraints whose numbers are in the plan."""
     motion, state = states(tree, q, v, reference, wrenches)
     M22, G, Q2 = eliminate(tree, state, tau)
     loops = CutConstraints(tree, q, v, motion, state, reference)

@@ -67,10 +67,7 @@ class State(NamedTuple):
 
 
 def states(tree, q, v, reference, wrenches=None):
-    """Return the motions of all bodies and their states at the reference points; last the ground's.
-
-    `wrenches` act on the bodies: one (moment, force) for each body in its frame, at its origin, or None; last the ground's.
-    """
+    """Return the motions of all bodies and their states at the reference points; last the ground's."""
     motion, state = tree.columns(2)
     zero, none, columns = np.zeros(3), np.zeros(6), np.zeros((6, 0))
     motion[-1] = Motion(np.eye(3), zero, zero, zero, zero, zero, zero, zero, columns, none, none)
