@@ -383,8 +383,7 @@ def _plain(m: Mechanism, name: str) -> tuple[int, int]:
     """Return the position and velocity index of a coordinate that is a plain number."""
     if name not in m.q_names:
         raise ModelError(f"model '{m.name}' has no coordinate '{name}'; choose from {', '.join(m.q_names)}")
-    position = m.q_names.index(name)
-    link, where, at = next(entry for entry in m.slices() if entry[1].start <= position < entry[1].stop)
-    if link.joint.nq != link.joint.nv:
+    joint, position, velocity = m.coordinate_places[name]
+    if joint.nq != joint.nv:
         raise ModelError(f"coordinate '{name}' is part of a quaternion and cannot be fixed alone; give a guess instead")
-    return position, at.start + position - where.start
+    return position, velocity

@@ -262,11 +262,9 @@ class ParallelManipulator:
     def _sorted(self, q: np.ndarray) -> np.ndarray:
         """Return positions with angles within half a turn of zero, in the order of their coordinates."""
         q = q.copy()
-        for link, at_q, at_v in self.model.slices():
-            if link.joint.nq == link.joint.nv:
-                for i, j in zip(range(at_q.start, at_q.stop), range(at_v.start, at_v.stop), strict=True):
-                    if self.model.v_units[j] != "m/s":
-                        q[:, i] -= 2.0 * np.pi * np.round(q[:, i] / (2.0 * np.pi))
+        for joint, i, j in self.model.coordinate_places.values():
+            if joint.nq == joint.nv and self.model.v_units[j] != "m/s":
+                q[:, i] -= 2.0 * np.pi * np.round(q[:, i] / (2.0 * np.pi))
         return q[np.lexsort(np.round(q, 9).T[::-1])]
 
     # kernels

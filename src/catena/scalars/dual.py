@@ -144,16 +144,10 @@ def _value(x: Any) -> Any:
 
 def moving(x: Any, rates: Any) -> Any:
     """Return an array of Duals: numbers that change at rates."""
-    duals = np.empty(len(x), dtype=object)
-    for i, (value, rate) in enumerate(zip(x, rates, strict=True)):
-        duals[i] = Dual(value, rate)
-    return duals
+    return np.array([Dual(value, rate) for value, rate in zip(x, rates, strict=True)], dtype=object)
 
 
 def part(x: Any, name: str) -> Any:
     """Return the values or derivatives of an array of Duals and numbers; the derivative of a number is 0."""
     flat = [getattr(e, name) if isinstance(e, Dual) else (e if name == "value" else 0.0) for e in np.asarray(x, dtype=object).flat]
-    result = np.empty(len(flat), dtype=object)
-    for i, entry in enumerate(flat):
-        result[i] = entry
-    return result.reshape(np.shape(x))
+    return np.array(flat, dtype=object).reshape(np.shape(x))

@@ -221,8 +221,7 @@ def _scale_sizes(axes: Axes, lines: Sequence[np.ndarray], least: float) -> None:
 
 def _rates(m: Mechanism) -> list[tuple[int, int]]:
     """Return the coordinates whose velocities are their rates, each by its number in q and in v."""
-    plain = [(at_q, at_v) for link, at_q, at_v in m.slices() if link.joint.nq == link.joint.nv]
-    return [pair for at_q, at_v in plain for pair in zip(range(at_q.start, at_q.stop), range(at_v.start, at_v.stop), strict=True)]
+    return [(at_q, at_v) for joint, at_q, at_v in m.coordinate_places.values() if joint.nq == joint.nv]
 
 
 def _phase_panels(run: Trajectory) -> Iterator[Panel]:
