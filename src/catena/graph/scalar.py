@@ -43,10 +43,7 @@ def _function(op: str) -> Callable[[Any], Any]:
 
 
 class Scalar:
-    """A traced number. Arithmetic, comparisons and NumPy's functions build nodes.
-
-    NumPy's `sin`, `sqrt`, … on an object array call the methods of that name here.
-    """
+    """A traced number: arithmetic, comparisons and NumPy's functions, which call the methods of their names here, build nodes."""
 
     __slots__ = ("index", "trace")
 

@@ -65,10 +65,7 @@ def why_unsuitable(problem: str, name: str, m: Mechanism) -> str:
 
 
 def solution(problem: str, method: str, m: Mechanism, *, traced: bool = False) -> Solution:
-    """Return how a method solves a problem of a model, or say why it does not; `traced` refuses methods that iterate.
-
-    The field's short names are resolved here: what is returned bears the full name.
-    """
+    """Return how a method, by its full or short name, solves a problem of a model, or say why not; `traced` refuses iterations."""
     if method == "auto":
         name, why = automatic(problem, m)
         return Solution(name, f"{name} (auto: {why})", METHODS[name].solves[problem], (REFERENCES[METHODS[name].reference],))

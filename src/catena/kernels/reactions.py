@@ -120,10 +120,7 @@ class _Moved(NamedTuple):
 def _moved(
     m: Mechanism, tree: Tree, method: str, solve: Callable[..., Any], chosen: WithCoordinates | None, t: Any, q: Any, v: Any, tau: Any
 ) -> _Moved:  # fmt: skip
-    """Return how a mechanism moves under joint forces, and what that takes in the joints that close its loops.
-
-    Without plans, by pivots chosen at run time.
-    """
+    """Return how a mechanism moves under joint forces, and what that takes in closing joints; without plans, by pivots at run time."""
     force, wrenches = acting_forces(tree, t, q, v)
     if not m.has_loops:
         return _Moved(solve(tree, q, v, tau + force, wrenches), [], 0.0)

@@ -337,10 +337,7 @@ def _walk(loops: LoopGroup, q: np.ndarray, goal: np.ndarray, places: list[tuple[
 
 
 def project_velocity(m: Mechanism, q: Any, v: Any = None, fixed: Mapping[str, float] | None = None, t: float | None = None) -> np.ndarray:
-    """Return the velocity that keeps all loops closed at a time and differs from v by the least kinetic energy.
-
-    Fixed coordinates have their rate; v is zero if not given.
-    """
+    """Return the velocity that keeps all loops closed, nearest to v, or rest, by kinetic energy; fixed coordinates have their rate."""
     m, held = m.timed(t), fixed or {}
     q = closing(m, "project_velocity: q", q)
     v = np.zeros(m.nv) if v is None else array("project_velocity: v", v, (m.nv,)).copy()

@@ -42,10 +42,7 @@ def conditioning(pivots: Any, scale: Any, mark: Callable[[], None] = lambda: Non
 
 
 def ill_conditioned(pivots: Any, scale: Any, least: float, mark: Callable[[], None], floor: float = 1e-300) -> Any:
-    """Return whether the conditioning of a plan is worse than this.
-
-    A stage in which all is smaller than the floor, where constraints or coordinates vanish, is compared with that.
-    """
+    """Return whether the conditioning of a plan is worse than `least`; stages in which all vanishes are compared with the floor."""
     weak: Any = False
     finite: Any = 0.0
     for smallest, most, sum_of_all in _stages(pivots, scale, mark, floor):

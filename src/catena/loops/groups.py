@@ -200,10 +200,7 @@ class LoopGroup:
     # searching
 
     def settle(self, q: np.ndarray, free: np.ndarray, damping: float = 1e-3, bounded: bool = False) -> tuple[np.ndarray, np.ndarray]:
-        """Return where damped Gauss-Newton steps of the free coordinates lead from configurations (N, nq), and the residual there.
-
-        With `bounded` they stay within the limits of the coordinates.
-        """
+        """Return where damped Gauss-Newton steps lead from configurations (N, nq), within limits if `bounded`, and the residual there."""
         q = np.array(q, dtype=float)
         values, J = self.residual(q)
         damping_of, active = np.full(len(q), damping), np.isfinite(values).all(axis=1) & np.isfinite(J).all(axis=(1, 2))

@@ -200,10 +200,7 @@ def scaled_blocks(m: Mechanism, q: Any) -> list[np.ndarray]:
 
 
 def pivots(J: np.ndarray, size: float = 0.0, tolerance: float = RANK) -> tuple[int, np.ndarray]:
-    """Return the rank of a matrix, and its columns in the order in which they are the most independent of those before.
-
-    What is below the tolerance against the matrix, or against `size`, counts as zero.
-    """
+    """Return the rank of a matrix, by pivots above the tolerance times it, or `size`; and its columns, the most independent first."""
     from scipy.linalg import qr
 
     R, order = qr(J, mode="r", pivoting=True)  # type: ignore[misc]

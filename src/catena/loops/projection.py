@@ -25,9 +25,7 @@ _PROJECTIONS = 4
 
 
 class LoopPlan(NamedTuple):
-    """What the loops are solved by: a plan of the method, or, without one, pivots chosen at every evaluation; and the number of independent
-    constraints.
-    """
+    """A plan of a method, or None for pivots chosen at every evaluation; and the number of independent constraints."""
 
     plan: Plan | None
     rank: int
@@ -99,7 +97,7 @@ def projection_subgraph(m: Mechanism, method: str, loop_plan: LoopPlan) -> Subgr
     """Return the subgraph (t, q, v) -> q, v, conditioning, residual of `LoopSolver.project`."""
 
     def make() -> Subgraph:
-        trace, tree, q, v = _state("projection", m)
+        trace, tree, q, v = traced_state("projection", m)
         return Subgraph(trace.graph(**LoopSolver(m, method, loop_plan).project(tree, q, v)._asdict()), quick=loop_plan.plan is None)
 
     return m.once("projection subgraph", _key(method, loop_plan), make)
@@ -121,7 +119,7 @@ def on_constraints(m: Mechanism, t: np.ndarray, q: np.ndarray, v: np.ndarray, ra
     """Return states (N, nq), (N, nv) at times (N,) that nearly close the loops, put on the constraints, so many of them independent."""
 
     def make() -> Kernel:
-        trace, tree, q, v = _state("on_constraints", m)
+        trace, tree, q, v = traced_state("on_constraints", m)
         q, v, values, _ = all_constraints.project(tree, q, v, m.moved, measures=measures(m), rank=rank, least=SAMPLED)
         return compile_graph(trace.graph(q=q, v=v, residual=largest(values)), quick=True)
 
@@ -134,7 +132,7 @@ def on_constraints(m: Mechanism, t: np.ndarray, q: np.ndarray, v: np.ndarray, ra
     return q, v
 
 
-def _state(name: str, m: Mechanism) -> tuple[Trace, Tree, Array, Array]:
+def traced_state(name: str, m: Mechanism) -> tuple[Trace, Tree, Array, Array]:
     """Return a trace, the tree at its time, and a state, as inputs."""
     trace = Trace(name)
     tree = m.tree().traced(trace).at(trace.input("t"))

@@ -78,10 +78,7 @@ class Coordinates:
         return np.concatenate([np.zeros(0), *(link.joint.neutral() for link in self.links)])
 
     def random(self, rng: np.random.Generator | int | None = None, size: int | None = None) -> np.ndarray:
-        """Return a random position, or `size` of them: angles within a turn, displacements within 1 m, rotations uniform.
-
-        Coordinates with limits are drawn within them.
-        """
+        """Return a random position, or `size` of them: angles within a turn, displacements within 1 m, rotations uniform; within limits."""
         rng = np.random.default_rng(rng)
         if size is not None:
             return np.array([self.random(rng) for _ in range(size)]).reshape(size, self.nq)
@@ -129,10 +126,7 @@ class Coordinates:
         return self._joined(v, lambda joint, at_q, at_v: joint.chart_rate(q[..., at_q], u[..., at_v], v[..., at_v]))
 
     def moved(self, q: Any, change: Any) -> Any:
-        """Return the position reached from q by a small change in the coordinates of velocities, such as a step of Newton's.
-
-        It is that of `integrate` to first order, without its functions of angles.
-        """
+        """Return the position reached by a small change along the velocities: `integrate` to first order, without functions of angles."""
         return self.chart(q, self.chart_rate(q, np.zeros(self.nv), change))
 
     def cayley(self, q: Any, u: Any) -> Any:

@@ -148,9 +148,7 @@ class Tree:
         solver: Callable[[Array, Array, Sequence[int]], Array] | None = None,
         saddle_solver: Callable[..., SaddlePointSolution] | None = None,
     ) -> Tree:
-        """Return the tree with loops that call `mark` at each turn, and systems that are solved by `solver(A, x, parents)`, saddle points
-        by `saddle_solver(M, f, J, g, tolerance, most)`.
-        """
+        """Return the tree whose loops call `mark` at each turn, and whose systems are solved by `solver` and `saddle_solver`."""
         return replace(self, mark=mark, solver=solver, saddle_solver=saddle_solver)
 
     def traced(self, trace: Trace, mark: Callable[[], None] | None = None) -> Tree:
@@ -175,9 +173,7 @@ class Tree:
         return self._drives(DrivenMotion.resting)
 
     def starting(self) -> Tree:
-        """Return the tree in which driven joints are at rest, and accelerate as fast as they move in this one: so velocities follow from
-        momenta like accelerations from forces.
-        """
+        """Return the tree at rest whose driven joints accelerate as fast as they move here: so velocities follow from momenta."""
         return self._drives(DrivenMotion.starting)
 
     def moving(self) -> Tree:

@@ -271,10 +271,7 @@ def _finite(step: Step) -> Any:
 
 
 def verdict(integrator: Integrator, step: Step, limit: Any = None) -> tuple[Any, Any]:
-    """Return whether a step of a fixed size is accepted, and why the trajectory is no longer advanced if it is not.
-
-    `limit` is the least conditioning of the plan of loops.
-    """
+    """Return whether a fixed step is accepted, with a conditioning of `limit` at least; and why the trajectory ends if it is not."""
     good = finite = _finite(step)
     failed: Any = float(RUNNING)
     if integrator.implicit:

@@ -31,10 +31,7 @@ from catena.spatial import Factor, reciprocal, symmetric
 
 
 def inverse_dynamics(tree, q, v, acceleration, force, wrenches=None, *, plan):
-    """Return the joint forces that the actuated joints of the plan need for their accelerations, with the solution of the kinematics.
-
-    `force` acts on all joints.
-    """
+    """Return the forces of actuated joints that give their accelerations, where `force` acts on all; and the kinematics' solution."""
     platform = Platform(tree, q, plan, v)
     vdot = platform.rates(acceleration)
     tau = platform.forces(newton_euler.inverse_dynamics(tree, q, v, vdot, wrenches) - force)  # (19)-(24)
