@@ -140,7 +140,7 @@ def compare(
     count = (min(CLOSED, most) if m.has_loops else most) if states is None else states
     if count < 1:
         raise ArgumentError(f"compare: {count} states are too few; give at least 1")
-    states_of, freedom = sample(m, count, seed), mobility(m).freedom if m.has_loops else m.nv
+    states_of, freedom = sample(m, count, seed), mobility(m).freedom
     references = REFERENCE_WITH_LOOPS if m.has_loops else REFERENCE
     return Comparison(
         m.name,
@@ -246,7 +246,7 @@ def _times(
     for iterates in (False, True):  # those that iterate take much longer, and would keep the others waiting
         chosen = {name: kernel for name, kernel in kernels.items() if isinstance(kernel, IterativeKernel) == iterates}
         states = {name: batch_of(kernel, arguments) for name, kernel in chosen.items()}
-        calls = {name: 1 if iterates else max(1, min(1000, int(1e-3 / fastest({"": call_of(k, one)})[""]))) for name, k in chosen.items()}
+        calls = {name: 1 if iterates else calls_of(call_of(kernel, one)) for name, kernel in chosen.items()}
         alone = fastest({name: call_of(kernel, one, calls[name]) for name, kernel in chosen.items()}, seconds / 2)
         together = fastest({name: call_of(kernel, states[name]) for name, kernel in chosen.items()}, seconds)
         single |= {name: alone[name] / calls[name] for name in chosen}
@@ -278,6 +278,11 @@ def call_of(kernel: Any, arguments: list[np.ndarray], times: int = 1) -> Callabl
             kernel(*arguments, out=out)
 
     return run
+
+
+def calls_of(run: Callable[[], object]) -> int:
+    """Return how many calls last long enough to be timed: about 1 ms."""
+    return max(1, min(1000, int(1e-3 / fastest({"": run})[""])))
 
 
 def fastest(runs: dict[str, Callable[[], object]], seconds: float = 0.0, least: int = 2) -> dict[str, float]:

@@ -123,7 +123,7 @@ def dynamics_kernel(
     m: Mechanism,
     name: str,
     inputs: tuple[str, ...],
-    outputs: str | tuple[str, ...],
+    outputs: tuple[str, ...],
     function: Callable[..., Any],
     method: str,
     references: tuple[str, ...],
@@ -147,8 +147,7 @@ def dynamics_kernel(
         force, wrenches = acting_forces(tree, t, q, v)
         return function(tree, q, x, *rest, force, wrenches)
 
-    named = (outputs,) if isinstance(outputs, str) else outputs
-    return traced_kernel(m, name, ("t", *inputs) if timed else inputs, named, acting, method, references, shapes, quick)
+    return traced_kernel(m, name, ("t", *inputs) if timed else inputs, outputs, acting, method, references, shapes, quick)
 
 
 def acting_forces(tree: Tree, t: Any, q: Any, v: Any) -> tuple[Any, Any]:

@@ -6,9 +6,16 @@ by name, so ordinary NumPy code differentiates itself.
 
 from __future__ import annotations
 
+import operator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+
+
+def _comparison(compare: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    """Return the method that compares values."""
+    return lambda self, other: compare(self.value, _value(other))
 
 
 class Dual:
@@ -71,17 +78,7 @@ class Dual:
             return self if exponent == 1 else Dual(1.0, 0.0 * self.derivative)
         return Dual(self.value**exponent, exponent * self.value ** (exponent - 1) * self.derivative)
 
-    def __lt__(self, other: Any) -> Any:
-        return self.value < _value(other)
-
-    def __le__(self, other: Any) -> Any:
-        return self.value <= _value(other)
-
-    def __gt__(self, other: Any) -> Any:
-        return self.value > _value(other)
-
-    def __ge__(self, other: Any) -> Any:
-        return self.value >= _value(other)
+    __lt__, __le__, __gt__, __ge__ = map(_comparison, (operator.lt, operator.le, operator.gt, operator.ge))
 
     def __abs__(self) -> Dual:
         size = abs(self.value)
