@@ -45,11 +45,7 @@ CLOSED, APART = 50, 0.2
 #: States on which a method that iterates is measured.
 HANDFUL = 8
 
-_CONSTRUCTORS: dict[str, Callable[[Mechanism, str], Any]] = {
-    "forward_dynamics": forward_dynamics,
-    "inverse_dynamics": inverse_dynamics,
-    "mass_matrix": mass_matrix,
-}
+_CONSTRUCTORS: dict[str, Callable[..., Any]] = {make.__name__: make for make in (forward_dynamics, inverse_dynamics, mass_matrix)}
 Report = Callable[[str], None]
 
 

@@ -19,7 +19,7 @@ from catena.formulations.joint_forces import passive_force
 from catena.graph import Graph, Port, Trace
 from catena.graph.differentiated import Chart
 from catena.model import Mechanism, Tree
-from catena.model.position_chart import PositionChart
+from catena.model.coordinates import PositionChart
 from catena.native import Kernel, compile_graph
 
 

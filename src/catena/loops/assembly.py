@@ -107,7 +107,7 @@ def _assemble(m: Mechanism, loops: LoopGroup, given: np.ndarray, own: bool, fixe
         if found:
             q = _walk(loops, q, start, places, free)
             if all(q[position] == start[position] for position, _ in places):
-                if loops.keeps_limits(q, free):
+                if np.array_equal(loops.within_limits(q[None], free)[0], q):
                     return q
                 led = q  # to where limits are left: the mechanism may go together elsewhere
             reached = ", ".join(f"{name} = {q[position]:.4g}" for (name, _), (position, _) in zip(fixed.values(), places, strict=True))

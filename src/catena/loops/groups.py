@@ -184,10 +184,6 @@ class LoopGroup:
         moved[:, self._positions] = np.where(free[plain], inside, q[:, self._positions])
         return moved
 
-    def keeps_limits(self, q: np.ndarray, free: np.ndarray) -> bool:
-        """Return whether the coordinates that are free are within their limits at a configuration (nq,)."""
-        return bool(np.array_equal(self.within_limits(q[None], free)[0], q))
-
     def coupled(self, q: np.ndarray) -> tuple[np.ndarray, bool]:
         """Return the nearest configuration to q (nq,) at which the couplings hold, and whether they do."""
         rows = np.flatnonzero(self._owners >= len(self.group.closures))

@@ -14,12 +14,12 @@ from catena.model import canonical
 from catena.model.closures import Closure, Coupling, constraints
 from catena.model.driven import Driven, undriven
 from catena.model.forces import Applied, Spring
-from catena.model.inertias import com, dusted, moved
 from catena.model.joints import Fixed, Joint
 from catena.model.motions import DenseMotion, DrivenMotion, Motion, clean
 from catena.model.placed import PlacedClosure, PlacedCoupling, PlacedForce, PlacedSpring
 from catena.model.tree import Tree, read_only
-from catena.spatial import Placement, Rigid
+from catena.spatial import Placement, Rigid, centroid
+from catena.spatial.inertias import dusted, moved
 
 if TYPE_CHECKING:
     from catena.model.mechanism import Mechanism
@@ -109,7 +109,7 @@ def _canonical(
     frames: list[Rigid] = [_IDENTITY] * (len(joints) + 1)
     frames[-1] = towards[-1] or _IDENTITY
     for k in range(len(joints)):
-        motions[k], frames[k] = canonical.outer_frame(motions[k], towards[k], com(inertia[k]))
+        motions[k], frames[k] = canonical.outer_frame(motions[k], towards[k], centroid(inertia[k]))
 
     before = []
     for k, joint in enumerate(joints):

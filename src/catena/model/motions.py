@@ -21,10 +21,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from catena.model.inertias import moved
 from catena.model.manifolds import difference_rotation
 from catena.scalars.dual import Dual, moving, part
 from catena.spatial import Array, Placement, Rigid, Screw, cross_motion, first_moment, inertia_matrix, rotation, stack_columns
+from catena.spatial.inertias import moved
 
 _EYE = np.eye(3)
 

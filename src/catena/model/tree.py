@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 
 from catena.graph import Elimination, SaddlePoint, SaddlePointSolution, Trace
-from catena.model.inertias import moved
 from catena.model.motions import DrivenMotion, Motion
 from catena.model.placed import PlacedClosure, PlacedCoupling, PlacedForce, PlacedSpring
 from catena.spatial import Array, Factor, Placement, Rigid
+from catena.spatial.inertias import moved
 
 #: Systems whose solution takes up to this many operations are traced entry by entry. Measured on forward dynamics in batches of 2048, the
 #: loop over rows takes 1.20 of the time on a chain of 5 bodies, 1.05 on one of 12 (926 operations), 0.97 on 14, 0.88 on 20, 0.78 on 24.

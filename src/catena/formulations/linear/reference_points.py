@@ -34,7 +34,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from catena.spatial import Placement, Screw, cross, first_moment, skew, symmetric
+from catena.spatial import Placement, Screw, centroid, cross, skew, symmetric
 
 
 class Motion(NamedTuple):
@@ -138,12 +138,6 @@ def shift(r):
 def turned(A, x):
     """Return a spatial vector, or columns of them, in the axes that A turns to."""
     return np.concatenate([A @ x[:3], A @ x[3:]])
-
-
-def centroid(M):
-    """Return the centroid of a body in its frame; the frame's origin where there is no mass."""
-    h, mass = first_moment(M), M[3, 3]
-    return h / mass if mass > 0.0 else np.zeros(3)
 
 
 def about_centroid(M):
