@@ -222,15 +222,12 @@ def _rows(
         result = results[name]
         parts: tuple[Kernel, ...] = kernel._parts if isinstance(kernel, IterativeKernel) else (kernel,)
         cached = all(part.cached for part in parts)
+        closes = problem == "forward_dynamics" and m.has_loops
+        order = ORDER_WITH_LOOPS.get(name, MULTIPLIERS) if closes else METHODS[name].order(problem)
         yield Row(
-            problem, name, _order(m, problem, name), len(result), disagreement(expected[: len(result)], result), operations,
+            problem, name, order, len(result), disagreement(expected[: len(result)], result), operations,
             1e6 * single[name], 1e6 * batch[name], build[name], cached, count, residual, note,
         )  # fmt: skip
-
-
-def _order(m: Mechanism, problem: str, method: str) -> str:
-    with_loops = problem == "forward_dynamics" and m.has_loops
-    return ORDER_WITH_LOOPS.get(method, MULTIPLIERS) if with_loops else METHODS[method].order(problem)
 
 
 def _times(

@@ -20,7 +20,6 @@ from catena.references import REFERENCES
 #: depth of 4; the operations say which is the fastest below.
 DEPTH = 4.0
 
-
 #: What `method="auto"` takes for forward dynamics with loops; and what it compares it with where one loop has more coordinates than `LONG`
 #: and the mechanism no more than `COUNTED`: the multipliers of a single long loop can cost less than to carry its constraints along.
 LOOPS, MULTIPLIERS = "coordinate-reduction", "fully-recursive/joint"

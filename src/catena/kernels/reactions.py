@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cached_property, partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -110,22 +110,14 @@ class DrivingKernel(ConstrainedKernel):
         return self.labels["force"]
 
 
-class _Moved(NamedTuple):
-    """A state solved: accelerations, the wrenches of closing joints on their bodies a and b, and the flags of the state."""
-
-    vdot: Any
-    closing: list[Any]
-    flag: Any
-
-
-def _moved(m: Mechanism, by: Solution, tree: Tree, chosen: WithCoordinates | None, t: Any, q: Any, v: Any, tau: Any) -> _Moved:
-    """Return how a mechanism moves under joint forces, and what that takes in closing joints; without plans, by pivots at run time."""
+def _moved(m: Mechanism, by: Solution, tree: Tree, chosen: WithCoordinates | None, t: Any, q: Any, v: Any, tau: Any) -> tuple[Any, ...]:
+    """Return accelerations, the wrenches of closing joints on their bodies a and b, and flags; without plans, by pivots at run time."""
     force, wrenches = acting_forces(tree, t, q, v)
     if not m.has_loops:
-        return _Moved(by.function(tree, q, v, tau + force, wrenches), [], 0.0)
+        return by.function(tree, q, v, tau + force, wrenches), [], 0.0
     if chosen is None:
         solved = all_constraints.forward_dynamics(tree, q, v, tau + force, wrenches, measures=measures(m))
-        return _Moved(solved.vdot, closing_wrenches(tree, q, -solved.multipliers), pivoted_flags(solved, v))
+        return solved.vdot, closing_wrenches(tree, q, -solved.multipliers), pivoted_flags(solved, v)
     closes = METHODS[by.name].closes
     assert closes is not None
     solved = closes.forward_dynamics(tree, q, v, tau + force, wrenches, plan=chosen.plan)
@@ -133,7 +125,7 @@ def _moved(m: Mechanism, by: Solution, tree: Tree, chosen: WithCoordinates | Non
     constraint_forces = newton_euler.inverse_dynamics(tree, q, v, solved.vdot, wrenches) - tau - force
     multipliers = closed.multipliers(constraint_forces, np.array(loop_units(m)))
     moved, held = solved_flags(m, solved, tree, v, eliminated(by.name, chosen.plan)), flags(m, closed, v=v)
-    return _Moved(solved.vdot, closing_wrenches(tree, q, multipliers), where(moved > 0.0, moved, held))
+    return solved.vdot, closing_wrenches(tree, q, multipliers), where(moved > 0.0, moved, held)
 
 
 def _kernel(kind: Any, m: Mechanism, name: str, output: str, function: Callable[..., Any], by: Solution, at: Any) -> Any:

@@ -113,11 +113,7 @@ def following_flags(m: Mechanism, following: PivotedMap, v: Any = None, opened: 
 
 
 def _flags(weak: Any, singular: Any, open_by: Any, rates: Any, speed: Any = None, left: Any = 0.0, most: Any = None) -> Any:
-    """Return the flags of a state, added up.
-
-    From the largest values of all constraints, their rates beside the speed of the joints, and what accelerations leave of them beside
-    their size, where these are known.
-    """
+    """Return the flags of a state, added up, by values and rates of constraints, and what accelerations leave of them, where known."""
     found: Any = where(open_by > LOOSE, float(OPEN), 0.0)
     if speed is not None:
         found = found + where(opens(rates, speed), float(OPENING), 0.0)

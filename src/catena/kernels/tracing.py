@@ -54,7 +54,6 @@ def traced_kernel(
 
     Where joints are driven, t comes before the inputs, and the function has the tree at that time.
     """
-    m = frozen(m, name)
     started = time.perf_counter()
     graph, eager = traced_graph(m, name, inputs, outputs, function, shapes)
     return graph_kernel(m, graph, method, references, time.perf_counter() - started, eager, quick)
@@ -135,7 +134,6 @@ def dynamics_kernel(
 
     The inputs begin with q and v; or with q and what the velocities follow from, by `velocities(tree, q, x)`.
     """
-    m = frozen(m, name)
     check_forces(m, name)
     timed = m.time_dependent
 

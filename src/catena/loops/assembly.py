@@ -164,18 +164,13 @@ def _opened(m: Mechanism, loops: LoopGroup, found: LoopResiduals, stopped: str, 
     return f"model '{m.name}' does not close{held}: {stopped}{best}; {remedy}"
 
 
-class TakenUp(NamedTuple):
-    """A loop that closes where its joint frame on body b is this; and the closure residual that it had."""
-
-    name: str
-    at_b: Pose
-    residual: float
-
-
 class Absorbed(NamedTuple):
-    """Loops that close but for a little, and what is to be said of constraints that are independent but for a little."""
+    """Loops that close but for a little, and what is to be said of constraints that are independent but for a little.
 
-    taken_up: list[TakenUp]
+    Of each loop its name, the joint frame on body b with which it closes, and the closure residual that it has without.
+    """
+
+    taken_up: list[tuple[str, Pose, float]]
     doubtful: list[str]
 
 
@@ -202,8 +197,8 @@ def absorbed(m: Mechanism, tolerance: float, starts: int) -> Absorbed:
         if coupled:  # else couplings contradict each other, which no frame takes up
             residuals = dict(zip(loops.names, loops.residuals(loops.residual(q)[0]).sizes, strict=True))
             closures = [(m.tree().closures[i], loop_sizes(m)[i]) for i in loops.group.closures]
-            found += [TakenUp(closure.name, _closing(m, q, closure, size), residuals[closure.name]) for closure, size in closures]
-    return Absorbed([one for one in found if one.residual > CLOSED], doubtful)
+            found += [(closure.name, _closing(m, q, closure, size), residuals[closure.name]) for closure, size in closures]
+    return Absorbed([loop for loop in found if loop[-1] > CLOSED], doubtful)
 
 
 def _least_independent(loops: LoopGroup, q: np.ndarray, tolerance: float) -> np.ndarray:

@@ -99,17 +99,11 @@ class LoopGroup:
     # residuals
 
     def residual(self, q: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return the residual at a configuration (nq,), or at each of many (N, nq), and its Jacobian.
-
-        Searches, which take many configurations, go by compiled code; where joints are driven, every time is a model of its own, for which
-        none is made.
-        """
-        if q.ndim == 1:
-            values, J = (np.asarray(x, dtype=float) for x in constraint_jacobian(self._tree, q, closure_residual, self.group))
-            return values / self._units, J * self.coordinates / self._units[:, None]
-        if self._tree.driven:
+        """Return the residual at a configuration (nq,), or at each of many (N, nq), by compiled code, and its Jacobian."""
+        if q.ndim > 1 and self._tree.driven:  # every time is a model of its own, for which no code is made
             return tuple(map(np.array, zip(*map(self.residual, q), strict=True)))  # type: ignore[return-value]
-        values, J = self._kernel(q)
+        both = self._kernel(q) if q.ndim > 1 else constraint_jacobian(self._tree, q, closure_residual, self.group)
+        values, J = (np.asarray(x, dtype=float) for x in both)
         return values / self._units, J * self.coordinates / self._units[:, None]
 
     @cached_property

@@ -112,9 +112,8 @@ def _basis(columns: np.ndarray, scale: np.ndarray) -> tuple[tuple[float, ...], .
         n = i + int(np.argmax(np.abs(basis[i:, c])))
         basis[[i, n]] = basis[[n, i]]
         basis[i] = basis[i] / basis[i, c]
-        for other in range(len(basis)):
-            if other != i:
-                basis[other] = basis[other] - basis[other, c] * basis[i]
+        others = np.arange(len(basis)) != i
+        basis[others] -= np.outer(basis[others, c], basis[i])
     basis = np.where(np.abs(basis) < ZERO, 0.0, basis) / scale[:, 0]
     return tuple(tuple(float(x) for x in row / np.abs(row).max()) for row in basis)
 

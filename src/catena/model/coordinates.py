@@ -108,9 +108,7 @@ class Coordinates:
     def normalised(self, q: Any) -> np.ndarray:
         """Return a position with its quaternions at length 1; leading axes broadcast."""
         q = np.array(q, dtype=float)
-        for link, at_q, _ in self.slices():
-            q[..., at_q] = link.joint.normalised(q[..., at_q])
-        return q
+        return self._joined(q, lambda joint, at_q, at_v: joint.normalised(q[..., at_q]))
 
     def rate(self, q: Any, v: Any) -> Any:
         """Return dq/dt at the velocity v."""

@@ -448,10 +448,8 @@ class ParallelManipulator:
 
     def _at_tool(self, platform: Platform) -> Any:
         """Return the motions of the platform as those of its tool, in the world's axes."""
-        point, R, columns = self._point(platform), platform.tree.ground.R, []
-        for twist in platform.B.T:
-            columns.append(np.concatenate([R @ twist[:3], R @ (twist[3:] + cross(twist[:3], point))]))
-        return np.stack(columns, axis=1)
+        point, R = self._point(platform), platform.tree.ground.R
+        return np.stack([np.concatenate([R @ x[:3], R @ (x[3:] + cross(x[:3], point))]) for x in platform.B.T], axis=1)
 
     def _point(self, platform: Platform) -> Any:
         """Return where the tool is, from the ground's origin."""

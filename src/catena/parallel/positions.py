@@ -50,9 +50,7 @@ class Positions:
     @cached_property
     def _jacobian(self) -> Kernel:
         """The function q -> Jacobian of the body and the point."""
-        return traced_kernel(
-            self.model, "jacobian", ("q",), ("jacobian",), lambda tree, q: jacobian(tree, q, self._body, self._point)
-        )  # fmt: skip
+        return traced_kernel(self.model, "jacobian", ("q",), ("jacobian",), lambda tree, q: jacobian(tree, q, self._body, self._point))
 
     @cached_property
     def _loops(self) -> Kernel:

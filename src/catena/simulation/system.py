@@ -154,5 +154,3 @@ class System:
         row, constants = (trace.input(name, (layout.size,)) for name, layout in self._arguments()[1:])
         flow = TracedFlow(self, trace, self.stepping.row.split(row), self.stepping.constants.split(constants))
         return compile_graph(trace.graph(**function(flow, *arguments)), method=self.method, quick=True)
-
-

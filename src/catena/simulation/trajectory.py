@@ -124,15 +124,10 @@ class Trajectory:
     __iter__ = None  # a run is neither its samples nor its coordinates
 
     def __repr__(self) -> str:
-        made = self.info.get("integrator")
-        stopped = self.info.get("stopped")
-        parts = [
-            f"t = {self.t[0]:.6g} to {self.t[-1]:.6g} s",
-            f"{len(self)} sample{'s' if len(self) > 1 else ''}",
-            *([str(made)] if made else []),
-            *([f"stopped: {stopped}"] if stopped else []),
-        ]
-        return f"<Trajectory '{self.model.name}': {', '.join(parts)}>"
+        made, stopped = self.info.get("integrator"), self.info.get("stopped")
+        samples = f"{len(self)} sample{'s' if len(self) > 1 else ''}"
+        made_by = f"{f', {made}' if made else ''}{f', stopped: {stopped}' if stopped else ''}"
+        return f"<Trajectory '{self.model.name}': t = {self.t[0]:.6g} to {self.t[-1]:.6g} s, {samples}{made_by}>"
 
     # --- coordinates and energies
 

@@ -127,12 +127,8 @@ def _panels(run: Trajectory, quantity: str) -> Iterator[Panel]:
     elif quantity == "drift":
         title = f"Drift: change of the total energy since the start, relative to {_plain(run._energy_scale)} J"
         yield Panel(title, "drift", lambda axes: _draw_drift(axes, run))
-    elif quantity == "loop_error":
-        yield from _loop_panels(run)
-    elif quantity == "reactions":
-        yield from _reaction_panels(run)
-    elif quantity == "phase":
-        yield from _phase_panels(run)
+    elif quantity in (makers := {"loop_error": _loop_panels, "reactions": _reaction_panels, "phase": _phase_panels}):
+        yield from makers[quantity](run)
     else:
         if quantity == "driving_force":
             values, names, units = run.driving_force, run.driven_names, force_units(run.model.driven_units)

@@ -22,7 +22,6 @@ JUMP = 1.0
 
 _TURNS = ("roll", "pitch", "yaw")
 
-
 #: A loop that is open by less than this, of its size or in radians, looks closed.
 _SEEN = 1e-6
 

@@ -95,9 +95,7 @@ def motion_of(tree, k, q, v, parent):
     step_rate, rho_rate = cross(parent.omega, step) + relative[3:], cross(omega, rho)  # (20)
     r_rate = parent.r_rate + step_rate  # (21)
     turning = np.concatenate([cross(omega, relative[:3]), cross(omega, relative[3:])])
-    return Motion(
-        A, r, r_rate, rho, rho_rate, omega, step, step_rate, B, relative, turning + turned(A, tree.joint_bias(k, q, v))
-    )  # fmt: skip
+    return Motion(A, r, r_rate, rho, rho_rate, omega, step, step_rate, B, relative, turning + turned(A, tree.joint_bias(k, q, v)))
 
 
 def state_of(tree, k, motion, parent, inboard, reference, wrench):
