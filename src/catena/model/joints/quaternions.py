@@ -64,7 +64,7 @@ class _QuaternionJoint(Joint):
         return np.concatenate([q[..., :-4] + u[..., 3:], manifolds.cayley_rotation(q[..., -4:], u[..., :3])], axis=-1)
 
     def cayley_velocity(self, q: Any, u: Any, rate: Any) -> Any:
-        shift = _turned(quaternion_inverse(q[..., -4:]), rate[..., 3:])
+        shift = manifolds.turned(quaternion_inverse(q[..., -4:]), rate[..., 3:]) if self.nv > 3 else rate[..., 3:]
         return np.concatenate([manifolds.cayley_velocity(u[..., :3], rate[..., :3]), shift], axis=-1)
 
     def cayley_momentum(self, q: Any, u: Any, p: Any) -> Any:
