@@ -156,7 +156,7 @@ def test_stages_of_a_step_share_the_code_of_large_mechanisms() -> None:
 
 
 def test_code_that_is_compiled_quickly_gives_the_same_results() -> None:
-    kernel = forward_dynamics("stewart-floating")._planned
+    kernel = forward_dynamics("stewart-floating").planned
     quick = compile_graph(kernel.graph, quick=True)
     q, v, _ = random_states("stewart-floating")
     assert "optnone" in quick.llvm

@@ -381,7 +381,7 @@ def moved(m: ct.Model, method: str, plan: Any, q: np.ndarray, steps: int = 2000)
     def function(tree: Any, q: Any, v: Any, tau: Any, force: Any, wrenches: Any) -> Any:
         return closes.forward_dynamics(tree, q, v, tau + force, wrenches, plan=plan).vdot
 
-    kernel = dynamics_kernel(m, "forward_dynamics", ("q", "v", "tau"), "vdot", function, method, ())
+    kernel = dynamics_kernel(m, "forward_dynamics", ("q", "v", "tau"), ("vdot",), function, method, ())
     slope, h = partial(kernel, tau=np.zeros(m.nv)), 2.0 / steps
     v, found = np.zeros(m.nv), [q]
     for _ in range(steps):

@@ -20,8 +20,9 @@ from catena.formulations.inverse.newton_euler import inverse_dynamics
 from catena.formulations.kinematics import placements, world_frames
 from catena.formulations.linear import articulated_body
 from catena.formulations.linear.fully_recursive import accelerate, eliminate, forward_dynamics
-from catena.formulations.linear.reference_points import centroid, shift, states
+from catena.formulations.linear.reference_points import shift, states
 from catena.graph import Trace
+from catena.spatial import centroid
 
 pytestmark = pytest.mark.evaluated
 

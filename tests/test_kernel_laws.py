@@ -203,7 +203,7 @@ def test_some_states_need_other_plans() -> None:
 def compiled_parts(function: Any) -> list[Kernel]:
     """Return the kernels that a function is made of."""
     if isinstance(function, ConstrainedKernel):
-        return [function._planned, *([] if function._pivoted is None else [function._pivoted])]
+        return [function.planned, *([] if function._pivoted is None else [function._pivoted])]
     return [function] if isinstance(function, Kernel) else list(function._parts)
 
 

@@ -17,7 +17,7 @@ from catena.cli import app
 from catena.errors import ArgumentError, MeshError, MissingPackageError, TrajectoryFileError, ViewWarning
 from catena.examples import EXAMPLES
 from catena.model import Geometry
-from catena.view import film, meshes, painter, shapes
+from catena.view import animation, meshes, painter, shapes
 from catena.view.animation import frames
 from catena.view.posing import Posing
 from catena.view.scene import COLOURS, Scene
@@ -283,7 +283,7 @@ def test_frames_are_the_run_at_their_times() -> None:
         frames(run, 30.0, 1e-6)
 
 
-@pytest.mark.skipif(film.shutil.which("ffmpeg") is None, reason="ffmpeg is not installed")
+@pytest.mark.skipif(animation.shutil.which("ffmpeg") is None, reason="ffmpeg is not installed")
 def test_mp4_films_are_made_by_ffmpeg(tmp_path: Path) -> None:
     run = ct.simulate(pendulum(), [0.0], until=0.4)
     run.animate(tmp_path / "p.mp4", size=(160, 120))
@@ -293,8 +293,8 @@ def test_mp4_films_are_made_by_ffmpeg(tmp_path: Path) -> None:
 
 
 def test_without_ffmpeg_there_is_a_remedy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(film.shutil, "which", lambda name: None)
-    monkeypatch.setattr(film.importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setattr(animation.shutil, "which", lambda name: None)
+    monkeypatch.setattr(animation.importlib.util, "find_spec", lambda name: None)
     run = ct.simulate(pendulum(), [0.0], until=0.4)
     with pytest.raises(MissingPackageError, match=r"ffmpeg.* is not installed; install it, or write a \.gif or \.html"):
         run.animate(tmp_path / "p.mp4")

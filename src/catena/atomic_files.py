@@ -73,6 +73,15 @@ def beginning(file: Path, size: int, error: type[CatenaError], wanted: str) -> b
         raise error(f"{file}: cannot be read: {reason(cause)}") from cause
 
 
+def text_of(content: bytes, file: str, error: type[CatenaError]) -> str:
+    """Return the content of a file as text, UTF-8, or UTF-16 where a mark says so; `error` names the line of a byte that is neither."""
+    try:
+        return content.decode("utf-16" if content.startswith((b"\xff\xfe", b"\xfe\xff")) else "utf-8-sig")
+    except UnicodeDecodeError as cause:
+        line = content.count(b"\n", 0, cause.start) + 1
+        raise error(f"{file}:{line}: byte 0x{content[cause.start]:02x} is not UTF-8; save the file as UTF-8") from None
+
+
 def reason(cause: Exception) -> str:
     """Return why the system refused, in words."""
     return (getattr(cause, "strerror", None) or str(cause)).lower()

@@ -18,7 +18,7 @@ from catena.cli.app import Debug, FloatingBase, Ignore, Json, ModelName, Toleran
 from catena.cli.info import find
 from catena.cli.printing import new_console, new_table, print_json, print_model, print_rows, print_title, sum_text
 from catena.cli.simulate import check_outputs
-from catena.comparison import Comparison, Crossing, Growth, PeerResult, Row
+from catena.comparison import Comparison, Crossing, Growth, PeerResult
 
 #: Columns of a terminal from which on the longest name of a method goes on one line; and the longest order.
 WIDE, WIDE_ORDER = 92, 96
@@ -131,7 +131,8 @@ def _print_comparison(console: Console, compared: Comparison) -> None:
         console.print(f"auto takes {choice.method}: {choice.why}")
         for row in rows:
             if row.iterations is not None:
-                console.print(_iteration(row))
+                taken = f"{row.iterations:.1f} iterations on average, residual up to {row.residual:.1e}"
+                console.print(f"{row.method}, on {row.states} states: {taken}{f'; {row.note}' if row.note else ''}")
         for lack in compared.lacking:
             if lack.problem == choice.problem:
                 console.print(f"{lack.method} does not fit: {lack.lacks}")
@@ -142,11 +143,6 @@ def _print_comparison(console: Console, compared: Comparison) -> None:
         console.print("\n* with code from the cache")
     if compared.no_peer:
         console.print(f"\nPinocchio is not compared: {compared.no_peer}")
-
-
-def _iteration(row: Row) -> str:
-    note = f"; {row.note}" if row.note else ""
-    return f"{row.method}, on {row.states} states: {row.iterations:.1f} iterations on average, residual up to {row.residual:.1e}{note}"
 
 
 def _peer(peer: PeerResult) -> str:

@@ -45,14 +45,14 @@ def info(
         rows = {name: (make(), _description(make)) for name, make in EXAMPLES.items()}
         if json:
             listed = [
-                {"name": name, "bodies": len(m.links), "nq": m.nq, "nv": m.nv, "freedom": _freedom(m), "description": d}
+                {"name": name, "bodies": len(m.links), "nq": m.nq, "nv": m.nv, "freedom": m.mobility().freedom, "description": d}
                 for name, (m, d) in rows.items()
             ]
             printing.print_json(listed)
             return
         table = printing.new_table("example", ">bodies", ">nv", ">freedom", "what it is")
         for name, (m, description) in rows.items():
-            table.add_row(name, str(len(m.links)), str(m.nv), str(_freedom(m)), description)
+            table.add_row(name, str(len(m.links)), str(m.nv), str(m.mobility().freedom), description)
         console.print(table)
         console.print("\nSee one with: catena info EXAMPLE")
         return
@@ -80,17 +80,10 @@ def _description(make: Callable[[], Model]) -> str:
     return text[:1].upper() + text[1:]
 
 
-def _freedom(m: Model) -> int:
-    return m.mobility().freedom if m.has_loops else m.nv
-
-
 def _facts(m: Model) -> dict[str, Any]:
     """Return the facts of a model, in values that JSON can hold."""
     tree = m.tree().at(0.0)
     kernel = ct.forward_dynamics(m)
-    depth = [0] * (tree.n + 1)
-    for k in range(tree.n):
-        depth[k] = depth[tree.parent[k]] + 1
     names = (*tree.names, "ground")
     children = Counter(names[p] for p in tree.parent)
     placements = [factor for k in range(tree.n) for factor in tree.placement(k, m.neutral()).factors]
@@ -110,7 +103,7 @@ def _facts(m: Model) -> dict[str, Any]:
         "springs": [{key: getattr(spring, key) for key in spring.__dataclass_fields__} for spring in m.springs],
         "forces": [{"name": f.name, "body": f.body, "traced": f.traced} for f in m.forces],
         "notes": list(m.notes),
-        "depth": max(depth),
+        "depth": max(tree.depth, default=-1) + 1,
         "branches": {name: count for name, count in children.items() if count > 1},
         "placements": {"screws": screws, "dense": len(placements) - screws},
         "forward_dynamics": {"method": kernel.method, "operations": kernel.operations, "total": sum(kernel.operations.values())},
@@ -192,14 +185,14 @@ def _print_facts(console: Console, m: Model, facts: dict[str, Any]) -> None:
     if facts["loops"]:
         printing.print_title(console, "\nLoops")
         table = printing.new_table("loop", "closed by", "base", "bodies around it", ">constraints")
-        for loop in facts["loops"][:printing.ROWS]:
+        for loop in facts["loops"][: printing.ROWS]:
             table.add_row(loop["name"], loop["joint"], loop["base"], ", ".join(loop["bodies"]), str(loop["constraints"]))
         console.print(table)
         printing.print_rest(console, len(facts["loops"]))
     for title, coordinates in (("\nPositions q", facts["q"]), ("\nVelocities v", facts["v"])):
         printing.print_title(console, title)
         table = printing.new_table(">index", "name", "unit", *(["joint"] if m.joint_names else []))
-        for i, coordinate in enumerate(coordinates[:printing.ROWS]):
+        for i, coordinate in enumerate(coordinates[: printing.ROWS]):
             table.add_row(str(i), coordinate["name"], coordinate["unit"], *([coordinate.get("joint", "")] if m.joint_names else []))
         console.print(table)
         printing.print_rest(console, len(coordinates))

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from catena.comparison import peers
-from catena.comparison.methods import FEWEST, HANDFUL, Report, batch_of, call_of, disagreement, fastest, repeated, sample
+from catena.comparison.methods import FEWEST, HANDFUL, Report, batch_of, call_of, calls_of, disagreement, fastest, repeated, sample
 from catena.errors import ArgumentError
 from catena.formulations.joint_forces import passive_force
 from catena.kernels import derivatives, dynamics
@@ -34,8 +34,8 @@ KERNELS: dict[str, Callable[[Mechanism], Any]] = {
     )
 }  # fmt: skip
 
-#: How long a run of single calls is about [s], how many calls it has at most, and how long the cores work at least before they meet [s].
-_LONG, _CALLS, _APART = 1e-3, 1000, 5e-3
+#: How long the cores work at least before they meet [s].
+_APART = 5e-3
 
 
 @dataclass(frozen=True)
@@ -110,7 +110,7 @@ def bench(m: Mechanism, cores: int = 1, seed: int = 0, seconds: float = 0.1, rep
     return Bench(
         m.name,
         len(m.links),
-        mobility(m).freedom if m.has_loops else m.nv,
+        mobility(m).freedom,
         seed,
         {"processor": processor(), "compiled_for": machine.host().processor, "lanes": machine.host().lanes, "cores": cores},
         {name: version(name) for name in ("numpy", "llvmlite")} | ({} if peer is None else {"pinocchio": peer.peer.pinocchio.__version__}),
@@ -128,7 +128,7 @@ def _timed(
     one, batch = [x[0] for x in arguments], batch_of(kernel, arguments)
     laps = max(1, int(_APART / fastest({"": call_of(kernel, batch)})[""]))
     shares = [call_of(kernel, [x.copy() for x in batch], laps) for _ in range(cores)]
-    counts = {"single": _calls(call_of(kernel, one)), "batch": len(batch[0]), "cores": cores * laps * len(batch[0])}
+    counts = {"single": calls_of(call_of(kernel, one)), "batch": len(batch[0]), "cores": cores * laps * len(batch[0])}
     runs: dict[str, Callable[[], object]] = {
         "single": call_of(kernel, one, counts["single"]),
         "batch": call_of(kernel, batch),
@@ -136,7 +136,7 @@ def _timed(
     }
     functions = {} if peer is None else peer.functions(name, len(batch[0]))
     if "single" in functions:
-        counts["peer single"] = _calls(functions["single"])
+        counts["peer single"] = calls_of(functions["single"])
         runs["peer single"] = lambda: [functions["single"]() for _ in range(counts["peer single"])]
     for key in ("batch", "cores"):
         if key in functions:
@@ -152,11 +152,6 @@ def _timed(
         name, kernel.method, sum(kernel.operations.values()), trace, sum(kernel.seconds.values()) - trace, kernel.cached,
         us["single"], us["batch"], us["cores"], beside,
     )  # fmt: skip
-
-
-def _calls(run: Callable[[], object]) -> int:
-    """Return how many calls last long enough to be timed."""
-    return max(1, min(_CALLS, int(_LONG / fastest({"": run})[""])))
 
 
 class _Pinocchio:

@@ -25,10 +25,7 @@ COUNTED = (24, 27, 30, 33, 36)
 
 @dataclass(frozen=True)
 class Line:
-    """How the cost of a method grows: microseconds in a batch and operations for a state, and the measured exponents of both.
-
-    `order` is the asymptotic order.
-    """
+    """How the cost of a method grows: microseconds in a batch, operations for a state, the exponents of both, the asymptotic order."""
 
     method: str
     order: str

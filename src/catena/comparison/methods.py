@@ -190,7 +190,7 @@ def compare(
     count = (min(CLOSED, most) if m.has_loops else most) if states is None else states
     if count < 1:
         raise ArgumentError(f"compare: {count} states are too few; give at least 1")
-    states_of, freedom = sample(m, count, seed), mobility(m).freedom if m.has_loops else m.nv
+    states_of, freedom = sample(m, count, seed), mobility(m).freedom
     expected: dict[str, Any] = {}
     rows = tuple(
         row for problem in problems for row in _rows(m, problem, references[problem], freedom, states_of, expected, seconds, report)
@@ -330,7 +330,7 @@ def _times(kernels: dict[str, _Kernel], arguments: list[np.ndarray], seconds: fl
     for slow in (False, True):  # those in Python take much longer, and would keep the others waiting
         chosen = {name: kernel for name, kernel in kernels.items() if _by_state(kernel) == slow}
         states = {name: batch_of(kernel, arguments) for name, kernel in chosen.items()}
-        calls = {name: 1 if slow else max(1, min(1000, int(1e-3 / fastest({"": call_of(k, one)})[""]))) for name, k in chosen.items()}
+        calls = {name: 1 if slow else calls_of(call_of(kernel, one)) for name, kernel in chosen.items()}
         alone = fastest({name: call_of(kernel, one, calls[name]) for name, kernel in chosen.items()}, seconds / 2)
         together = fastest({name: call_of(kernel, states[name]) for name, kernel in chosen.items()}, seconds)
         single |= {name: alone[name] / calls[name] for name in chosen}
@@ -367,6 +367,11 @@ def call_of(kernel: Any, arguments: list[np.ndarray], times: int = 1) -> Callabl
             kernel(*arguments, out=out)
 
     return run
+
+
+def calls_of(run: Callable[[], object]) -> int:
+    """Return how many calls last long enough to be timed: about 1 ms."""
+    return max(1, min(1000, int(1e-3 / fastest({"": run})[""])))
 
 
 def fastest(runs: dict[str, Callable[[], object]], seconds: float = 0.0, least: int = 2) -> dict[str, float]:

@@ -213,10 +213,7 @@ def _planar(
 
 
 def _ring(name: str, lengths: Any, twists: Any, angles: Any) -> Model:
-    """Return a ring of links, each with a length between its hinges and a twist from one to the next; the last is the ground.
-
-    `angles` are those of the hinges between the links, at which q = 0.
-    """
+    """Return a ring of links with lengths and twists between their hinges, the last the ground; q = 0 at the `angles` of the hinges."""
     steps = [Pose((length, 0.0, 0.0), rpy=(twist, 0.0, 0.0)) for length, twist in zip(lengths, twists, strict=True)]
     turns = [Pose(rpy=(0.0, 0.0, angle)) for angle in angles]
     m = Model(name)

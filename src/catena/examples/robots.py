@@ -180,10 +180,7 @@ def stewart_floating() -> Model:
 
 
 def _stewart(m: Model, along: Joint, above: Joint, base: str = "ground") -> Model:
-    """Return a model with a platform on six legs, which stand on a body; a joint is along each leg, and one closes its loop above.
-
-    z is along the leg in a leg's frame.
-    """
+    """Return a model with a platform on six legs, which stand on a body; joints are along each leg, where z is, and above, to close it."""
     height, half = 0.60, 0.35  # of the platform above the feet, and of each part of a leg
     feet = _circle(0.50, 12, 108, 132, 228, 252, 348)
     ends = _circle(0.30, 48, 72, 168, 192, 288, 312)

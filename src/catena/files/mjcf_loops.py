@@ -53,11 +53,12 @@ def add(model: Builder, reader: Reader) -> None:
     for i in _active(reader):
         if not np.abs(c.eq_data[i]).max() <= LARGEST:
             _element(reader, i).fail(f"a number is not finite, or goes beyond {LARGEST:g}; give finite numbers")
+        (a, b, sites), data = _ends(reader, i), c.eq_data[i]
         if c.eq_type[i] == kinds.connect:
-            connect = _connect(reader, i)
-            connects.setdefault((connect.a, connect.b), []).append(connect)
+            at_a, at_b = sites or (Pose(data[0:3]), Pose(data[3:6]))
+            connects.setdefault((a, b), []).append(Connect(i, a, b, at_a.p, at_b.p))
         elif c.eq_type[i] == kinds.weld:
-            a, b, at_a, at_b = _weld(reader, i)
+            at_a, at_b = sites or (Pose(data[3:6], quat=data[6:10]), Pose(data[0:3]))
             _element(reader, i).build(model.close, _name(reader, i), Fixed(), reader.names[a], reader.names[b], at_a, at_b)
         elif c.eq_type[i] == kinds.joint and not c.eq_data[i, 2:5].any():
             _couple(model, reader, i)
@@ -111,31 +112,13 @@ def _element(reader: Source, i: int) -> Element:
     return listed[i] if i < len(listed) and len(listed) == reader.compiled.neq else reader.element({"equality"})
 
 
-def _sites(reader: Reader, i: int) -> list[tuple[int, Pose]] | None:
-    """Return the bodies of an equality between sites, and where the sites are on them; none where it is between bodies."""
+def _ends(reader: Reader, i: int) -> tuple[int, int, tuple[Pose, ...]]:
+    """Return the bodies of an equality and, where it is between sites, the places of these on the bodies."""
     c = reader.compiled
+    a, b = int(c.eq_obj1id[i]), int(c.eq_obj2id[i])
     if getattr(c, "eq_objtype", None) is None or c.eq_objtype[i] != reader.objects.site:
-        return None
-    ends = (int(c.eq_obj1id[i]), int(c.eq_obj2id[i]))
-    return [(int(c.site_bodyid[k]), Pose(c.site_pos[k], quat=c.site_quat[k])) for k in ends]
-
-
-def _connect(reader: Reader, i: int) -> Connect:
-    c, sites = reader.compiled, _sites(reader, i)
-    if sites is None:
-        return Connect(i, int(c.eq_obj1id[i]), int(c.eq_obj2id[i]), c.eq_data[i, 0:3].copy(), c.eq_data[i, 3:6].copy())
-    (a, in_a), (b, in_b) = sites
-    return Connect(i, a, b, np.array(in_a.p), np.array(in_b.p))
-
-
-def _weld(reader: Reader, i: int) -> tuple[int, int, Pose, Pose]:
-    """Return the bodies of a weld, and the frames on them that coincide."""
-    c, sites = reader.compiled, _sites(reader, i)
-    if sites is None:
-        data = c.eq_data[i]
-        return int(c.eq_obj1id[i]), int(c.eq_obj2id[i]), Pose(data[3:6], quat=data[6:10]), Pose(data[0:3])
-    (a, in_a), (b, in_b) = sites
-    return a, b, in_a, in_b
+        return a, b, ()
+    return int(c.site_bodyid[a]), int(c.site_bodyid[b]), tuple(Pose(c.site_pos[k], quat=c.site_quat[k]) for k in (a, b))
 
 
 def _close(model: Builder, reader: Reader, group: list[Connect]) -> None:

@@ -120,10 +120,8 @@ class Source:
         self.library.set_mju_user_warning(lambda text: self.warned.append(" ".join(str(text).split())))
         try:
             return self.library.MjModel.from_xml_path(self.root.file)
-        except ValueError as error:
-            said = " ".join(str(error).split())
-        except Exception as error:  # of MuJoCo's own kinds, such as FatalError
-            if type(error).__module__.partition(".")[0] != "mujoco":
+        except Exception as error:  # also of MuJoCo's own kinds, such as FatalError
+            if not isinstance(error, ValueError) and type(error).__module__.partition(".")[0] != "mujoco":
                 raise
             said = " ".join(str(error).split())
         finally:

@@ -21,7 +21,10 @@ def unsupported(source: Source) -> Iterator[tuple[str, Element, str]]:
     if pair := _contact(source):
         names = [source.name(source.objects.geom, i) for i in pair]
         bodies = [source.names[c.geom_bodyid[i]] for i in pair]
-        element = source.element({"geom"}, names[0]) if names[0] else _first_geom(source, int(c.geom_bodyid[pair[0]]))
+        body = int(c.geom_bodyid[pair[0]])
+        within = source.element({"body"}, source.names[body]) if body else source.element({"worldbody"})
+        first = next((child for child in within if child.tag == "geom"), within)
+        element = source.element({"geom"}, names[0]) if names[0] else first
         called = [f"geom '{name}'" if name else f"a geom of '{body}'" for name, body in zip(names, bodies, strict=True)]
         yield "contact", element, f"such as of {' and '.join(called)}"
     acting: dict[str, list[int]] = {}
@@ -68,11 +71,6 @@ def _of_joint(source: Source, i: int) -> Iterator[tuple[str, Element, str]]:
             yield name, element, f"{called} that is not linear"
     if np.any(getattr(c, "jnt_springyield", np.zeros(c.njnt))[i]):
         yield "springyield", element, called
-
-
-def _first_geom(source: Source, body: int) -> Element:
-    within = source.element({"body"}, source.names[body]) if body else source.element({"worldbody"})
-    return next((child for child in within if child.tag == "geom"), within)
 
 
 def _contact(source: Source) -> tuple[int, int] | None:

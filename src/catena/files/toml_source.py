@@ -9,9 +9,9 @@ from typing import Any, NoReturn
 
 import msgspec
 
+from catena.atomic_files import text_of
 from catena.errors import ModelError, ModelFileError
 from catena.files.toml_records import Table
-from catena.files.utf8 import text_of
 from catena.model.wording import choice, placed_warnings, short
 
 Place = tuple[str | int, ...]  # such as ("body", 2, "joint", "axis")
@@ -31,7 +31,7 @@ class Source:
 
     def __init__(self, file: str, content: bytes) -> None:
         self.file = file
-        text = text_of(content, file)
+        text = text_of(content, file, ModelFileError)
         self.lines = text.split("\n")
         for i, line in enumerate(self.lines):  # a table within thousands of others would take the parser long
             if line.count(".") > DEPTH and _DEEP.search(line):

@@ -13,8 +13,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from catena.atomic_files import text_of
 from catena.errors import ModelError, ModelFileError, optional_package
-from catena.files.utf8 import text_of
 from catena.files.xml_reader import Element
 from catena.model.builder import Builder
 from catena.model.joints import Cylindrical, Fixed, Joint, Planar, Prismatic, Revolute, Spherical
@@ -138,7 +138,7 @@ class Side:
 
     def _parsed(self, content: bytes) -> dict[str, Any]:
         """Return the nodes of the table that the file is."""
-        text = text_of(content, self.file)
+        text = text_of(content, self.file, ModelFileError)
         try:
             root = self.yaml.compose(text, Loader=self.yaml.SafeLoader)
         except self.yaml.YAMLError as error:

@@ -6,6 +6,7 @@ the file. Only the file beside it that names loops is opened as well; of meshes 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection
 from pathlib import Path
 from typing import Any, NoReturn
@@ -60,9 +61,7 @@ class Reader:
         self.joints = self._named("joint")
         self.parents = self._parents()
         self._above = {link: self.joints[name].need("parent").word("link") for link, name in self.parents.items()}
-        self.types: dict[str, str] = {}
-        for name, joint in self.joints.items():
-            self.types[name] = joint.word("type", among=TYPES)
+        self.types = {name: joint.word("type", among=TYPES) for name, joint in self.joints.items()}
 
     def model(self) -> Builder:
         base = self._root_link()
@@ -276,9 +275,7 @@ class Reader:
         notes = list(self.noted)
         if self.ignored:
             notes.append("ignored as asked: " + ", ".join(_listed(what, names) for what, names in self.ignored.items()))
-        within: dict[str, int] = {}
-        for element in self.root.all():
-            within[element.tag] = within.get(element.tag, 0) + 1
+        within = Counter(element.tag for element in self.root.all())
         if within.get("collision"):
             notes.append(f"nothing collides: {within['collision']} collision shapes are not part of the motion")
         limits = [limit for joint in self.joints.values() if (limit := joint.only("limit")) is not None]

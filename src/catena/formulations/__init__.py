@@ -2,7 +2,8 @@
 
 `METHODS` says which problem each method solves: a problem is a name such as `forward_dynamics`, a solution a function of the tree and the
 state. `derivatives/tangents` has the dynamics whose graph is differentiated; another method of these may take its place. Methods answer to
-the field's short names too, `aba`, `rnea` and `crba` (`ALIASES`).
+the field's short names too, `aba`, `rnea` and `crba` (`ALIASES`). `wrenches`, wherever a function takes them, act on the bodies: one
+(moment, force) for each body in its frame, at its origin, or None; last the ground's.
 
 Forward dynamics comes in the three classes of [J91]: `cubic` goes through the mass matrix, `quadratic` through its products or its
 triangular factors, `linear` is recursive throughout. `mass` and `inverse` have the mass matrix and inverse dynamics, `derivatives` the
@@ -41,10 +42,13 @@ FACTORED = 40
 
 
 class Closes(NamedTuple):
-    """How a method closes loops, by a plan for a configuration: forward dynamics, and the projection of states."""
+    """How a method closes loops, by a plan for a configuration: forward dynamics, and the projection of states.
+
+    Without a projection of its own, the coordinates that depend in the plan are solved for (`loops.projection`).
+    """
 
     forward_dynamics: Callable[..., Any]
-    project: Callable[..., Any]
+    project: Callable[..., Any] | None = None
 
 
 @dataclass(frozen=True)
@@ -134,7 +138,7 @@ METHODS: dict[str, Method] = {
         {"forward_dynamics": coordinate_reduction.tree_dynamics},
         ("CA03",),
         "O(n)",
-        closes=Closes(coordinate_reduction.forward_dynamics, coordinate_reduction.project),
+        closes=Closes(coordinate_reduction.forward_dynamics),
     ),
     "denoc": Method(
         {"forward_dynamics": denoc.forward_dynamics},

@@ -57,10 +57,7 @@ def with_small_regions(graph: Graph) -> Graph:
 
 
 def program_of(graph: Graph, merge: bool = False) -> Program:
-    """Return the program of a graph: a call per region, or a single block with its numbers in place if `merge`.
-
-    A system is a call of its own, between what comes before it and what comes after it.
-    """
+    """Return the program of a graph: a call per region and per system, or a single block with its numbers in place if `merge`."""
     return _Division(graph, merge).program()
 
 
@@ -229,10 +226,7 @@ def _with_early_sines(graph: Graph) -> Graph:
 
 
 def _with_copies(graph: Graph, which: Callable[[int, int], bool]) -> Graph:
-    """Return the graph with copies of inputs that are results themselves, of those (result, input) that are to be copied.
-
-    A copy is the larger of a value and itself.
-    """
+    """Return the graph with copies, the larger of x and x, of inputs that are results: of those (result, input) that are to be copied."""
     results, copies = [], []
     for k, i in enumerate(i for result in graph.results for i in result):
         if graph.nodes[i][0] == "input" and which(k, graph.nodes[i][1]):

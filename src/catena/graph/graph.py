@@ -133,10 +133,7 @@ class Graph:
         return replace(self, nodes=nodes, results=results, marks=marks)
 
     def evaluate(self, *arguments: Any) -> tuple[np.ndarray, ...]:
-        """Return the outputs, computed node by node with NumPy; a slow and independent reading of the graph.
-
-        Arguments broadcast over leading axes like those of a compiled kernel.
-        """
+        """Return the outputs, computed node by node with NumPy: an independent reading of the graph. Arguments broadcast."""
         arrays = [np.asarray(x, dtype=float) for x in arguments]
         batch = np.broadcast_shapes(*[x.shape[: x.ndim - len(p.shape)] for x, p in zip(arrays, self.inputs, strict=True)])
         columns: list[np.ndarray] = []

@@ -42,11 +42,30 @@ def _function(op: str) -> Callable[[Any], Any]:
     return lambda self: self.trace.node(op, self.index)
 
 
-class Scalar:
-    """A traced number. Arithmetic, comparisons and NumPy's functions build nodes.
+def _comparison(op: str, swap: bool = False) -> Callable[[Any, Any], Any]:
+    """Return the method of a comparison with another number, or of the other with it."""
 
-    NumPy's `sin`, `sqrt`, … on an object array call the methods of that name here.
-    """
+    def compare(self: Scalar, other: Any) -> Condition:
+        i, j = self.index, self.trace.index(other)
+        return Condition(self.trace, self.trace.node(op, *((j, i) if swap else (i, j))).index)
+
+    return compare
+
+
+def _no_value(wanted: str) -> Callable[[Any], Any]:
+    """Return a method that refuses to give what only a number has."""
+
+    def refuse(self: Scalar) -> NoReturn:
+        raise TraceError(
+            f"a traced value has no {wanted} while the function is traced; "
+            "write a choice as catena.where(condition, a, b), and keep float(), int() and `if` to untraced numbers"
+        )
+
+    return refuse
+
+
+class Scalar:
+    """A traced number: arithmetic, comparisons and NumPy's functions, which call the methods of their names here, build nodes."""
 
     __slots__ = ("index", "trace")
 
@@ -240,48 +259,14 @@ class Scalar:
         inner = self.trace.negated(self)
         return self.trace.node("abs", self.index if inner is None else inner.index)
 
-    # comparisons
-    def _compare(self, op: str, other: Any, swap: bool = False) -> Condition:
-        i, j = self.index, self.trace.index(other)
-        return Condition(self.trace, self.trace.node(op, *((j, i) if swap else (i, j))).index)
-
-    def __lt__(self, other: Any) -> Any:
-        return self._compare("lt", other)
-
-    def __le__(self, other: Any) -> Any:
-        return self._compare("le", other)
-
-    def __gt__(self, other: Any) -> Any:
-        return self._compare("lt", other, swap=True)
-
-    def __ge__(self, other: Any) -> Any:
-        return self._compare("le", other, swap=True)
-
-    def __eq__(self, other: Any) -> Any:
-        return self._compare("eq", other)
+    __lt__, __le__, __eq__ = map(_comparison, ("lt", "le", "eq"))
+    __gt__, __ge__ = _comparison("lt", swap=True), _comparison("le", swap=True)
 
     def __ne__(self, other: Any) -> Any:
-        return ~self._compare("eq", other)
+        return ~(self == other)
 
     __hash__ = None  # type: ignore[assignment]
-
-    def _no_value(self, wanted: str) -> NoReturn:
-        raise TraceError(
-            f"a traced value has no {wanted} while the function is traced; "
-            "write a choice as catena.where(condition, a, b), and keep float(), int() and `if` to untraced numbers"
-        )
-
-    def __bool__(self) -> NoReturn:
-        self._no_value("truth value")
-
-    def __float__(self) -> NoReturn:
-        self._no_value("float")
-
-    def __int__(self) -> NoReturn:
-        self._no_value("integer")
-
-    def __index__(self) -> NoReturn:
-        self._no_value("index")
+    __bool__, __float__, __int__, __index__ = map(_no_value, ("truth value", "float", "integer", "index"))
 
 
 class Condition:

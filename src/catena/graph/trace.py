@@ -121,13 +121,9 @@ class Trace:
         """Return the Scalar of a node, the same one if the node exists."""
         node = (op, *operands)
         scalar = self._known.get(node)
-        return self._append(node) if scalar is None else scalar
-
-    def _append(self, node: tuple) -> Scalar:
-        """Return the Scalar of a new node."""
-        scalar = Scalar(self, len(self.nodes))
-        self.nodes.append(node)
-        self._known.setdefault(node, scalar)
+        if scalar is None:
+            scalar = self._known[node] = Scalar(self, len(self.nodes))
+            self.nodes.append(node)
         return scalar
 
     def negated(self, x: Scalar) -> Scalar | None:

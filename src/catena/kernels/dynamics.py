@@ -26,7 +26,7 @@ from catena.graph.stages import split
 from catena.kernels import loop_dynamics as closed
 from catena.kernels import reactions
 from catena.kernels.iterative import IterativeKernel
-from catena.kernels.methods import solution
+from catena.kernels.methods import Solution, solution
 from catena.kernels.planned import ConstrainedKernel
 from catena.kernels.tracing import dynamics_kernel, frozen, traced_kernel
 from catena.loops.scaling import loop_owners
@@ -52,27 +52,27 @@ def forward_dynamics(m: Mechanism, method: str = "auto", at: Any = None) -> Kern
     array([9.81])
     """
     m = frozen(m, "forward_dynamics")
-    name, described, solve, references = solution("forward_dynamics", method, m)
-    if METHODS[name].iterates:
-        return _iterative(m, name, references)
+    by = solution("forward_dynamics", method, m)
+    if METHODS[by.name].iterates:
+        return _iterative(m, by)
     if m.has_loops:
-        return closed.forward_dynamics(m, name, described, references, at)
+        return closed.forward_dynamics(m, by, at)
 
     def function(tree: Tree, q: Any, v: Any, tau: Any, force: Any, wrenches: Any) -> Any:
-        return solve(tree, q, v, tau + force, wrenches)
+        return by.function(tree, q, v, tau + force, wrenches)
 
-    return dynamics_kernel(m, "forward_dynamics", ("q", "v", "tau"), "vdot", function, described, references)
+    return dynamics_kernel(m, "forward_dynamics", ("q", "v", "tau"), ("vdot",), function, by.method, by.references)
 
 
-def _iterative(m: Mechanism, method: str, references: tuple[str, ...]) -> IterativeKernel:
+def _iterative(m: Mechanism, by: Solution) -> IterativeKernel:
     """Return forward dynamics by conjugate gradients on compiled products."""
 
     def right(tree: Tree, q: Any, v: Any, tau: Any, force: Any, wrenches: Any) -> Any:
         return tau + force - newton_euler.bias_force(tree, q, v, wrenches)
 
-    kernel = dynamics_kernel(m, "forward_dynamics", ("q", "v", "tau"), "vdot", right, method, references)
+    kernel = dynamics_kernel(m, "forward_dynamics", ("q", "v", "tau"), ("vdot",), right, by.method, by.references)
     direct: Any = partial(forward_dynamics, m, "articulated-body")
-    return IterativeKernel(direct, kernel, *(staged(m, part.__name__, part) for part in METHODS[method].iterates))
+    return IterativeKernel(direct, kernel, *(staged(m, part.__name__, part) for part in METHODS[by.name].iterates))
 
 
 def staged(m: Mechanism, name: str, function: Callable[..., Any]) -> tuple[Kernel, Kernel]:
@@ -109,17 +109,17 @@ def inverse_dynamics(
     array([-6.584,  0.   ,  0.   ])
     """
     m = frozen(m, "inverse_dynamics")
-    _, name, solve, references = solution("inverse_dynamics", method, m)
+    by = solution("inverse_dynamics", method, m)
     if m.has_loops:
-        return closed.inverse_dynamics(m, actuated, solve, name, references, at)
+        return closed.inverse_dynamics(m, actuated, by, at)
     if actuated is not None and set(m.v_names) - set(actuated):
         free = ", ".join(name for name in m.v_names if name not in actuated)
         raise ModelError(f"inverse_dynamics: model '{m.name}' has no loops, and {free} would move freely; leave actuated= out")
 
     def function(tree: Tree, q: Any, v: Any, vdot: Any, force: Any, wrenches: Any) -> Any:
-        return solve(tree, q, v, vdot, wrenches) - force
+        return by.function(tree, q, v, vdot, wrenches) - force
 
-    return dynamics_kernel(m, "inverse_dynamics", ("q", "v", "vdot"), "tau", function, name, references)
+    return dynamics_kernel(m, "inverse_dynamics", ("q", "v", "vdot"), ("tau",), function, by.method, by.references)
 
 
 def mass_matrix(m: Mechanism, method: str = "auto") -> Kernel:
@@ -153,7 +153,7 @@ def bias_force(m: Mechanism) -> Kernel:
     def function(tree: Tree, q: Any, v: Any, force: Any, wrenches: Any) -> Any:
         return solve(tree, q, v, wrenches) - force
 
-    return dynamics_kernel(m, "bias_force", ("q", "v"), "bias", function, name, references)
+    return dynamics_kernel(m, "bias_force", ("q", "v"), ("bias",), function, name, references)
 
 
 def momenta(m: Mechanism) -> Kernel:
@@ -183,10 +183,10 @@ def velocities(m: Mechanism, at: Any = None) -> Kernel | ConstrainedKernel:
     array([3.])
     """
     m = frozen(m, "velocities")
-    _, name, solve, references = solution("velocities", "auto", m)
+    by = solution("velocities", "auto", m)
     if m.has_loops:
-        return closed.velocities(m, name, references, at)
-    return traced_kernel(m, "velocities", ("q", "p"), ("v",), solve, name, references)
+        return closed.velocities(m, by, at)
+    return traced_kernel(m, "velocities", ("q", "p"), ("v",), by.function, by.method, by.references)
 
 
 def hamiltonian_dynamics(m: Mechanism, at: Any = None) -> Kernel | ConstrainedKernel:
@@ -205,17 +205,16 @@ def hamiltonian_dynamics(m: Mechanism, at: Any = None) -> Kernel | ConstrainedKe
     (array([3.]), array([19.62]))
     """
     m = frozen(m, "hamiltonian_dynamics")
-    _, name, solve, references = solution("hamiltonian_dynamics", "auto", m)
-    _, _, velocities, _ = solution("velocities", "auto", m)
+    by = solution("hamiltonian_dynamics", "auto", m)
     if m.has_loops:
-        return closed.hamiltonian_dynamics(m, name, references, at)
+        return closed.hamiltonian_dynamics(m, by, at)
+    velocities = solution("velocities", "auto", m).function
 
     def function(tree: Tree, q: Any, p: Any, tau: Any, force: Any, wrenches: Any) -> Any:
-        return solve(tree, q, p, tau + force, wrenches)
+        return by.function(tree, q, p, tau + force, wrenches)
 
-    return dynamics_kernel(
-        m, "hamiltonian_dynamics", ("q", "p", "tau"), ("v", "pdot"), function, name, references, velocities=velocities
-    )  # fmt: skip
+    inputs, outputs = ("q", "p", "tau"), ("v", "pdot")
+    return dynamics_kernel(m, "hamiltonian_dynamics", inputs, outputs, function, by.method, by.references, velocities=velocities)
 
 
 def energy(m: Mechanism) -> Kernel:
@@ -299,8 +298,7 @@ def joint_wrenches(m: Mechanism, method: str = "auto", at: Any = None) -> reacti
     array([[  0.  ,   0.  ,   0.  , -37.62,   0.  ,   0.  ]])
     """
     m = frozen(m, "joint_wrenches")
-    name, described, solve, references = solution("forward_dynamics", method, m, traced=True)
-    return reactions.joint_wrenches(m, name, described, solve, references, at)
+    return reactions.joint_wrenches(m, solution("forward_dynamics", method, m, traced=True), at)
 
 
 def driving_forces(m: Mechanism, method: str = "auto", at: Any = None) -> reactions.DrivingKernel:
@@ -318,8 +316,7 @@ def driving_forces(m: Mechanism, method: str = "auto", at: Any = None) -> reacti
     m = frozen(m, "driving_forces")
     if not m.driven_names:
         raise ModelError(f"driving_forces: no joint of model '{m.name}' is driven; drive one by ct.Driven(joint, motion)")
-    name, described, solve, references = solution("forward_dynamics", method, m, traced=True)
-    return reactions.driving_forces(m, name, described, solve, references, at)
+    return reactions.driving_forces(m, solution("forward_dynamics", method, m, traced=True), at)
 
 
 def jacobian(m: Mechanism, body: str, point: Any = (0.0, 0.0, 0.0)) -> Kernel:

@@ -60,7 +60,16 @@ class IterativeKernel(Differentiable):
         for state in zip(*np.nonzero(finite), strict=True) if batch else [()] * int(finite):
             vdot[state], iterations[state], residual[state] = self._solve([x[state] for x in held], right[state])
         self.iterations, self.residual = iterations, residual
-        self._warn(residual, finite & ~(residual <= self.tolerance), 10 * n)
+        bad = finite & ~(residual <= self.tolerance)
+        if np.any(bad):
+            worst = np.unravel_index(np.argmax(np.where(bad, residual, 0.0)), bad.shape)
+            warnings.warn(
+                f"{self.name} by {self.method}: {np.count_nonzero(bad)} of {bad.size} states did not reach the tolerance "
+                f"{self.tolerance:g} in {10 * n} iterations; the worst, {tuple(map(int, worst))}, has a residual of "
+                f"{residual[worst]:.1e}. Raise `tolerance`, or take a method that does not iterate",
+                ConvergenceWarning,
+                stacklevel=2,
+            )
         target: Any = out[0] if isinstance(out, tuple) and len(out) == 1 else out
         if target is None:
             return vdot
@@ -69,19 +78,6 @@ class IterativeKernel(Differentiable):
         except (TypeError, ValueError) as error:
             raise arguments.explained(self.name, self.inputs, self.outputs, arrays, out, error) from error
         return target
-
-    def _warn(self, residual: np.ndarray, bad: np.ndarray, most: int) -> None:
-        """Warn of the states that did not converge."""
-        if not np.any(bad):
-            return
-        worst = np.unravel_index(np.argmax(np.where(bad, residual, 0.0)), bad.shape)
-        warnings.warn(
-            f"{self.name} by {self.method}: {np.count_nonzero(bad)} of {bad.size} states did not reach the tolerance {self.tolerance:g} in "
-            f"{most} iterations; the worst, {tuple(map(int, worst))}, has a residual of {residual[worst]:.1e}. Raise `tolerance`, or "
-            "take a method that does not iterate",
-            ConvergenceWarning,
-            stacklevel=3,
-        )
 
     def _solve(self, at: list[np.ndarray], right: np.ndarray) -> tuple[np.ndarray, int, float]:
         """Return the solution at one state, the number of iterations and the residual."""

@@ -14,12 +14,14 @@ from catena.formulations.cubic import all_constraints
 from catena.formulations.linear import canonical_loops
 from catena.formulations.loops.dependence import DependentMap
 from catena.formulations.loops.partitions import CoordinatePartition
+from catena.formulations.loops.pivoted_constraints import total
 from catena.graph.functions import where
+from catena.kernels.methods import Solution
 from catena.kernels.named_coordinates import coordinates
 from catena.kernels.planned import ConstrainedKernel, planned_kernel
 from catena.kernels.state_flags import flags, pivoted_flags, solved_flags
 from catena.kernels.tracing import dynamics_kernel, traced_kernel
-from catena.loops.conditioning import measures, total
+from catena.loops.conditioning import measures
 from catena.loops.mobility import partition
 from catena.loops.plan_library import REDUCTION, configuration, eliminated, explained, plan_of
 from catena.loops.reduction_plans import dependent_coordinates
@@ -29,15 +31,15 @@ from catena.native import Kernel
 from catena.tolerances import RANK
 
 
-def forward_dynamics(m: Mechanism, method: str, described: str, references: tuple[str, ...], at: Any = None) -> ConstrainedKernel:
+def forward_dynamics(m: Mechanism, by: Solution, at: Any) -> ConstrainedKernel:
     """Return forward dynamics of a mechanism with loops."""
-    closes = METHODS[method].closes
+    closes = METHODS[by.name].closes
     assert closes is not None
 
     def planned(chosen: Any) -> Any:
         def function(tree: Tree, q: Any, v: Any, tau: Any, force: Any, wrenches: Any) -> Any:
             solved = closes.forward_dynamics(tree, q, v, tau + force, wrenches, plan=chosen)
-            return solved.vdot, solved_flags(m, solved, tree, v, eliminated(method, chosen))
+            return solved.vdot, solved_flags(m, solved, tree, v, eliminated(by.name, chosen))
 
         return function
 
@@ -45,11 +47,11 @@ def forward_dynamics(m: Mechanism, method: str, described: str, references: tupl
         solved = all_constraints.forward_dynamics(tree, q, v, tau + force, wrenches, measures=measures(m))
         return solved.vdot, pivoted_flags(solved, v)
 
-    make = partial(dynamics_kernel, m, "forward_dynamics", ("q", "v", "tau"), ("vdot", "flags"), method=described, references=references)
-    return _of_method(m, at, method, planned, pivoted, make)
+    make = partial(dynamics_kernel, m, "forward_dynamics", ("q", "v", "tau"), ("vdot", "flags"), method=by.method, references=by.references)
+    return _of_method(m, at, by.name, planned, pivoted, make)
 
 
-def velocities(m: Mechanism, described: str, references: tuple[str, ...], at: Any = None) -> ConstrainedKernel:
+def velocities(m: Mechanism, by: Solution, at: Any) -> ConstrainedKernel:
     """Return the velocities that belong to momenta, of a mechanism with loops."""
 
     def planned(chosen: Any) -> Any:
@@ -63,11 +65,11 @@ def velocities(m: Mechanism, described: str, references: tuple[str, ...], at: An
         solved = all_constraints.velocities(tree, q, p, measures=measures(m))
         return solved.vdot, pivoted_flags(solved)
 
-    make = partial(traced_kernel, m, "velocities", ("q", "p"), ("v", "flags"), method=described, references=references)
+    make = partial(traced_kernel, m, "velocities", ("q", "p"), ("v", "flags"), method=by.method, references=by.references)
     return _of_method(m, at, REDUCTION, planned, pivoted, make)
 
 
-def hamiltonian_dynamics(m: Mechanism, described: str, references: tuple[str, ...], at: Any = None) -> ConstrainedKernel:
+def hamiltonian_dynamics(m: Mechanism, by: Solution, at: Any) -> ConstrainedKernel:
     """Return Hamilton's equations of a mechanism with loops."""
 
     def planned(chosen: Any) -> Any:
@@ -91,7 +93,7 @@ def hamiltonian_dynamics(m: Mechanism, described: str, references: tuple[str, ..
         function, solve = functions
         name, inputs, outputs = "hamiltonian_dynamics", ("q", "p", "tau"), ("v", "pdot", "flags")
         return dynamics_kernel(
-            m, name, inputs, outputs, function, described, references, velocities=lambda *x: solve(*x).vdot, quick=quick
+            m, name, inputs, outputs, function, by.method, by.references, velocities=lambda *x: solve(*x).vdot, quick=quick
         )  # fmt: skip
 
     speeds = partial(all_constraints.velocities, measures=measures(m))
@@ -104,9 +106,7 @@ def _of_method(m: Mechanism, at: Any, method: str, planned: Callable[[Any], Any]
     return planned_kernel(m, configuration(m, at), lambda m, q: plan_of(m, method, q), planned, pivoted, make, explain)
 
 
-def inverse_dynamics(
-    m: Mechanism, actuated: Collection[str] | None, solve: Callable[..., Any], described: str, references: tuple[str, ...], at: Any = None
-) -> ConstrainedKernel:
+def inverse_dynamics(m: Mechanism, actuated: Collection[str] | None, by: Solution, at: Any) -> ConstrainedKernel:
     """Return inverse dynamics of a mechanism with loops, with joint forces on the actuated coordinates only."""
     driven = coordinates(m, m.v_names if actuated is None else actuated, "inverse_dynamics: actuated")
 
@@ -126,19 +126,19 @@ def inverse_dynamics(
     def planned(chosen: CoordinatePartition) -> Any:
         def function(tree: Tree, q: Any, v: Any, vdot: Any, force: Any, wrenches: Any) -> Any:
             closed = DependentMap(tree, q, chosen)
-            tau = closed.on_actuated(solve(tree, q, v, vdot, wrenches) - force, driven)
+            tau = closed.on_actuated(by.function(tree, q, v, vdot, wrenches) - force, driven)
             return tau, flags(m, closed, v=v, vdot=vdot)
 
         return function
 
     def pivoted(tree: Tree, q: Any, v: Any, vdot: Any, force: Any, wrenches: Any) -> Any:
-        load, reach = solve(tree, q, v, vdot, wrenches) - force, coordinate_units(m)
+        load, reach = by.function(tree, q, v, vdot, wrenches) - force, coordinate_units(m)
         solved = all_constraints.on_actuated(tree, q, v, load, driven, measures=measures(m))
         # the motors have lost their hold, but for rounding
         lost = (solved.undetermined > 0.0) | (RANK * total(solved.vdot * reach) > total(load * reach))
         tau = np.array([where(lost, np.nan, x) for x in solved.vdot], dtype=object)
         return tau, pivoted_flags(solved._replace(undetermined=where(lost, 1.0, 0.0)), v)
 
-    make = partial(dynamics_kernel, m, "inverse_dynamics", ("q", "v", "vdot"), ("tau", "flags"), method=described, references=references)
+    make = partial(dynamics_kernel, m, "inverse_dynamics", ("q", "v", "vdot"), ("tau", "flags"), method=by.method, references=by.references)
     where_held = configuration(m, at, lambda m, q: not free(m, partition(m, q, last=driven)))
     return planned_kernel(m, where_held, plan, planned, pivoted, make)

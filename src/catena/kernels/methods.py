@@ -23,7 +23,6 @@ from catena.references import REFERENCES
 #: depth of 4; the operations say which is the fastest below.
 DEPTH = 4.0
 
-
 #: What `method="auto"` takes for forward dynamics with loops; and what it compares it with where one loop has more coordinates than `LONG`
 #: and the mechanism no more than `COUNTED`: the multipliers of a single long loop can cost less than to carry its constraints along.
 LOOPS, MULTIPLIERS = "coordinate-reduction", "fully-recursive/joint"
@@ -75,10 +74,7 @@ def why_unsuitable(problem: str, name: str, m: Mechanism) -> str:
 
 
 def solution(problem: str, method: str, m: Mechanism, *, traced: bool = False) -> Solution:
-    """Return how a method solves a problem of a model, or say why it does not; `traced` refuses methods that iterate.
-
-    The field's short names are resolved here: what is returned bears the full name.
-    """
+    """Return how a method, by its full or short name, solves a problem of a model, or say why not; `traced` refuses iterations."""
     if method == "auto":
         name, why = automatic(problem, m)
         return _solution(problem, name, f"{name} (auto: {why})")

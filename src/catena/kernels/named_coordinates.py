@@ -31,10 +31,7 @@ def spread(m: Mechanism, at: Collection[int], x: Any) -> Any:
 
 def places(m: Mechanism, at: Collection[int], what: str) -> list[int]:
     """Return where velocity coordinates, given by number, are among the positions."""
-    found = {}
-    for link, at_q, at_v in m.slices():
-        if link.joint.nq == link.joint.nv:
-            found |= dict(zip(range(at_v.start, at_v.stop), range(at_q.start, at_q.stop), strict=True))
+    found = {at_v: at_q for joint, at_q, at_v in m.coordinate_places.values() if joint.nq == joint.nv}
     for i in at:
         if i not in found:
             raise ModelError(

@@ -53,7 +53,8 @@ class ConstrainedKernel(Differentiable):
         graphs: Callable[[int | None], tuple[Graph, ...]] | None = None,
         sound: bool = True,
     ) -> None:
-        self._model, self._planned, self._pivoted, self._graphs = m, planned, pivoted, graphs
+        self._model, self._pivoted, self._graphs = m, pivoted, graphs
+        self.planned = planned  #: the kernel of the plan, whose last output are the flags of the states
         self.made_for = made_for  #: the configuration of the plan
         self.plan = plan  #: in words
         self._sound = sound  # a plan that was made at a singular configuration lacks constraints wherever it seems to fit
@@ -74,7 +75,7 @@ class ConstrainedKernel(Differentiable):
             given = (*out, None)
             # flagged states are solved again, from inputs that must still be there
             arrays, named = tuple(_separate(x, out) for x in arrays), {name: _separate(x, out) for name, x in named.items()}
-        *results, flags = self._planned(*arrays, out=given, **named)
+        *results, flags = self.planned(*arrays, out=given, **named)
         flags = flags if self._sound else flags + WEAK
         if flags.any() if isinstance(flags, np.ndarray) else flags:
             self._again(results, flags, arrays, named)
@@ -82,7 +83,7 @@ class ConstrainedKernel(Differentiable):
 
     def fits(self, *arrays: Any, **named: Any) -> Any:
         """Return whether the plan fits each state, so that it needs no pivots of its own."""
-        return (self._planned(*arrays, **named)[-1] == 0.0) & self._sound
+        return (self.planned(*arrays, **named)[-1] == 0.0) & self._sound
 
     @property
     def has_loops(self) -> bool:
@@ -91,24 +92,19 @@ class ConstrainedKernel(Differentiable):
 
     def graphs(self, most: int | None = None) -> tuple[Graph, ...]:
         """Return graphs of the function for several plans, at most so many, in the order to try them; their last output are the flags."""
-        return (self._planned.graph,) if self._graphs is None or most == 1 else self._graphs(most)
+        return (self.planned.graph,) if self._graphs is None or most == 1 else self._graphs(most)
 
     def cite(self) -> str:
         """Return the sources of the method, one a line."""
-        return self._planned.cite()
+        return self.planned.cite()
 
     def __repr__(self) -> str:
-        return repr(self._planned).replace("<Kernel", f"<{type(self).__name__}")
-
-    @property
-    def planned(self) -> Kernel:
-        """The kernel of the plan, whose last output are the flags of the states."""
-        return self._planned
+        return repr(self.planned).replace("<Kernel", f"<{type(self).__name__}")
 
     def _derived(self, transform: Callable[[Graph, Collection[str]], Graph], labels: dict[str, tuple[str, ...]]) -> ConstrainedKernel:
-        flags = (self._planned.outputs[-1].name,)
+        flags = (self.planned.outputs[-1].name,)
         return self.with_kernels(
-            self._planned._derived(lambda graph, _: transform(graph, flags), labels), lambda graph: transform(graph, flags), labels
+            self.planned._derived(lambda graph, _: transform(graph, flags), labels), lambda graph: transform(graph, flags), labels
         )
 
     def with_kernels(
@@ -131,7 +127,7 @@ class ConstrainedKernel(Differentiable):
             pickle.dumps(model)
         except Exception:  # functions defined inside others, which pickle cannot name; refusals then name no loop
             model = None
-        return type(self), (model, self._planned, self._pivoted, self.made_for, self.plan, None, self._sound)
+        return type(self), (model, self.planned, self._pivoted, self.made_for, self.plan, None, self._sound)
 
     def _again(self, results: list[Any], flags: Any, arrays: tuple, named: dict[str, Any]) -> None:
         """Solve the states that were flagged by pivots chosen for them, or say what is wrong with them."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cached_property, partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from catena.formulations.loops.constraints import closing_wrenches, constraint_j
 from catena.formulations.loops.dependence import DependentMap
 from catena.formulations.loops.partitions import CoordinatePartition
 from catena.graph.functions import where
+from catena.kernels.methods import Solution
 from catena.kernels.planned import ConstrainedKernel, planned_kernel
 from catena.kernels.state_flags import flags, pivoted_flags, solved_flags
 from catena.kernels.tracing import acting_forces, check_forces, traced_kernel
@@ -109,40 +110,25 @@ class DrivingKernel(ConstrainedKernel):
         return self.labels["force"]
 
 
-class _Moved(NamedTuple):
-    """A state solved: accelerations, the wrenches of closing joints on their bodies a and b, and the flags of the state."""
-
-    vdot: Any
-    closing: list[Any]
-    flag: Any
-
-
-def _moved(
-    m: Mechanism, tree: Tree, method: str, solve: Callable[..., Any], chosen: WithCoordinates | None, t: Any, q: Any, v: Any, tau: Any
-) -> _Moved:  # fmt: skip
-    """Return how a mechanism moves under joint forces, and what that takes in the joints that close its loops.
-
-    Without plans, by pivots chosen at run time.
-    """
+def _moved(m: Mechanism, by: Solution, tree: Tree, chosen: WithCoordinates | None, t: Any, q: Any, v: Any, tau: Any) -> tuple[Any, ...]:
+    """Return accelerations, the wrenches of closing joints on their bodies a and b, and flags; without plans, by pivots at run time."""
     force, wrenches = acting_forces(tree, t, q, v)
     if not m.has_loops:
-        return _Moved(solve(tree, q, v, tau + force, wrenches), [], 0.0)
+        return by.function(tree, q, v, tau + force, wrenches), [], 0.0
     if chosen is None:
         solved = all_constraints.forward_dynamics(tree, q, v, tau + force, wrenches, measures=measures(m))
-        return _Moved(solved.vdot, closing_wrenches(tree, q, -solved.multipliers), pivoted_flags(solved, v))
-    closes = METHODS[method].closes
+        return solved.vdot, closing_wrenches(tree, q, -solved.multipliers), pivoted_flags(solved, v)
+    closes = METHODS[by.name].closes
     assert closes is not None
     solved = closes.forward_dynamics(tree, q, v, tau + force, wrenches, plan=chosen.plan)
     closed = DependentMap(tree, q, chosen.coordinates)
     constraint_forces = newton_euler.inverse_dynamics(tree, q, v, solved.vdot, wrenches) - tau - force
     multipliers = closed.multipliers(constraint_forces, np.array(loop_units(m)))
-    moved, held = solved_flags(m, solved, tree, v, eliminated(method, chosen.plan)), flags(m, closed, v=v)
-    return _Moved(solved.vdot, closing_wrenches(tree, q, multipliers), where(moved > 0.0, moved, held))
+    moved, held = solved_flags(m, solved, tree, v, eliminated(by.name, chosen.plan)), flags(m, closed, v=v)
+    return solved.vdot, closing_wrenches(tree, q, multipliers), where(moved > 0.0, moved, held)
 
 
-def _kernel(
-    kind: Any, m: Mechanism, name: str, output: str, function: Callable[..., Any], method: str, described: str, references: Any, at: Any
-) -> Any:  # fmt: skip
+def _kernel(kind: Any, m: Mechanism, name: str, output: str, function: Callable[..., Any], by: Solution, at: Any) -> Any:
     """Return the kernel of a kind of `function(tree, chosen, t, q, v, tau) -> output, flags`."""
     check_forces(m, name)
 
@@ -153,44 +139,40 @@ def _kernel(
         return timed
 
     inputs = ("t", "q", "v", "tau") if m.time_dependent else ("q", "v", "tau")
-    make = partial(traced_kernel, m, name, inputs, (output, "flags"), method=described, references=references)
+    make = partial(traced_kernel, m, name, inputs, (output, "flags"), method=by.method, references=by.references)
 
     def plan(m: Mechanism, q: Any) -> WithCoordinates:
-        return plan_with_coordinates(m, method, q) if m.has_loops else WithCoordinates((), CoordinatePartition(()))
+        return plan_with_coordinates(m, by.name, q) if m.has_loops else WithCoordinates((), CoordinatePartition(()))
 
     return planned_kernel(m, configuration(m, at), plan, planned, planned(None), make, kind=kind)
 
 
-def joint_wrenches(
-    m: Mechanism, method: str, described: str, solve: Callable[..., Any], references: tuple[str, ...], at: Any
-) -> WrenchKernel:
+def joint_wrenches(m: Mechanism, by: Solution, at: Any) -> WrenchKernel:
     """Return the kernel of all joint wrenches, with accelerations by a method."""
     whole = m.tree(weld=False)
 
     def function(tree: Tree, chosen: WithCoordinates | None, t: Any, q: Any, v: Any, tau: Any) -> Any:
-        vdot, closing, flag = _moved(m, tree, method, solve, chosen, t, q, v, tau)
+        vdot, closing, flag = _moved(m, by, tree, chosen, t, q, v, tau)
         unwelded = whole.marked(tree.mark, tree.solver, tree.saddle_solver).at(t)
         return _wrenches(m, unwelded, q, v, vdot, closing, applied_forces(unwelded, t, q, v)[1]), flag
 
-    return _kernel(WrenchKernel, m, "joint_wrenches", "wrenches", function, method, described, references, at)
+    return _kernel(WrenchKernel, m, "joint_wrenches", "wrenches", function, by, at)
 
 
-def driving_forces(
-    m: Mechanism, method: str, described: str, solve: Callable[..., Any], references: tuple[str, ...], at: Any
-) -> DrivingKernel:
+def driving_forces(m: Mechanism, by: Solution, at: Any) -> DrivingKernel:
     """Return the kernel of what driven joints take, with accelerations by a method."""
     whole = undriven_tree(m)
     driven = [i for link, _, at in undriven_slices(m) if isinstance(link.joint, Driven) for i in range(at.start, at.stop)]
 
     def function(tree: Tree, chosen: WithCoordinates | None, t: Any, q: Any, v: Any, tau: Any) -> Any:
-        vdot, closing, flag = _moved(m, tree, method, solve, chosen, t, q, v, tau)
+        vdot, closing, flag = _moved(m, by, tree, chosen, t, q, v, tau)
         free = whole.marked(tree.mark, tree.solver, tree.saddle_solver)
         q_all, v_all, vdot_all = with_driven_coordinates(m, t, q, v, vdot)
         loads = _loads(tree, applied_forces(tree, t, q, v)[1], closing)
         force = newton_euler.inverse_dynamics(free, q_all, v_all, vdot_all, loads) - passive_force(free, q_all, v_all)
         return force[driven], flag
 
-    return _kernel(DrivingKernel, m, "driving_forces", "force", function, method, described, references, at)
+    return _kernel(DrivingKernel, m, "driving_forces", "force", function, by, at)
 
 
 def _loads(tree: Tree, acting: Any, closing: list[Any]) -> list[Any]:

@@ -213,9 +213,7 @@ class Reduced:
     def _kernel(
         self, name: str, inputs: tuple[str, ...], output: str, function: Callable[..., Any], opened: bool = True, acting: bool = False
     ) -> ConstrainedKernel:
-        """Return the kernel of a function of the solved constraints and of the inputs after q, of which one may be v; if `acting`, also of
-        the forces and wrenches that act.
-        """
+        """Return the kernel of a function of the solved constraints and of the inputs after q; if `acting`, also of the forces that act."""
         m = self.model
 
         def planned(chosen: CoordinatePartition) -> Any:

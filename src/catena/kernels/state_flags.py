@@ -7,14 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from catena.formulations.loops.basic_constraints import row_count
+from catena.formulations.loops.basic_constraints import row_ranges
 from catena.formulations.loops.closure_kinematics import loop_bodies, velocity_coordinates
 from catena.formulations.loops.constraints import constraint_motion
 from catena.formulations.loops.dependence import DependentMap
-from catena.formulations.loops.pivoted_constraints import PivotedMap, may_differ
+from catena.formulations.loops.pivoted_constraints import PivotedMap, may_differ, total
 from catena.formulations.loops.solutions import PivotedSolution
 from catena.graph.functions import maximum, where
-from catena.loops.conditioning import STAGES, ill_conditioned, largest, largest_residual, opens, pivots_of, total
+from catena.loops.conditioning import STAGES, ill_conditioned, largest, largest_residual, opens, pivots_of
 from catena.loops.scaling import coordinate_units, loop_units
 from catena.model import Mechanism, Tree
 from catena.tolerances import CLOSURE, CONSISTENT, LOOSE, MULTIPLIER_PIVOT, PIVOT, RESIDUAL
@@ -61,11 +61,9 @@ def solved_flags(m: Mechanism, solved: Any, tree: Tree, v: Any = None, met: Coll
 
 def around(tree: Tree) -> list[tuple[list[int], list[int]]]:
     """Return the constraints of each loop and coupling, and the velocity coordinates that are in them."""
-    found, first = [], 0
-    for closure in tree.closures:
-        found.append((list(range(first, first + row_count(closure))), velocity_coordinates(tree, loop_bodies(tree, closure))))
-        first += row_count(closure)
-    return [*found, *(([first + i], [j for j, _ in coupling.coefficients]) for i, coupling in enumerate(tree.couplings))]
+    rows = row_ranges(tree.closures)
+    loops = [(list(own), velocity_coordinates(tree, loop_bodies(tree, c))) for own, c in zip(rows, tree.closures, strict=True)]
+    return [*loops, *(([sum(map(len, rows)) + i], [j for j, _ in c.coefficients]) for i, c in enumerate(tree.couplings))]
 
 
 def pivoted_flags(solved: PivotedSolution, v: Any = None) -> Any:
@@ -115,11 +113,7 @@ def following_flags(m: Mechanism, following: PivotedMap, v: Any = None, opened: 
 
 
 def _flags(weak: Any, singular: Any, open_by: Any, rates: Any, speed: Any = None, left: Any = 0.0, most: Any = None) -> Any:
-    """Return the flags of a state, added up.
-
-    From the largest values of all constraints, their rates beside the speed of the joints, and what accelerations leave of them beside
-    their size, where these are known.
-    """
+    """Return the flags of a state, added up, by values and rates of constraints, and what accelerations leave of them, where known."""
     found: Any = where(open_by > LOOSE, float(OPEN), 0.0)
     if speed is not None:
         found = found + where(opens(rates, speed), float(OPENING), 0.0)

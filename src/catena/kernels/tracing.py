@@ -19,7 +19,7 @@ from catena.formulations.joint_forces import passive_force
 from catena.graph import Graph, Port, Trace
 from catena.graph.differentiated import Chart
 from catena.model import Mechanism, Tree
-from catena.model.position_chart import PositionChart
+from catena.model.coordinates import PositionChart
 from catena.native import Kernel, compile_graph
 
 
@@ -54,7 +54,6 @@ def traced_kernel(
 
     Where joints are driven, t comes before the inputs, and the function has the tree at that time.
     """
-    m = frozen(m, name)
     started = time.perf_counter()
     graph, eager = traced_graph(m, name, inputs, outputs, function, shapes)
     return graph_kernel(m, graph, method, references, time.perf_counter() - started, eager, quick)
@@ -123,7 +122,7 @@ def dynamics_kernel(
     m: Mechanism,
     name: str,
     inputs: tuple[str, ...],
-    outputs: str | tuple[str, ...],
+    outputs: tuple[str, ...],
     function: Callable[..., Any],
     method: str,
     references: tuple[str, ...],
@@ -135,7 +134,6 @@ def dynamics_kernel(
 
     The inputs begin with q and v; or with q and what the velocities follow from, by `velocities(tree, q, x)`.
     """
-    m = frozen(m, name)
     check_forces(m, name)
     timed = m.time_dependent
 
@@ -147,8 +145,7 @@ def dynamics_kernel(
         force, wrenches = acting_forces(tree, t, q, v)
         return function(tree, q, x, *rest, force, wrenches)
 
-    named = (outputs,) if isinstance(outputs, str) else outputs
-    return traced_kernel(m, name, ("t", *inputs) if timed else inputs, named, acting, method, references, shapes, quick)
+    return traced_kernel(m, name, ("t", *inputs) if timed else inputs, outputs, acting, method, references, shapes, quick)
 
 
 def acting_forces(tree: Tree, t: Any, q: Any, v: Any) -> tuple[Any, Any]:

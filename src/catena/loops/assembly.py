@@ -96,19 +96,18 @@ def _assemble(m: Mechanism, loops: LoopGroup, given: np.ndarray, own: bool, fixe
 
     It is sought from the one that is given, which is the model's `own` start or a user's guess.
     """
-    everything = np.ones(len(loops.columns), dtype=bool)
-    start, free = given.copy(), everything.copy()
+    start, free = given.copy(), loops.everything.copy()
     places = [(position, loops.columns.index(velocity)) for position, velocity in fixed]
     for (position, velocity), (_, value) in zip(places, fixed.values(), strict=True):
         start[position] = value
         free[velocity] = False
     stopped, led = "", None
     if fixed and (own or np.abs(loops.residual(start)[0]).max() > NEARLY):
-        q, _, found = _search(loops, given, everything)
+        q, _, found = _search(loops, given, loops.everything)
         if found:
             q = _walk(loops, q, start, places, free)
             if all(q[position] == start[position] for position, _ in places):
-                if loops.keeps_limits(q, free):
+                if np.array_equal(loops.within_limits(q[None], free)[0], q):
                     return q
                 led = q  # to where limits are left: the mechanism may go together elsewhere
             reached = ", ".join(f"{name} = {q[position]:.4g}" for (name, _), (position, _) in zip(fixed.values(), places, strict=True))
@@ -157,27 +156,21 @@ def _opened(m: Mechanism, loops: LoopGroup, found: LoopResiduals, stopped: str, 
     held += f" with {', '.join(fixed)}" if fixed else ""
     residual, size = found.sizes.max(), loops.sizes[found.names.index(found.worst)]
     left = f"{residual * size:.3g} m or {residual:.3g} rad" if size else f"{residual:.3g} of its largest term"
-    remedy = "check lengths and places, fix fewer coordinates, or give a guess that is nearer" if fixed else (
-        "check lengths and places, or give a guess that is nearer, such as m.home"
-    )
+    fewer, near = ("fix fewer coordinates, ", "") if fixed else ("", ", such as m.home")
+    remedy = f"check lengths and places, {fewer}or give a guess that is nearer{near}"
     if m.folder is not None and residual <= NEARLY:
         remedy += f"; where this is the precision of the file, load it with tolerance={2.0 * residual:.1g}"
     best = f"the best of {STARTS + 1} starts leaves loop '{found.worst}' open by {left}"
     return f"model '{m.name}' does not close{held}: {stopped}{best}; {remedy}"
 
 
-class TakenUp(NamedTuple):
-    """A loop that closes where its joint frame on body b is this; and the closure residual that it had."""
-
-    name: str
-    at_b: Pose
-    residual: float
-
-
 class Absorbed(NamedTuple):
-    """Loops that close but for a little, and what is to be said of constraints that are independent but for a little."""
+    """Loops that close but for a little, and what is to be said of constraints that are independent but for a little.
 
-    taken_up: list[TakenUp]
+    Of each loop its name, the joint frame on body b with which it closes, and the closure residual that it has without.
+    """
+
+    taken_up: list[tuple[str, Pose, float]]
     doubtful: list[str]
 
 
@@ -189,8 +182,7 @@ def absorbed(m: Mechanism, tolerance: float, starts: int) -> Absorbed:
     """
     q, found, doubtful = m.search_start(), [], []
     for loops in loop_groups(m):
-        everything = np.ones(len(loops.columns), dtype=bool)
-        q, values, closed = loops.search(q, everything, bounded=loops.limited, starts=starts)
+        q, values, closed = loops.search(q, loops.everything, bounded=loops.limited, starts=starts)
         if not (closed or loops.closed(q[None], values[None], tolerance)[0]):
             continue
         least = _least_independent(loops, q, tolerance)
@@ -205,8 +197,8 @@ def absorbed(m: Mechanism, tolerance: float, starts: int) -> Absorbed:
         if coupled:  # else couplings contradict each other, which no frame takes up
             residuals = dict(zip(loops.names, loops.residuals(loops.residual(q)[0]).sizes, strict=True))
             closures = [(m.tree().closures[i], loop_sizes(m)[i]) for i in loops.group.closures]
-            found += [TakenUp(closure.name, _closing(m, q, closure, size), residuals[closure.name]) for closure, size in closures]
-    return Absorbed([one for one in found if one.residual > CLOSED], doubtful)
+            found += [(closure.name, _closing(m, q, closure, size), residuals[closure.name]) for closure, size in closures]
+    return Absorbed([loop for loop in found if loop[-1] > CLOSED], doubtful)
 
 
 def _least_independent(loops: LoopGroup, q: np.ndarray, tolerance: float) -> np.ndarray:
@@ -214,7 +206,7 @@ def _least_independent(loops: LoopGroup, q: np.ndarray, tolerance: float) -> np.
     _, s, Vt = np.linalg.svd(loops.residual(q)[1])
     along = Vt[np.count_nonzero(s > tolerance * s.max(initial=0.0)) :]
     step = _AWAY * along.T @ np.random.default_rng(0).normal(size=len(along))
-    generic, _ = loops.settle(loops.integrate(q[None], step[None]), np.ones(len(loops.columns), dtype=bool))
+    generic, _ = loops.settle(loops.integrate(q[None], step[None]), loops.everything)
     independent = np.linalg.svd(loops.residual(generic[0])[1], compute_uv=False)
     most = independent.max(initial=0.0)
     return independent[(independent > max(CLOSED, loops.rounding) * most) & (independent <= tolerance * most)]
@@ -260,7 +252,7 @@ def _led(m: Mechanism, neutral: np.ndarray) -> np.ndarray:
             ahead, good = m.integrate(q, step), True
             then = ahead
             for loops in loop_groups(moved(min(1.0, reached + share))):
-                then, closed = _settled(loops, then, np.ones(len(loops.columns), dtype=bool), damping=0.0)
+                then, closed = _settled(loops, then, loops.everything, damping=0.0)
                 good = good and closed and _aside(loops, ahead, then) <= _ASIDE * share * whole
             if good:
                 q, reached, longest = then, 1.0 if share == 1.0 - reached else reached + share, min(_LONGEST / whole, 2.0 * longest)
@@ -280,13 +272,12 @@ def _shortest(joint: Joint, q0: np.ndarray, q1: np.ndarray) -> np.ndarray:
 def moved_along(m: Mechanism, q: np.ndarray, step: np.ndarray) -> np.ndarray:
     """Return a configuration that closes the loops, reached from one that does by a step along what the loops allow."""
     for loops in loop_groups(m):
-        everything = np.ones(len(loops.columns), dtype=bool)
         _, s, Vt = np.linalg.svd(loops.residual(q)[1])
         along = Vt[np.count_nonzero(s > RANK * s.max(initial=1.0)) :]
         own = along.T @ (along @ (step[loops.columns] / loops.coordinates))
-        q, closed = _settled(loops, loops.integrate(q[None], own[None])[0], everything)
+        q, closed = _settled(loops, loops.integrate(q[None], own[None])[0], loops.everything)
         if not closed:
-            q, *_ = loops.search(q, everything)
+            q, *_ = loops.search(q, loops.everything)
     return q
 
 
@@ -340,13 +331,8 @@ def _walk(loops: LoopGroup, q: np.ndarray, goal: np.ndarray, places: list[tuple[
     return q
 
 
-def project_velocity(
-    m: Mechanism, q: Any, v: Any = None, fixed: Mapping[str, float] | None = None, t: float | None = None
-) -> np.ndarray:
-    """Return the velocity that keeps all loops closed at a time and differs from v by the least kinetic energy.
-
-    Fixed coordinates have their rate; v is zero if not given.
-    """
+def project_velocity(m: Mechanism, q: Any, v: Any = None, fixed: Mapping[str, float] | None = None, t: float | None = None) -> np.ndarray:
+    """Return the velocity that keeps all loops closed, nearest to v, or rest, by kinetic energy; fixed coordinates have their rate."""
     m, held = m.timed(t), fixed or {}
     q = closing(m, "project_velocity: q", q)
     v = np.zeros(m.nv) if v is None else array("project_velocity: v", v, (m.nv,)).copy()
@@ -389,10 +375,7 @@ def _plain(m: Mechanism, name: str) -> tuple[int, int]:
     """Return the position and velocity index of a coordinate that is a plain number."""
     if name not in m.q_names:
         raise ModelError(f"model '{m.name}' has no coordinate '{name}'; choose from {', '.join(m.q_names)}")
-    position = m.q_names.index(name)
-    for link, where, at in m.slices():
-        if where.start <= position < where.stop:
-            if link.joint.nq != link.joint.nv:
-                raise ModelError(f"coordinate '{name}' is part of a quaternion and cannot be fixed alone; give a guess instead")
-            return position, at.start + position - where.start
-    raise AssertionError(name)
+    joint, position, velocity = m.coordinate_places[name]
+    if joint.nq != joint.nv:
+        raise ModelError(f"coordinate '{name}' is part of a quaternion and cannot be fixed alone; give a guess instead")
+    return position, velocity

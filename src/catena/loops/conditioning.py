@@ -12,14 +12,14 @@ import numpy as np
 
 from catena.formulations.loops.constraints import constraint_jacobian
 from catena.formulations.loops.dependence import DependentMap
-from catena.formulations.loops.pivoted_constraints import Measures
+from catena.formulations.loops.pivoted_constraints import PART, Measures
 from catena.graph.functions import maximum, minimum, where
 from catena.loops.scaling import coordinate_units, loop_units
 from catena.model import Mechanism, Tree
 from catena.tolerances import LOOSE, PIVOT
 
-#: Entries of long vectors, and stages of a plan, that make a region of the graph: regions that are alike are compiled once.
-PART, STAGES = 60, 12
+#: Stages of a plan that make a region of the graph, as `PART` entries of long vectors do.
+STAGES = 12
 
 
 def measures(m: Mechanism) -> Measures:
@@ -42,10 +42,7 @@ def conditioning(pivots: Any, scale: Any, mark: Callable[[], None] = lambda: Non
 
 
 def ill_conditioned(pivots: Any, scale: Any, least: float, mark: Callable[[], None], floor: float = 1e-300) -> Any:
-    """Return whether the conditioning of a plan is worse than this.
-
-    A stage in which all is smaller than the floor, where constraints or coordinates vanish, is compared with that.
-    """
+    """Return whether the conditioning of a plan is worse than `least`; stages in which all vanishes are compared with the floor."""
     weak: Any = False
     finite: Any = 0.0
     for smallest, most, sum_of_all in _stages(pivots, scale, mark, floor):
@@ -108,14 +105,4 @@ def largest(values: Any, mark: Callable[[], None] = lambda: None) -> Any:
         if n % PART == 0:
             mark()
         found = maximum(found, abs(value))
-    return found
-
-
-def total(x: Any, mark: Callable[[], None] = lambda: None) -> Any:
-    """Return the sum of the sizes of numbers."""
-    found: Any = 0.0
-    for n, entry in enumerate(x):
-        if n % PART == 0:
-            mark()
-        found = found + abs(entry)
     return found

@@ -64,7 +64,7 @@ class LoopGroup:
         self._owners = np.array([i for i, units in enumerate(own) for _ in units])
         self._units = np.concatenate(own)
         self._row_units = np.array(loop_units(m))[list(group.rows)]
-        self.columns = list(group.columns)
+        self.columns, self.everything = list(group.columns), np.ones(len(group.columns), dtype=bool)
         self.coordinates = coordinate_units(m)[self.columns]
         sizes = loop_sizes(m)
         #: The size of each loop [m]; couplings have none.
@@ -99,17 +99,11 @@ class LoopGroup:
     # residuals
 
     def residual(self, q: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return the residual at a configuration (nq,), or at each of many (N, nq), and its Jacobian.
-
-        Searches, which take many configurations, go by compiled code; where joints are driven, every time is a model of its own, for which
-        none is made.
-        """
-        if q.ndim == 1:
-            values, J = (np.asarray(x, dtype=float) for x in constraint_jacobian(self._tree, q, closure_residual, self.group))
-            return values / self._units, J * self.coordinates / self._units[:, None]
-        if self._tree.driven:
+        """Return the residual at a configuration (nq,), or at each of many (N, nq), by compiled code, and its Jacobian."""
+        if q.ndim > 1 and self._tree.driven:  # every time is a model of its own, for which no code is made
             return tuple(map(np.array, zip(*map(self.residual, q), strict=True)))  # type: ignore[return-value]
-        values, J = self._kernel(q)
+        both = self._kernel(q) if q.ndim > 1 else constraint_jacobian(self._tree, q, closure_residual, self.group)
+        values, J = (np.asarray(x, dtype=float) for x in both)
         return values / self._units, J * self.coordinates / self._units[:, None]
 
     @cached_property
@@ -184,10 +178,6 @@ class LoopGroup:
         moved[:, self._positions] = np.where(free[plain], inside, q[:, self._positions])
         return moved
 
-    def keeps_limits(self, q: np.ndarray, free: np.ndarray) -> bool:
-        """Return whether the coordinates that are free are within their limits at a configuration (nq,)."""
-        return bool(np.array_equal(self.within_limits(q[None], free)[0], q))
-
     def coupled(self, q: np.ndarray) -> tuple[np.ndarray, bool]:
         """Return the nearest configuration to q (nq,) at which the couplings hold, and whether they do."""
         rows = np.flatnonzero(self._owners >= len(self.group.closures))
@@ -199,13 +189,8 @@ class LoopGroup:
 
     # searching
 
-    def settle(
-        self, q: np.ndarray, free: np.ndarray, damping: float = 1e-3, bounded: bool = False
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Return where damped Gauss-Newton steps of the free coordinates lead from configurations (N, nq), and the residual there.
-
-        With `bounded` they stay within the limits of the coordinates.
-        """
+    def settle(self, q: np.ndarray, free: np.ndarray, damping: float = 1e-3, bounded: bool = False) -> tuple[np.ndarray, np.ndarray]:
+        """Return where damped Gauss-Newton steps lead from configurations (N, nq), within limits if `bounded`, and the residual there."""
         q = np.array(q, dtype=float)
         values, J = self.residual(q)
         damping_of, active = np.full(len(q), damping), np.isfinite(values).all(axis=1) & np.isfinite(J).all(axis=(1, 2))

@@ -80,19 +80,16 @@ def mobility(m: Mechanism, q: Any = None, t: float | None = None) -> Mobility:
     >>> found.freedom, found.constraints, found.redundant
     (1, 5, 3)
     """
+
+    def make() -> Mobility:
+        found = _mobility(*generic(m))
+        return replace(found, freedoms=tuple(sorted({found.freedom, *(m.nv - rank(*other) for other in branches(m))})))
+
     if q is None and t is None:
-        found = m.once("mobility", (), lambda: _with_freedoms(m, *generic(m)))
+        found = m.once("mobility", (), make)
         return replace(found, q=found.q.copy())
     now = m.timed(t)
-    if q is None:
-        return _mobility(*_generic(now))
-    return _mobility(now, closing(now, "mobility: q", q))
-
-
-def _with_freedoms(m: Mechanism, now: Mechanism, q: np.ndarray) -> Mobility:
-    """Return the mobility at a generic configuration, with the degrees of freedom on other branches."""
-    found = _mobility(now, q)
-    return replace(found, freedoms=tuple(sorted({found.freedom, *(m.nv - rank(*other) for other in branches(m))})))
+    return _mobility(*_generic(now)) if q is None else _mobility(now, closing(now, "mobility: q", q))
 
 
 def _mobility(m: Mechanism, q: np.ndarray) -> Mobility:
@@ -203,10 +200,7 @@ def scaled_blocks(m: Mechanism, q: Any) -> list[np.ndarray]:
 
 
 def pivots(J: np.ndarray, size: float = 0.0, tolerance: float = RANK) -> tuple[int, np.ndarray]:
-    """Return the rank of a matrix, and its columns in the order in which they are the most independent of those before.
-
-    What is below the tolerance against the matrix, or against `size`, counts as zero.
-    """
+    """Return the rank of a matrix, by pivots above the tolerance times it, or `size`; and its columns, the most independent first."""
     from scipy.linalg import qr
 
     R, order = qr(J, mode="r", pivoting=True)  # type: ignore[misc]

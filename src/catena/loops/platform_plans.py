@@ -11,7 +11,7 @@ import numpy as np
 from catena.errors import ModelError
 from catena.formulations.linear.platform_kinematics import Platform
 from catena.formulations.linear.platform_structure import Leg, PlatformPlan, PlatformStructure, platform_structure
-from catena.formulations.loops.basic_constraints import constraint_rows, ends, row_count
+from catena.formulations.loops.basic_constraints import constraint_rows, ends, row_ranges
 from catena.formulations.loops.closure_kinematics import branch_motion, branch_placements, velocity_coordinates
 from catena.formulations.loops.constraints import constraint_jacobian
 from catena.loops.assembly import project_velocity
@@ -42,9 +42,7 @@ def platform_plan(m: Mechanism, q: Any, actuated: Collection[int] | None = None,
     space = None if afloat and free else basis
     unit, sizes, units = coordinate_units(m), loop_sizes(m), np.array(loop_units(m))
     platform, _ = _leg(tree, q, found.legs[0][0])
-    legs, first, chosen = [], [0], []
-    for closure in tree.closures:
-        first.append(first[-1] + row_count(closure))
+    legs, rows, chosen = [], row_ranges(tree.closures), []
     for bodies, closure in found.legs:
         leg = velocity_coordinates(tree, bodies)
         given = tuple(j for j in leg if j in actuated)
@@ -57,12 +55,12 @@ def platform_plan(m: Mechanism, q: Any, actuated: Collection[int] | None = None,
         _, r_a, r_b = constraint_rows(ends_at, ends(ends_at, *sides, np.eye(3)))
         on_platform, on_tip = (r_a, r_b) if ends_at.a == found.platform else (r_b, r_a)
         both = np.concatenate([on_platform @ np.array(basis).reshape(-1, 6).T, on_tip @ columns], axis=1).astype(float)
-        both = both * np.concatenate([np.ones(len(basis)), unit[leg]]) / units[first[closure] : first[closure + 1], None]
+        both = both * np.concatenate([np.ones(len(basis)), unit[leg]]) / units[rows[closure], None]
         rank, order = pivots(both.T)
         independent = tuple(sorted(int(i) for i in order[:rank]))
-        weights = tuple(float(sizes[closure] / units[first[closure] + i]) for i in independent)
+        weights = tuple(float(sizes[closure] / units[rows[closure][i]]) for i in independent)
         legs.append(Leg(bodies, closure, independent, given, weights, sizes[closure]))
-        chosen += [first[closure] + i for i in independent]
+        chosen += [rows[closure][i] for i in independent]
     plan = PlatformPlan(found.platform, tuple(legs), space, tuple(chosen), number, tuple(unit.tolist()))
     with np.errstate(all="ignore"):  # where the plan is of no use, its pivots say so
         return replace(plan, stiffness=tuple(np.maximum(Platform(tree, q, plan).stiffness().astype(float), 1e-300).tolist()))
@@ -114,9 +112,8 @@ def _basis(columns: np.ndarray, scale: np.ndarray) -> tuple[tuple[float, ...], .
         n = i + int(np.argmax(np.abs(basis[i:, c])))
         basis[[i, n]] = basis[[n, i]]
         basis[i] = basis[i] / basis[i, c]
-        for other in range(len(basis)):
-            if other != i:
-                basis[other] = basis[other] - basis[other, c] * basis[i]
+        others = np.arange(len(basis)) != i
+        basis[others] -= np.outer(basis[others, c], basis[i])
     basis = np.where(np.abs(basis) < ZERO, 0.0, basis) / scale[:, 0]
     return tuple(tuple(float(x) for x in row / np.abs(row).max()) for row in basis)
 

@@ -8,7 +8,6 @@ import numpy as np
 
 from catena.formulations import METHODS
 from catena.formulations.cubic import all_constraints
-from catena.formulations.linear.reduction_plan import ReductionPlan
 from catena.formulations.loops.dependence import DependentMap
 from catena.graph import Subgraph, Trace, minimum, where
 from catena.loops.conditioning import conditioning, largest, largest_residual, least_row, measures
@@ -26,9 +25,7 @@ _PROJECTIONS = 4
 
 
 class LoopPlan(NamedTuple):
-    """What the loops are solved by: a plan of the method, or, without one, pivots chosen at every evaluation; and the number of independent
-    constraints.
-    """
+    """A plan of a method, or None for pivots chosen at every evaluation; and the number of independent constraints."""
 
     plan: Plan | None
     rank: int
@@ -75,7 +72,7 @@ class LoopSolver:
         if plan is None:
             q, v, values, found = all_constraints.project(tree, q, v, self.model.moved, measures=measures(self.model), rank=rank)
             return Projected(q, v, where(found.rank >= rank, found.least * found.least, 0.0), largest(values))
-        if isinstance(plan, ReductionPlan):
+        if self.closes.project is None:
             coordinates = dependent_coordinates(self.model, plan)
             for _ in range(2):
                 q = self.model.moved(q, DependentMap(tree, q, coordinates).correction())
@@ -91,7 +88,7 @@ class LoopSolver:
         Multipliers and platforms compare a constraint with itself, also where it vanishes: so its size counts, too.
         """
         plan, found = self.loop_plan.plan, conditioning(pivots, self._units)
-        if isinstance(plan, ReductionPlan):
+        if self.closes.project is None:
             return found
         return minimum(found, least_row(self.model, tree, q, tuple(getattr(plan, "chosen", plan or ()))))
 
@@ -100,7 +97,7 @@ def projection_subgraph(m: Mechanism, method: str, loop_plan: LoopPlan) -> Subgr
     """Return the subgraph (t, q, v) -> q, v, conditioning, residual of `LoopSolver.project`."""
 
     def make() -> Subgraph:
-        trace, tree, q, v = _state("projection", m)
+        trace, tree, q, v = traced_state("projection", m)
         return Subgraph(trace.graph(**LoopSolver(m, method, loop_plan).project(tree, q, v)._asdict()), quick=loop_plan.plan is None)
 
     return m.once("projection subgraph", _key(method, loop_plan), make)
@@ -122,7 +119,7 @@ def on_constraints(m: Mechanism, t: np.ndarray, q: np.ndarray, v: np.ndarray, ra
     """Return states (N, nq), (N, nv) at times (N,) that nearly close the loops, put on the constraints, so many of them independent."""
 
     def make() -> Kernel:
-        trace, tree, q, v = _state("on_constraints", m)
+        trace, tree, q, v = traced_state("on_constraints", m)
         q, v, values, _ = all_constraints.project(tree, q, v, m.moved, measures=measures(m), rank=rank, least=SAMPLED)
         return compile_graph(trace.graph(q=q, v=v, residual=largest(values)), quick=True)
 
@@ -135,7 +132,7 @@ def on_constraints(m: Mechanism, t: np.ndarray, q: np.ndarray, v: np.ndarray, ra
     return q, v
 
 
-def _state(name: str, m: Mechanism) -> tuple[Trace, Tree, Array, Array]:
+def traced_state(name: str, m: Mechanism) -> tuple[Trace, Tree, Array, Array]:
     """Return a trace, the tree at its time, and a state, as inputs."""
     trace = Trace(name)
     tree = m.tree().traced(trace).at(trace.input("t"))

@@ -12,7 +12,7 @@ import numpy as np
 
 from catena.errors import ModelError
 from catena.formulations.linear.reduction_plan import EliminationStage, ReductionPlan
-from catena.formulations.loops.basic_constraints import row_count
+from catena.formulations.loops.basic_constraints import row_ranges
 from catena.formulations.loops.closure_kinematics import ClosureKinematics
 from catena.formulations.loops.constraints import row_names
 from catena.formulations.loops.coupled_loops import coupled_loops
@@ -232,14 +232,12 @@ def _rows(m: Mechanism, q: np.ndarray, chosen: set[int]) -> Rows:
     """Return the chosen rows of the constraints, without units."""
     tree, units, columns = m.tree(), loop_units(m), coordinate_units(m)
     found: Rows = {}
-    first = 0
-    for closure in tree.closures:
-        only = [i for i in range(row_count(closure)) if first + i in chosen]
-        _, entries = ClosureKinematics(tree, q, closure).jacobian(only=only)
+    for closure, rows in zip(tree.closures, row_ranges(tree.closures), strict=True):
+        only = [i for i in rows if i in chosen]
+        _, entries = ClosureKinematics(tree, q, closure).jacobian(only=[i - rows.start for i in only])
         for n, i in enumerate(only):
-            found[first + i] = {j: float(column[n] * columns[j] / units[first + i]) for j, column in entries.items()}
-        first += row_count(closure)
-    for i, coupling in enumerate(tree.couplings, first):
+            found[i] = {j: float(column[n] * columns[j] / units[i]) for j, column in entries.items()}
+    for i, coupling in enumerate(tree.couplings, len(units) - len(tree.couplings)):
         if i in chosen:
             found[i] = {j: float(c * columns[j]) for j, c in coupling.coefficients}
     return found

@@ -14,12 +14,12 @@ from catena.model import canonical
 from catena.model.closures import Closure, Coupling, constraints
 from catena.model.driven import Driven, undriven
 from catena.model.forces import Applied, Spring
-from catena.model.inertias import com, dusted, moved
 from catena.model.joints import Fixed, Joint
 from catena.model.motions import DenseMotion, DrivenMotion, Motion, clean
 from catena.model.placed import PlacedClosure, PlacedCoupling, PlacedForce, PlacedSpring
 from catena.model.tree import Tree, read_only
-from catena.spatial import Placement, Rigid
+from catena.spatial import Placement, Rigid, centroid
+from catena.spatial.inertias import dusted, moved
 
 if TYPE_CHECKING:
     from catena.model.mechanism import Mechanism
@@ -29,10 +29,7 @@ _IDENTITY = Rigid(np.eye(3), np.zeros(3))
 
 
 def build(model: Mechanism, weld: bool = True) -> Tree:
-    """Return the tree: weld fixed bodies to their carriers, choose canonical frames, move inertias, forces and loops into them.
-
-    Without `weld`, fixed joints are joints like others, without coordinates.
-    """
+    """Return the tree in canonical frames, with inertias, forces and loops in them; fixed bodies are part of their carriers, if `weld`."""
     links = [link for link in model.links if not (weld and isinstance(link.joint, Fixed))]
     if not links:
         raise ModelError(f"model '{model.name}' has no moving body; add one with a joint other than Fixed")
@@ -81,10 +78,7 @@ def build(model: Mechanism, weld: bool = True) -> Tree:
 
 
 def _carried(links: Sequence[Link], moving: Sequence[Link]) -> tuple[dict[str, tuple[int, Rigid]], list[np.ndarray]]:
-    """Return the moving body that carries each named body, with the body's place in its joint frame; and all inertias, summed there.
-
-    The ground is body -1, and its inertia the last.
-    """
+    """Return the moving body that carries each body, and its place in that joint frame; and all inertias there, last the ground's."""
     index = {link.name: k for k, link in enumerate(moving)}
     carried: dict[str, tuple[int, Rigid]] = {"ground": (-1, _IDENTITY)}
     inertia = [np.zeros((6, 6)) for _ in range(len(moving) + 1)]
@@ -115,7 +109,7 @@ def _canonical(
     frames: list[Rigid] = [_IDENTITY] * (len(joints) + 1)
     frames[-1] = towards[-1] or _IDENTITY
     for k in range(len(joints)):
-        motions[k], frames[k] = canonical.outer_frame(motions[k], towards[k], com(inertia[k]))
+        motions[k], frames[k] = canonical.outer_frame(motions[k], towards[k], centroid(inertia[k]))
 
     before = []
     for k, joint in enumerate(joints):

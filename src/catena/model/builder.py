@@ -18,7 +18,7 @@ from catena.model.joints import Joint
 from catena.model.mechanism import Mechanism
 from catena.model.parts import Parts
 from catena.model.pose import Pose
-from catena.model.spanning_tree import Connection, Link, Loose, check_not_welded, coordinate_names
+from catena.model.spanning_tree import Connection, Link, Loose, check_not_welded, coordinate_names, take_names
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -117,10 +117,7 @@ class Builder(Mechanism):
             added = Loose(name, body)
         else:
             added = Link(name, body, joint, parent, place, outer)
-            names = coordinate_names(added)
-            if taken := names & self._coordinate_names:
-                raise ModelError(f"body '{name}': another body has a coordinate named '{min(taken)}' already; give the body another name")
-            self._coordinate_names |= names
+            take_names(added, self._coordinate_names)
         self.parts.added[name] = added
         self._changed()
 

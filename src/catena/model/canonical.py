@@ -57,11 +57,6 @@ def _rest(R: np.ndarray, nx: float, ny: float, cosine: float, sine: float) -> tu
     return (float(np.arctan2(R[:, 0] @ y, R[:, 0] @ x)),)
 
 
-def screw_z(angle: float, shift: float) -> Rigid:
-    """Return a screw about z as a dense placement."""
-    return Screw(2, *clean_turn(float(np.cos(angle)), float(np.sin(angle))), float(shift)).rigid()
-
-
 def outer_frame(motion: Undriven, towards: Rigid | None, com: np.ndarray) -> tuple[Undriven, Rigid]:
     """Return the motion that ends at a body's canonical frame, and that frame in the user's frame of the body.
 
@@ -75,7 +70,8 @@ def outer_frame(motion: Undriven, towards: Rigid | None, com: np.ndarray) -> tup
     else:
         x, y, shift = outer.R.T @ com
         angle = float(np.arctan2(y, x))
-    return motion.slide_outer(angle, shift), outer @ screw_z(angle, shift)
+    along = Screw(2, *clean_turn(float(np.cos(angle)), float(np.sin(angle))), float(shift))
+    return motion.slide_outer(angle, shift), outer @ along.rigid()
 
 
 def connect(pose: Rigid, motion: Undriven, scale: float) -> tuple[Placement, Undriven]:

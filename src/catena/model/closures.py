@@ -142,20 +142,6 @@ def coefficient(what: str, key: Any, value: Any) -> float:
 
 # the basic constraints of every joint: [KY03] Table 4
 
-_ZERO = np.zeros(3)
-
-
-def _s() -> Basic:
-    return Basic("s", _ZERO, _ZERO, 0.0, _ZERO)
-
-
-def _d1(u: np.ndarray, w: np.ndarray, value: float = 0.0) -> Basic:
-    return Basic("d1", u, w, value, _ZERO)
-
-
-def _d2(u: np.ndarray) -> Basic:
-    return Basic("d2", u, _ZERO, 0.0, _ZERO)
-
 
 def _screw(joint: Helical, x: np.ndarray, y: np.ndarray, z: np.ndarray) -> tuple[Basic, ...]:
     kind = Cylindrical if joint.pitch else Revolute
@@ -164,21 +150,21 @@ def _screw(joint: Helical, x: np.ndarray, y: np.ndarray, z: np.ndarray) -> tuple
 
 def _universal(joint: Universal, *_: np.ndarray) -> tuple[Basic, ...]:
     u, w = np.array(joint.axis1), np.array(joint.axis2)
-    return _s(), _d1(u, w, float(u @ w))
+    return Basic("s"), Basic("d1", u, w, float(u @ w))
 
 
 #: The constraints of each closing joint, with x, y, z in the axes of the joint frame, right-handed, and z along the joint's axis.
 #: Directions that must be parallel may also be opposite: the equations hold for both.
 _CONSTRAINTS: dict[type, Callable[..., tuple[Basic, ...]]] = {
-    Revolute: lambda joint, x, y, z: (_s(), _d1(x, z), _d1(y, z)),
-    Prismatic: lambda joint, x, y, z: (_d1(x, z), _d1(y, z), _d2(x), _d2(y), _d1(x, y)),
+    Revolute: lambda joint, x, y, z: (Basic("s"), Basic("d1", x, z), Basic("d1", y, z)),
+    Prismatic: lambda joint, x, y, z: (*_CONSTRAINTS[Cylindrical](joint, x, y, z), Basic("d1", x, y)),
     Helical: _screw,
-    Cylindrical: lambda joint, x, y, z: (_d1(x, z), _d1(y, z), _d2(x), _d2(y)),
+    Cylindrical: lambda joint, x, y, z: (Basic("d1", x, z), Basic("d1", y, z), Basic("d2", x), Basic("d2", y)),
     Universal: _universal,
-    Planar: lambda joint, x, y, z: (_d1(x, z), _d1(y, z), _d2(z)),
-    Spherical: lambda joint, x, y, z: (_s(),),
-    Fixed: lambda joint, x, y, z: (_s(), _d1(x, z), _d1(y, z), _d1(x, y)),
-    Distance: lambda joint, x, y, z: (Basic("ss", _ZERO, _ZERO, joint.length, _ZERO),),
+    Planar: lambda joint, x, y, z: (Basic("d1", x, z), Basic("d1", y, z), Basic("d2", z)),
+    Spherical: lambda joint, x, y, z: (Basic("s"),),
+    Fixed: lambda joint, x, y, z: (*_CONSTRAINTS[Revolute](joint, x, y, z), Basic("d1", x, y)),
+    Distance: lambda joint, x, y, z: (Basic("ss", value=joint.length),),
 }
 
 #: Joints that close loops, by their names in files.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -78,10 +79,7 @@ class Coordinates:
         return np.concatenate([np.zeros(0), *(link.joint.neutral() for link in self.links)])
 
     def random(self, rng: np.random.Generator | int | None = None, size: int | None = None) -> np.ndarray:
-        """Return a random position, or `size` of them: angles within a turn, displacements within 1 m, rotations uniform.
-
-        Coordinates with limits are drawn within them.
-        """
+        """Return a random position, or `size` of them: angles within a turn, displacements within 1 m, rotations uniform; within limits."""
         rng = np.random.default_rng(rng)
         if size is not None:
             return np.array([self.random(rng) for _ in range(size)]).reshape(size, self.nq)
@@ -110,9 +108,7 @@ class Coordinates:
     def normalised(self, q: Any) -> np.ndarray:
         """Return a position with its quaternions at length 1; leading axes broadcast."""
         q = np.array(q, dtype=float)
-        for link, at_q, _ in self.slices():
-            q[..., at_q] = link.joint.normalised(q[..., at_q])
-        return q
+        return self._joined(q, lambda joint, at_q, at_v: joint.normalised(q[..., at_q]))
 
     def rate(self, q: Any, v: Any) -> Any:
         """Return dq/dt at the velocity v."""
@@ -129,10 +125,7 @@ class Coordinates:
         return self._joined(v, lambda joint, at_q, at_v: joint.chart_rate(q[..., at_q], u[..., at_v], v[..., at_v]))
 
     def moved(self, q: Any, change: Any) -> Any:
-        """Return the position reached from q by a small change in the coordinates of velocities, such as a step of Newton's.
-
-        It is that of `integrate` to first order, without its functions of angles.
-        """
+        """Return the position reached by a small change along the velocities: `integrate` to first order, without functions of angles."""
         return self.chart(q, self.chart_rate(q, np.zeros(self.nv), change))
 
     def cayley(self, q: Any, u: Any) -> Any:
@@ -179,3 +172,45 @@ def _broadcast(a: Any, b: Any) -> tuple[Any, Any]:
     except ValueError:
         raise ModelError(f"the shapes {a.shape} and {b.shape} do not broadcast; give leading axes that are equal or 1") from None
     return np.broadcast_to(a, (*batch, a.shape[-1])), np.broadcast_to(b, (*batch, b.shape[-1]))
+
+
+@dataclass(frozen=True)
+class PositionChart:
+    """Directions of the positions q of a mechanism, with an entry for each of v: those of a quaternion are the tangents of `m.integrate`.
+
+    `parts` has the number of positions of each joint, and for rotations the joint itself, which turns directions into rates of positions.
+    """
+
+    parts: tuple[tuple[int, Joint | None], ...]
+
+    @staticmethod
+    def of(m: Coordinates) -> PositionChart | None:
+        """Return the chart of a mechanism, if its positions change otherwise than at the rates v."""
+        joints = [link.joint for link in m.links]
+        if all(joint.nq == joint.nv for joint in joints):
+            return None
+        return PositionChart(tuple((joint.nq, None if joint.nq == joint.nv else type(joint)()) for joint in joints))
+
+    @property
+    def size(self) -> int:
+        """Number of velocity coordinates."""
+        return sum(nq if joint is None else joint.nv for nq, joint in self.parts)
+
+    def rate(self, q: Any, u: Any) -> Any:
+        """Return how the positions change along u."""
+        parts, at_q, at_v = [], 0, 0
+        for nq, joint in self.parts:
+            nv = nq if joint is None else joint.nv
+            own = u[at_v : at_v + nv]
+            parts.append(own if joint is None else joint.rate(q[at_q : at_q + nq], own))
+            at_q, at_v = at_q + nq, at_v + nv
+        return np.concatenate(parts)
+
+    def velocity(self, q: Any, rate: Any) -> Any:
+        """Return the direction in which the positions change at a rate."""
+        parts, at = [], 0
+        for nq, joint in self.parts:
+            own = rate[at : at + nq]
+            parts.append(own if joint is None else joint.velocity(q[at : at + nq], own))
+            at += nq
+        return np.concatenate(parts)

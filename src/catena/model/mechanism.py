@@ -246,10 +246,7 @@ class Mechanism(Coordinates):
     # the tree, which formulations read
 
     def tree(self, weld: bool = True) -> Tree:
-        """Return the tree of the model, in canonical frames, checked; built once until the model changes.
-
-        Bodies on fixed joints are part of those that carry them; without `weld` they are bodies of their own.
-        """
+        """Return the tree in canonical frames, checked, built once; without `weld`, bodies on fixed joints are bodies of their own."""
         m = self.frozen()
         if weld:
             return m._tree or m.once("tree", (), m._checked_tree)

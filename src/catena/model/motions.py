@@ -21,10 +21,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from catena.model.inertias import moved
 from catena.model.manifolds import difference_rotation
 from catena.scalars.dual import Dual, moving, part
 from catena.spatial import Array, Placement, Rigid, Screw, cross_motion, first_moment, inertia_matrix, rotation, stack_columns
+from catena.spatial.inertias import moved
 
 _EYE = np.eye(3)
 
@@ -239,7 +239,7 @@ class CustomMotion(DenseMotion):
         pose = self.pose(moving(q, v))
         R = part(pose.R, "value")
         turning, sliding = R.T @ part(pose.R, "derivative"), R.T @ part(pose.p, "derivative")
-        return _objects([turning[2, 1], turning[0, 2], turning[1, 0], *sliding])
+        return np.array([turning[2, 1], turning[0, 2], turning[1, 0], *sliding], dtype=object)
 
     def matrix(self, q: Array) -> Array:
         return stack_columns([self._twist(q, unit) for unit in np.eye(len(q))])
@@ -326,10 +326,3 @@ def as_rigid(value: Any) -> Rigid:
         return Rigid(np.asarray(value[0]), np.asarray(value[1]))
     matrix = np.asarray(value)
     return Rigid(matrix[:3, :3], matrix[:3, 3])
-
-
-def _objects(entries: list[Any]) -> Array:
-    result = np.empty(len(entries), dtype=object)
-    for i, entry in enumerate(entries):
-        result[i] = entry
-    return result

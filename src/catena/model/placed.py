@@ -49,10 +49,10 @@ class Basic(NamedTuple):
     """
 
     kind: str
-    u: np.ndarray
-    w: np.ndarray
-    value: float
-    axis: np.ndarray
+    u: np.ndarray = np.zeros(3)
+    w: np.ndarray = np.zeros(3)
+    value: float = 0.0
+    axis: np.ndarray = np.zeros(3)
 
     @property
     def rows(self) -> int:

@@ -112,7 +112,9 @@ def spanning_tree(added: Mapping[str, Link | Loose], connections: Sequence[Conne
             f"{'bodies' if missing[1:] else 'body'} {listed}: no joint leads from there to the ground; connect one of them, such as by "
             f"m.connect('ground', '{missing[0]}', ct.Free()), which lets it move freely, or give it its joint in m.add"
         )
-    _check_coordinates(links.values())
+    known: set[str] = set()
+    for link in links.values():
+        take_names(link, known)
     all_closures = list(closures)
     for connection in connections:
         if connection.name not in names:
@@ -171,14 +173,12 @@ def _link(loose: Link | Loose, parent: str, connection: Connection) -> Link:
     return Link(loose.name, loose.body, _reversed(connection, connection.joint), parent, connection.at_b, connection.at_a)
 
 
-def _check_coordinates(links: Iterable[Link]) -> None:
-    """Refuse links of which two have a coordinate of one name."""
-    known: set[str] = set()
-    for link in links:
-        names = coordinate_names(link)
-        if taken := names & known:
-            raise ModelError(f"body '{link.name}': another body has a coordinate named '{min(taken)}' already; give the body another name")
-        known |= names
+def take_names(link: Link, known: set[str]) -> None:
+    """Enter the names of a link's coordinates in those that are known; refuse a link that has one of these."""
+    names = coordinate_names(link)
+    if taken := names & known:
+        raise ModelError(f"body '{link.name}': another body has a coordinate named '{min(taken)}' already; give the body another name")
+    known |= names
 
 
 def _reversed(connection: Connection, joint: Joint) -> Joint:

@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 
 from catena.graph import Elimination, SaddlePoint, SaddlePointSolution, Trace
-from catena.model.inertias import moved
 from catena.model.motions import CustomMotion, DrivenMotion, Motion
 from catena.model.placed import PlacedClosure, PlacedCoupling, PlacedForce, PlacedSpring
 from catena.spatial import Array, Factor, Placement, Rigid
+from catena.spatial.inertias import moved
 
 #: Systems whose solution takes up to this many operations are traced entry by entry. Measured on forward dynamics in batches of 2048, the
 #: loop over rows takes 1.20 of the time on a chain of 5 bodies, 1.05 on one of 12 (926 operations), 0.97 on 14, 0.88 on 20, 0.78 on 24.
@@ -148,9 +148,7 @@ class Tree:
         solver: Callable[[Array, Array, Sequence[int]], Array] | None = None,
         saddle_solver: Callable[..., SaddlePointSolution] | None = None,
     ) -> Tree:
-        """Return the tree with loops that call `mark` at each turn, and systems that are solved by `solver(A, x, parents)`, saddle points
-        by `saddle_solver(M, f, J, g, tolerance, most)`.
-        """
+        """Return the tree whose loops call `mark` at each turn, and whose systems are solved by `solver` and `saddle_solver`."""
         return replace(self, mark=mark, solver=solver, saddle_solver=saddle_solver)
 
     def traced(self, trace: Trace, mark: Callable[[], None] | None = None) -> Tree:
@@ -180,9 +178,7 @@ class Tree:
         return self._drives(DrivenMotion.resting)
 
     def starting(self) -> Tree:
-        """Return the tree in which driven joints are at rest, and accelerate as fast as they move in this one: so velocities follow from
-        momenta like accelerations from forces.
-        """
+        """Return the tree at rest whose driven joints accelerate as fast as they move here: so velocities follow from momenta."""
         return self._drives(DrivenMotion.starting)
 
     def moving(self) -> Tree:

@@ -262,11 +262,9 @@ class ParallelManipulator:
     def _sorted(self, q: np.ndarray) -> np.ndarray:
         """Return positions with angles within half a turn of zero, in the order of their coordinates."""
         q = q.copy()
-        for link, at_q, at_v in self.model.slices():
-            if link.joint.nq == link.joint.nv:
-                for i, j in zip(range(at_q.start, at_q.stop), range(at_v.start, at_v.stop), strict=True):
-                    if self.model.v_units[j] != "m/s":
-                        q[:, i] -= 2.0 * np.pi * np.round(q[:, i] / (2.0 * np.pi))
+        for joint, i, j in self.model.coordinate_places.values():
+            if joint.nq == joint.nv and self.model.v_units[j] != "m/s":
+                q[:, i] -= 2.0 * np.pi * np.round(q[:, i] / (2.0 * np.pi))
         return q[np.lexsort(np.round(q, 9).T[::-1])]
 
     # kernels
@@ -450,10 +448,8 @@ class ParallelManipulator:
 
     def _at_tool(self, platform: Platform) -> Any:
         """Return the motions of the platform as those of its tool, in the world's axes."""
-        point, R, columns = self._point(platform), platform.tree.ground.R, []
-        for twist in platform.B.T:
-            columns.append(np.concatenate([R @ twist[:3], R @ (twist[3:] + cross(twist[:3], point))]))
-        return np.stack(columns, axis=1)
+        point, R = self._point(platform), platform.tree.ground.R
+        return np.stack([np.concatenate([R @ x[:3], R @ (x[3:] + cross(x[:3], point))]) for x in platform.B.T], axis=1)
 
     def _point(self, platform: Platform) -> Any:
         """Return where the tool is, from the ground's origin."""

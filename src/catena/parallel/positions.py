@@ -50,9 +50,7 @@ class Positions:
     @cached_property
     def _jacobian(self) -> Kernel:
         """The function q -> Jacobian of the body and the point."""
-        return traced_kernel(
-            self.model, "jacobian", ("q",), ("jacobian",), lambda tree, q: jacobian(tree, q, self._body, self._point)
-        )  # fmt: skip
+        return traced_kernel(self.model, "jacobian", ("q",), ("jacobian",), lambda tree, q: jacobian(tree, q, self._body, self._point))
 
     @cached_property
     def _loops(self) -> Kernel:
@@ -80,10 +78,7 @@ class Positions:
         return values, J * self._columns
 
     def settle(self, q: np.ndarray, wanted: np.ndarray | None = None, held: Collection[int] = ()) -> tuple[np.ndarray, np.ndarray]:
-        """Return positions (n, nq) led from those given by damped steps of Gauss and Newton, and how far the conditions are met.
-
-        `wanted` is one target, or one for each.
-        """
+        """Return positions (n, nq) led by damped Gauss-Newton steps to one target, or one each, and how far they meet the conditions."""
         q, free = q.copy(), [j for j in range(self.model.nv) if j not in held]
         if wanted is not None:
             wanted = np.broadcast_to(wanted, (len(q), *wanted.shape[-1 if wanted.shape[-1] == 3 else -2 :]))
@@ -117,10 +112,7 @@ class Positions:
         wanted: np.ndarray | None = None,
         held: Collection[int] = (),
     ) -> list[np.ndarray]:
-        """Return all positions that starts lead to, for each part of the mechanism: those with the same key of a part are one for it.
-
-        The search ends when each was found a few times.
-        """
+        """Return, for each part of the mechanism, all positions with different keys that starts lead to, until each was found often."""
         rng = np.random.default_rng(0)
         parts: list[_Found] = []
         for n in range(_STARTS // _TOGETHER):

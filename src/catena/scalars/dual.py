@@ -6,9 +6,16 @@ by name, so ordinary NumPy code differentiates itself.
 
 from __future__ import annotations
 
+import operator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+
+
+def _comparison(compare: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    """Return the method that compares values."""
+    return lambda self, other: compare(self.value, _value(other))
 
 
 class Dual:
@@ -71,17 +78,7 @@ class Dual:
             return self if exponent == 1 else Dual(1.0, 0.0 * self.derivative)
         return Dual(self.value**exponent, exponent * self.value ** (exponent - 1) * self.derivative)
 
-    def __lt__(self, other: Any) -> Any:
-        return self.value < _value(other)
-
-    def __le__(self, other: Any) -> Any:
-        return self.value <= _value(other)
-
-    def __gt__(self, other: Any) -> Any:
-        return self.value > _value(other)
-
-    def __ge__(self, other: Any) -> Any:
-        return self.value >= _value(other)
+    __lt__, __le__, __gt__, __ge__ = map(_comparison, (operator.lt, operator.le, operator.gt, operator.ge))
 
     def __abs__(self) -> Dual:
         size = abs(self.value)
@@ -144,16 +141,10 @@ def _value(x: Any) -> Any:
 
 def moving(x: Any, rates: Any) -> Any:
     """Return an array of Duals: numbers that change at rates."""
-    duals = np.empty(len(x), dtype=object)
-    for i, (value, rate) in enumerate(zip(x, rates, strict=True)):
-        duals[i] = Dual(value, rate)
-    return duals
+    return np.array([Dual(value, rate) for value, rate in zip(x, rates, strict=True)], dtype=object)
 
 
 def part(x: Any, name: str) -> Any:
     """Return the values or derivatives of an array of Duals and numbers; the derivative of a number is 0."""
     flat = [getattr(e, name) if isinstance(e, Dual) else (e if name == "value" else 0.0) for e in np.asarray(x, dtype=object).flat]
-    result = np.empty(len(flat), dtype=object)
-    for i, entry in enumerate(flat):
-        result[i] = entry
-    return result.reshape(np.shape(x))
+    return np.array(flat, dtype=object).reshape(np.shape(x))

@@ -89,9 +89,7 @@ def restore(run: Run, path: str | os.PathLike[str]) -> None:
 
 
 def key(run: Run) -> str:
-    """Return a digest of a run: of the model, the numbers that go in, and the graph, which holds all functions that are traced; where
-    functions are called from Python, of their code and the plain values they hold.
-    """
+    """Return a digest of a run: its model, numbers and graph; of functions called from Python, their code and the values they hold."""
     digest, given = hashlib.sha256(), run.settings
 
     def add(*values: Any) -> None:

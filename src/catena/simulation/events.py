@@ -42,9 +42,7 @@ class Crossing(NamedTuple):
 
 
 class Reaction(NamedTuple):
-    """What becomes of a crossing: what occurred; and where the motion breaks, whether it stops, the state to go on with, and the signs of
-    event functions a moment later.
-    """
+    """What becomes of a crossing: occurrences; where the motion breaks, whether it stops, the state after, and signs a moment later."""
 
     occurrences: list[Occurrence]
     stops: bool = False

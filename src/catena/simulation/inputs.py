@@ -16,7 +16,7 @@ from catena.simulation.stepping import Layout
 Array = Any
 Function = Callable[[Any, Array, Array], Any]
 
-_REMEDY = ("write it with NumPy's functions and catena.where instead of `if`, float() and math, or mark it ct.python(function)")
+_REMEDY = "write it with NumPy's functions and catena.where instead of `if`, float() and math, or mark it ct.python(function)"
 
 _JOINT_FORCES = "give joint forces, or a pair (times, values)"
 
@@ -110,9 +110,7 @@ class Controls(Input):
         return row["tau"] if self._table else np.zeros(self.model.nv)
 
 
-def check_traceable(
-    what: str, function: Function, nq: int, nv: int, shape: tuple[int, ...], wanted: str
-) -> None:
+def check_traceable(what: str, function: Function, nq: int, nv: int, shape: tuple[int, ...], wanted: str) -> None:
     """Refuse a function of (t, q, v) that cannot be traced or returns another shape, with the reason and the remedy."""
     try:
         graph = traced(function, nq, nv)

@@ -48,10 +48,7 @@ Curve = tuple[Any, Any, Any]  # positions, velocities and accelerations over tim
 
 
 def interpolate(run: Trajectory, times: np.ndarray, jumps: Mapping[int, tuple[np.ndarray, np.ndarray]]) -> Curve:
-    """Return q, v and vdot of a run at other times within its span; at the samples themselves they are the samples.
-
-    `jumps` holds, by the number of the sample after it, the q and v before a jump.
-    """
+    """Return q, v and vdot of a run at other times, at samples these; `jumps` has q and v before a jump by the sample after it."""
     t, q, v, vdot = run.t, run.q, run.v, run.vdot
     if len(t) == 1:
         same = np.zeros(len(times), int)

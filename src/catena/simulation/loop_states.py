@@ -9,11 +9,11 @@ import numpy as np
 from catena.errors import ArgumentError
 from catena.formulations.cubic import all_constraints
 from catena.formulations.loops.constraints import constraint_motion
-from catena.graph import Trace
 from catena.kernels.dynamics import loop_error
 from catena.kernels.state_flags import pivoted_flags
 from catena.loops.assembly import loop_residuals
 from catena.loops.conditioning import largest, measures, opens
+from catena.loops.projection import traced_state
 from catena.loops.scaling import loop_sizes, loop_units
 from catena.model import Mechanism, Tree
 from catena.native import Kernel, compile_graph
@@ -21,13 +21,10 @@ from catena.tolerances import LOOSE, SINGULAR
 
 
 def settled(m: Mechanism, t: np.ndarray, q: np.ndarray, v: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Return states (N, nq), (N, nv) at times (N,) that nearly close the loops, put on the constraints; how many of these are
-    independent at each, and whether it is regular.
-    """
+    """Return states (N, nq), (N, nv) at times (N,) put on the constraints; how many of these are independent, and which are regular."""
+
     def make() -> Kernel:
-        trace = Trace("settled")
-        tree = m.tree().traced(trace).at(trace.input("t"))
-        q, v = trace.input("q", (m.nq,)), trace.input("v", (m.nv,))
+        trace, tree, q, v = traced_state("settled", m)
         q, v, _, _ = all_constraints.project(tree, q, v, m.moved, measures=measures(m))
         solved = all_constraints.forward_dynamics(tree, q, v, np.zeros(m.nv), measures=measures(m))
         flag = pivoted_flags(solved, v)
@@ -43,18 +40,15 @@ def opening(m: Mechanism, t: Any, q: np.ndarray) -> np.ndarray:
 
 
 def check_velocities(m: Mechanism, t: float, q: np.ndarray, v: np.ndarray, batch: tuple[int, ...], name: str) -> None:
-    """Refuse velocities (N, nv) that open the loops at positions (N, nq) which close them at a time; as kernels do, so that what is left to
-    correct is rounding.
-    """
+    """Refuse velocities (N, nv) that open the loops at positions (N, nq) which close them at a time, as kernels do."""
     units = np.array(loop_units(m))
 
     def rates(tree: Tree, q: Any, v: Any) -> Any:
         return largest(constraint_motion(tree, q, v)[0] * (1.0 / units))
 
     def make() -> Kernel:
-        trace = Trace("loop rates")
-        tree = m.tree().traced(trace).at(trace.input("t"))
-        return compile_graph(trace.graph(rate=rates(tree, trace.input("q", (m.nq,)), trace.input("v", (m.nv,)))))
+        trace, *state = traced_state("loop rates", m)
+        return compile_graph(trace.graph(rate=rates(*state)))
 
     # one state is not worth compiling for
     speeds = m.once("loop rates", (), make)(t, q, v) if len(q) > 1 else np.array([float(rates(m.tree().at(t), *q, *v))])

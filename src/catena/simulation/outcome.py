@@ -132,4 +132,3 @@ def trouble(run: Run, code: int) -> SimulationError:
             f"{np.abs(a).max():.3g}; use a smaller step"
         )
     return SimulationError(f"simulate '{run.model.name}': {text}")
-

@@ -280,12 +280,9 @@ class Run:
         if self.samples and len(self.samples[-1]) and self.samples[-1][-1, 0] >= t:
             self.samples[-1] = self.samples[-1][:-1]
         self.set(t=t, anchor=t, count=0.0, since=0.0, table=float(self._row_number(t)), q=q, v=v)
-        if "a" in self.at or "g" in self.at:
+        if known := {"a", "g"} & self.at.keys():
             a, _, g = self.evaluate(t, q, v)
-            if "a" in self.at:
-                self.set(a=a)
-            if "g" in self.at:
-                self.set(g=g)
+            self.set(**{name: {"a": a, "g": g}[name] for name in known})
 
     def collect(self, buffer: np.ndarray) -> None:
         """Take the records that machine code has written."""

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from catena.graph import maximum, minimum, where
+from catena.graph.trace import object_array
 from catena.native.iteration import DONE, ROW, TABLE
 from catena.simulation.integrators.flow import Step
 from catena.simulation.integrators.solving import converged
@@ -60,10 +61,7 @@ class Layout:
         for name, at in self.at.items():
             entries += [parts[name]] if name in self._numbers else list(parts[name])
             assert len(entries) == at.stop, name
-        vector = np.empty(self.size, dtype=object)
-        for i, entry in enumerate(entries):
-            vector[i] = entry
-        return vector
+        return object_array(entries, (self.size,))
 
 
 class Span(NamedTuple):
@@ -271,10 +269,7 @@ def _finite(step: Step) -> Any:
 
 
 def verdict(integrator: Integrator, step: Step, limit: Any = None) -> tuple[Any, Any]:
-    """Return whether a step of a fixed size is accepted, and why the trajectory is no longer advanced if it is not.
-
-    `limit` is the least conditioning of the plan of loops.
-    """
+    """Return whether a fixed step is accepted, with a conditioning of `limit` at least; and why the trajectory ends if it is not."""
     good = finite = _finite(step)
     failed: Any = float(RUNNING)
     if integrator.implicit:

@@ -29,7 +29,6 @@ STABLE = 2.0
 #: to take more steps than "rang-angermann". Measured on arms of one to six links, at rest, sliding and stopping, with rates of 3e3 to 9e5.
 _MANY = 1e4
 
-
 #: Steps after which a run is looked at for the first time; and the part of the time constant of the fastest decay that the mean step of
 #: "dormand-prince" has where stability holds it down: its limit is 3.3, and steps are on average a third of it or more.
 _WATCHED, _HELD_DOWN = 10_000.0, 1.0

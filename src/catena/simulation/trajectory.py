@@ -15,6 +15,7 @@ from catena.kernels.dynamics import driving_forces, energy, joint_wrenches, loop
 from catena.loops.mobility import rank
 from catena.loops.projection import on_constraints
 from catena.model import Mechanism
+from catena.model.tree import read_only
 from catena.model.values import floats
 from catena.model.wording import choice
 from catena.simulation.interpolation import interpolate
@@ -123,15 +124,10 @@ class Trajectory:
     __iter__ = None  # a run is neither its samples nor its coordinates
 
     def __repr__(self) -> str:
-        made = self.info.get("integrator")
-        stopped = self.info.get("stopped")
-        parts = [
-            f"t = {self.t[0]:.6g} to {self.t[-1]:.6g} s",
-            f"{len(self)} sample{'s' if len(self) > 1 else ''}",
-            *([str(made)] if made else []),
-            *([f"stopped: {stopped}"] if stopped else []),
-        ]
-        return f"<Trajectory '{self.model.name}': {', '.join(parts)}>"
+        made, stopped = self.info.get("integrator"), self.info.get("stopped")
+        samples = f"{len(self)} sample{'s' if len(self) > 1 else ''}"
+        made_by = f"{f', {made}' if made else ''}{f', stopped: {stopped}' if stopped else ''}"
+        return f"<Trajectory '{self.model.name}': t = {self.t[0]:.6g} to {self.t[-1]:.6g} s, {samples}{made_by}>"
 
     # --- coordinates and energies
 
@@ -156,8 +152,7 @@ class Trajectory:
     @cached_property
     def energy(self) -> tuple[np.ndarray, np.ndarray]:
         """Kinetic and potential energy over time [J]."""
-        kinetic, potential = self._of(energy(self.model))
-        return _frozen(kinetic), _frozen(potential)
+        return read_only(self._of(energy(self.model)))
 
     @property
     def _input(self) -> np.ndarray:
@@ -172,7 +167,7 @@ class Trajectory:
     @cached_property
     def total_energy(self) -> np.ndarray:
         """Kinetic plus potential energy over time [J]."""
-        return _frozen(self.energy[0] + self.energy[1])
+        return read_only(self.energy[0] + self.energy[1])
 
     @cached_property
     def drift(self) -> np.ndarray:
@@ -182,7 +177,7 @@ class Trajectory:
         may have E = 0 throughout. For a mechanism that neither gains nor loses energy the drift is the error of the integrator; driven
         joints give and take it, at the rate `driving_power`.
         """
-        return _frozen((self.total_energy - self.total_energy[0]) / self._energy_scale)
+        return read_only((self.total_energy - self.total_energy[0]) / self._energy_scale)
 
     @cached_property
     def _energy_scale(self) -> float:
@@ -207,13 +202,13 @@ class Trajectory:
         >>> run.driven_names, run.driving_force[0].round(6)
         (('cart',), array([0.4]))
         """
-        return _frozen(self._of(driving_forces(self.model)))
+        return read_only(self._of(driving_forces(self.model)))
 
     @cached_property
     def driving_power(self) -> np.ndarray:
         """Power [W] of what drives the joints over time, (T,)."""
         rates = [np.concatenate([given.v for given in self.model.driven_motion(t)]) for t in self.t]
-        return _frozen(np.sum(self.driving_force * np.array(rates, dtype=float), axis=1))
+        return read_only(np.sum(self.driving_force * np.array(rates, dtype=float), axis=1))
 
     @property
     def loop_names(self) -> tuple[str, ...]:
@@ -229,7 +224,7 @@ class Trajectory:
         >>> run.loop_names, bool(run.loop_error.max() < 1e-12)
         (('pin',), True)
         """
-        return _frozen(self._of(loop_error(self.model)))
+        return read_only(self._of(loop_error(self.model)))
 
     @property
     def reaction_names(self) -> tuple[str, ...]:
@@ -251,7 +246,7 @@ class Trajectory:
         """
         kernel = joint_wrenches(self.model)
         unique = np.all([kernel.unique_at(self.q[i], self.t[i]) for i in self._some], axis=0)
-        return _frozen(np.where(unique, self._of(kernel), np.nan))
+        return read_only(np.where(unique, self._of(kernel), np.nan))
 
     # --- other times
 
@@ -454,10 +449,4 @@ def force_units(units: tuple[str, ...]) -> tuple[str, ...]:
 
 def _array(name: str, value: Any) -> np.ndarray:
     """Return real numbers as a new array that cannot be written to."""
-    return _frozen(np.array(floats(f"trajectory: {name}", value, "give an array of floats"), order="C"))
-
-
-def _frozen(array: Any) -> np.ndarray:
-    array = np.asarray(array)
-    array.setflags(write=False)
-    return array
+    return read_only(np.array(floats(f"trajectory: {name}", value, "give an array of floats"), order="C"))

@@ -10,7 +10,7 @@ import numpy as np
 from scipy import integrate as scipy_integrate
 
 from catena.errors import ArgumentError, MethodError, SimulationError
-from catena.model.position_chart import PositionChart
+from catena.model.coordinates import PositionChart
 from catena.scalars.dual import moving, part
 from catena.simulation.interrupts import noted_interrupts
 from catena.simulation.progress import progress

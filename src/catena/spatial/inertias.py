@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from catena.spatial.placements import Placement, Rigid
 from catena.spatial.vectors import Array, cross, plain, skew
 
 
@@ -21,6 +22,25 @@ def inertia_matrix(J: Array, h: Array, mass: float) -> Array:
 def first_moment(M: Array) -> Array:
     """Return the first moment of a body of inertia M [kg m]."""
     return np.array([M[2, 4], M[0, 5], M[1, 3]])
+
+
+def centroid(M: Array) -> Array:
+    """Return the centre of mass of a body of inertia M, in the axes of its frame; that of nothing is the origin."""
+    return first_moment(M) / M[3, 3] if M[3, 3] > 0.0 else np.zeros(3)
+
+
+def dusted(x: Array, scale: float) -> Array:
+    """Return x with entries that are only the rounding of numbers as large as the scale set to zero."""
+    return np.where(np.abs(x) <= 1e-14 * scale, 0.0, x)
+
+
+def moved(M: Array, placement: Placement | Rigid) -> Array:
+    """Return a rigid-body inertia of the child in the parent frame, and exactly so: symmetric, skew off-diagonal blocks, one mass."""
+    length = float(max(np.abs(centroid(M)).max(), np.abs(placement.rigid().p).max()))
+    mass = float(M[3, 3])
+    turning = max(float(np.abs(M[:3, :3]).max()), mass * length**2)
+    M = placement.inertia(M).astype(float)
+    return inertia_matrix(dusted(0.5 * (M[:3, :3] + M[:3, :3].T), turning), dusted(first_moment(M), mass * length), mass)
 
 
 def gyroscopic(M: Array, V: Array) -> Array:

@@ -18,10 +18,7 @@ def reciprocal(x: Any) -> Any:
 
 
 class Factor:
-    """The factors L^T w^-1 L of a symmetric positive definite matrix, L unit lower triangular.
-
-    Rows are eliminated from the last to the first, so that the zeros between branches of a tree stay zeros.
-    """
+    """The factors L^T w^-1 L, L unit lower triangular, of a positive definite matrix, from the last row: zeros of a tree stay zeros."""
 
     def __init__(self, D: Array) -> None:
         self.L = L = np.array(D, dtype=object)

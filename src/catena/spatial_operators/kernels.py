@@ -20,11 +20,6 @@ from catena.native import Kernel, compile_graph
 from catena.references import REFERENCES
 
 
-def _mass(tree: Tree, q: Any, x: Any) -> dict[str, Any]:
-    """Return the product that does not need the factors of the mass matrix."""
-    return {"mass": product(tree, q, x)}
-
-
 def _factored(tree: Tree, q: Any, x: Any) -> dict[str, Any]:
     """Return the products with the factors of the mass matrix."""
     factors = formulas.factors(tree, q)
@@ -37,15 +32,11 @@ def _factored(tree: Tree, q: Any, x: Any) -> dict[str, Any]:
     }
 
 
-_FAMILIES: dict[str, Callable[..., dict[str, Any]]] = {"mass": _mass, "factored": _factored}
+_FAMILIES: dict[str, Callable[..., dict[str, Any]]] = {"mass": lambda tree, q, x: {"mass": product(tree, q, x)}, "factored": _factored}
 
 
 def family(product: str) -> str:
-    """Return the name of the products that share a first stage with this one.
-
-    >>> family("mass"), family("mass_sqrt")
-    ('mass', 'factored')
-    """
+    """Return the name of the products that share a first stage with this one."""
     return "mass" if product == "mass" else "factored"
 
 

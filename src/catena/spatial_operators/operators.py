@@ -15,6 +15,7 @@ import numpy as np
 from catena.errors import ArgumentError, ModelError
 from catena.formulations.operators import quantities
 from catena.model import Mechanism
+from catena.model.tree import read_only
 from catena.model.values import array, coordinates, number
 from catena.spatial_operators import kernels
 
@@ -61,7 +62,7 @@ class Operators:
     def __init__(self, m: Mechanism, q: Any) -> None:
         self._model = m = m.frozen()
         self._tree = m.tree()
-        self._q = _read_only(coordinates("operators: q", q, m.q_names, m.name))
+        self._q = read_only(coordinates("operators: q", q, m.q_names, m.name))
         self._held: dict[str, np.ndarray] = {}
 
     def __repr__(self) -> str:
@@ -104,7 +105,7 @@ class Operators:
             row = self._tree.parent[k] if shifts else k
             if row >= 0:
                 result[places[rows][row], places[columns][k]] = block(*of_body)
-        return _read_only(result)
+        return read_only(result)
 
     def _closure(self, E: np.ndarray) -> np.ndarray:
         """Return (I - E)^-1 of an operator with blocks at (parent, body): I + E + E^2 + …"""
@@ -113,7 +114,7 @@ class Operators:
             if p >= 0:
                 parent, body = slice(6 * p, 6 * p + 6), slice(6 * k, 6 * k + 6)
                 result[:, body] += result[:, parent] @ E[parent, body]
-        return _read_only(result)
+        return read_only(result)
 
     @cached_property
     def E_phi(self) -> np.ndarray:
@@ -369,8 +370,3 @@ class Operators:
             raise ModelError(f"{what} names body {body!r}, which is not in model '{self._model.name}'; choose from {names}")
         at = array(f"{what} point", point, (3,))
         return kernels.operational_inverse(self._model, body)(self._q, at)
-
-
-def _read_only(x: np.ndarray) -> np.ndarray:
-    x.flags.writeable = False
-    return x

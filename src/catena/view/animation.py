@@ -1,20 +1,25 @@
-"""Pictures and films of models and runs, as files."""
+"""Pictures and films of models and runs, as files: .gif by Pillow, .mp4 by ffmpeg, .html by viser."""
 
 from __future__ import annotations
 
+import importlib.util
 import os
-from collections.abc import Collection, Iterator
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Collection, Iterable, Iterator
 from html import escape
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from catena.atomic_files import as_path, replacing
-from catena.errors import ArgumentError, TrajectoryFileError
+from catena.errors import ArgumentError, MissingPackageError, TrajectoryFileError
 from catena.loops.assembly import assemble
 from catena.model import Mechanism
 from catena.simulation.trajectory import Trajectory
-from catena.view import film, painter
+from catena.view import painter
 from catena.view.painter import Arrow
 from catena.view.posing import warn_open
 from catena.view.scene import FORCE, MASS, Scene
@@ -55,14 +60,14 @@ def animate(
     if ending == "mp4" and any(extent % 2 for extent in size):
         raise ArgumentError(f"animate: an .mp4 film has even sizes; {size[0]} x {size[1]} is odd, give even ones")
     if ending == "mp4":
-        film.ffmpeg(file)  # before the pictures are drawn
+        _ffmpeg(file)  # before the pictures are drawn
     chosen = frames(run, fps, speed)
     if ending == "html":
         page = _page(chosen, fps, show)
         with replacing(file, TrajectoryFileError) as stream:
             stream.write(page.encode())
     else:
-        film.save_film(file, ending, _pictures(chosen, size, show), size, fps)
+        _save_film(file, ending, _pictures(chosen, size, show), size, fps)
 
 
 def draw(model: Mechanism, path: str | os.PathLike[str], q: Any = None, t: float = 0.0, size: tuple[int, int] = (640, 480)) -> None:
@@ -150,3 +155,48 @@ def _page(run: Trajectory, fps: float, show: Collection[str]) -> str:
     finally:
         stop(server)
     return page.replace("<title>Viser</title>", f"<title>{escape(run.model.name)}</title>", 1)
+
+
+def _save_film(path: Path, ending: str, frames: Iterable[Image], size: tuple[int, int], fps: float) -> None:
+    if ending == "gif":
+        from PIL import Image
+
+        images, plain = iter(frames), Image.Dither.NONE
+        first = next(images)
+        palette = first.quantize(128, method=Image.Quantize.FASTOCTREE, dither=plain)
+        with replacing(path, TrajectoryFileError) as stream:
+            rest = (image.quantize(palette=palette, dither=plain) for image in images)
+            palette.save(stream, "GIF", save_all=True, append_images=rest, duration=round(1000.0 / fps), loop=0, optimize=False)
+    else:
+        with replacing(path, TrajectoryFileError) as stream:
+            stream.write(_encoded(frames, size, fps, path))
+
+
+def _encoded(frames: Iterable[Image], size: tuple[int, int], fps: float, path: Path) -> bytes:
+    """Return pictures as an MP4 film, made by ffmpeg."""
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder, "film.mp4")
+        raw = ["-f", "rawvideo", "-pix_fmt", "rgb24", "-s", f"{size[0]}x{size[1]}", "-r", f"{fps:g}", "-i", "-"]
+        film = ["-an", "-c:v", "libx264", "-pix_fmt", "yuv420p", "-movflags", "+faststart", "-y", str(file)]
+        command = [_ffmpeg(path), "-loglevel", "error", *raw, *film]
+        with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as process:
+            assert process.stdin is not None
+            try:
+                for image in frames:
+                    process.stdin.write(image.tobytes())
+            except BrokenPipeError:
+                pass  # ffmpeg stopped; its message follows
+            _, said = process.communicate()
+        if process.returncode:
+            raise TrajectoryFileError(f"{path}: ffmpeg failed: {said.decode(errors='replace').strip()}; write a .gif or .html file")
+        return file.read_bytes()
+
+
+def _ffmpeg(path: Path) -> str:
+    """Return the program that makes MP4 films."""
+    program = shutil.which("ffmpeg")
+    if program is None and importlib.util.find_spec("imageio_ffmpeg") is not None:
+        program = importlib.import_module("imageio_ffmpeg").get_ffmpeg_exe()
+    if program is None:
+        raise MissingPackageError(f"{path}: ffmpeg, which makes .mp4 files, is not installed; install it, or write a .gif or .html file")
+    return program

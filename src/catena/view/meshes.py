@@ -84,9 +84,11 @@ def _near(here: Path) -> list[Path]:
 def _named(here: Path, package: str) -> list[Path]:
     """Return the folders that may be a package: those of its name above the model file, beside the ones above, or in ROS_PACKAGE_PATH."""
     ups = [up for up in (here, *here.parents) if up.name]
-    return [up for up in ups if up.name == package] + [up / package for up in ups] + [
-        root if root.name == package else root / package for root in _path()
-    ]
+    return (
+        [up for up in ups if up.name == package]
+        + [up / package for up in ups]
+        + [root if root.name == package else root / package for root in _path()]
+    )
 
 
 def _path() -> tuple[Path, ...]:

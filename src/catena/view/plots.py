@@ -127,12 +127,8 @@ def _panels(run: Trajectory, quantity: str) -> Iterator[Panel]:
     elif quantity == "drift":
         title = f"Drift: change of the total energy since the start, relative to {_plain(run._energy_scale)} J"
         yield Panel(title, "drift", lambda axes: _draw_drift(axes, run))
-    elif quantity == "loop_error":
-        yield from _loop_panels(run)
-    elif quantity == "reactions":
-        yield from _reaction_panels(run)
-    elif quantity == "phase":
-        yield from _phase_panels(run)
+    elif quantity in (makers := {"loop_error": _loop_panels, "reactions": _reaction_panels, "phase": _phase_panels}):
+        yield from makers[quantity](run)
     else:
         if quantity == "driving_force":
             values, names, units = run.driving_force, run.driven_names, force_units(run.model.driven_units)
@@ -221,8 +217,7 @@ def _scale_sizes(axes: Axes, lines: Sequence[np.ndarray], least: float) -> None:
 
 def _rates(m: Mechanism) -> list[tuple[int, int]]:
     """Return the coordinates whose velocities are their rates, each by its number in q and in v."""
-    plain = [(at_q, at_v) for link, at_q, at_v in m.slices() if link.joint.nq == link.joint.nv]
-    return [pair for at_q, at_v in plain for pair in zip(range(at_q.start, at_q.stop), range(at_v.start, at_v.stop), strict=True)]
+    return [(at_q, at_v) for joint, at_q, at_v in m.coordinate_places.values() if joint.nq == joint.nv]
 
 
 def _phase_panels(run: Trajectory) -> Iterator[Panel]:

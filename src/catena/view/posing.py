@@ -22,7 +22,6 @@ JUMP = 1.0
 
 _TURNS = ("roll", "pitch", "yaw")
 
-
 #: A loop that is open by less than this, of its size or in radians, looks closed.
 _SEEN = 1e-6
 
@@ -70,8 +69,7 @@ class Posing:
         is_open = q is not None and warn_open(model, q, t)
         self.q = np.array(assemble(model, t=self.when) if q is None else q, dtype=float)
         #: The independent velocity coordinates, which the others follow; those of a generic configuration where a loop is open.
-        at = mobility(model, None if is_open else self.q, self.when) if model.has_loops else None
-        self._held = set(model.v_names if at is None else at.independent)
+        self._held = set(mobility(model, None if is_open else self.q, self.when).independent)
         self._pace = 0.1 * min(reach, 1.0)
         self.handles = tuple(self._handles(reach))
         self.freedom = len(self._held)

@@ -23,10 +23,7 @@ from catena.scalars.dual import moving, part
 
 
 def forward_dynamics(tree, q, v, tau, wrenches=None, *, measures):
-    """Return the solution under the joint forces tau.
-
-    `wrenches` act on the bodies: one (moment, force) for each body in its frame, at its origin, or None; last the ground's.
-    """
+    """Return the solution under the joint forces tau."""
     loops = PivotedConstraints(tree, q, measures)
     rates, g = constraint_motion(tree, q, v)
     force = tau - newton_euler.bias_force(tree, q, v, wrenches)
@@ -34,7 +31,7 @@ def forward_dynamics(tree, q, v, tau, wrenches=None, *, measures):
 
 
 def accelerations(tree, q, v, tau, wrenches=None, *, measures, rank):
-    """Return vdot under the joint forces tau, where the rank of the constraints is known; `wrenches` as in `forward_dynamics`."""
+    """Return vdot under the joint forces tau, where the rank of the constraints is known."""
     loops = PivotedConstraints(tree, q, measures, rank)
     force = tau - newton_euler.bias_force(tree, q, v, wrenches)
     g = loops.without_units(constraint_motion(tree, q, v)[1])

@@ -17,10 +17,7 @@ from catena.formulations.mass.composite_body import mass_matrix
 
 
 def forward_dynamics(tree, q, v, tau, wrenches=None):
-    """Return vdot of the tree under the joint forces tau: solve M vdot = tau - C.
-
-    `wrenches` act on the bodies: one (moment, force) for each body in its frame, at its origin, or None; last the ground's.
-    """
+    """Return vdot of the tree under the joint forces tau: solve M vdot = tau - C."""
     mass = mass_matrix(tree, q)
     C = bias_force(tree, q, v, wrenches)
     return tree.solve(mass, tau - C)

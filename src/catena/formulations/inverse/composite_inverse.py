@@ -25,10 +25,7 @@ from catena.formulations.kinematics import angular_velocities, bias_wrench, rest
 
 
 def inverse_dynamics(tree, q, v, vdot, wrenches=None):
-    """Return the joint forces tau that give the accelerations vdot.
-
-    `wrenches` act on the bodies: one (moment, force) for each body in its frame, at its origin, or None; last the ground's.
-    """
+    """Return the joint forces tau that give the accelerations vdot."""
     X, S, W, a = angular_velocities(tree, q, v)
     R = composite_inertias(tree, X, tree.regrouped)
     (A,) = tree.columns(1)

@@ -22,10 +22,7 @@ from catena.formulations.kinematics import angular_velocities, bias_wrench, plac
 
 
 def inverse_dynamics(tree, q, v, vdot, wrenches=None):
-    """Return the joint forces tau that give the accelerations vdot.
-
-    `wrenches` act on the bodies: one (moment, force) for each body in its frame, at its origin, or None; last the ground's.
-    """
+    """Return the joint forces tau that give the accelerations vdot."""
     return _forces(tree, tree.regrouped, q, v, vdot, wrenches)[0]
 
 

@@ -37,10 +37,7 @@ def requirement(tree):
 
 
 def forward_dynamics(tree, q, v, tau, wrenches=None):
-    """Return vdot of the tree under the joint forces tau.
-
-    `wrenches` act on the bodies: one (moment, force) for each body in its frame, at its origin, or None; last the ground's.
-    """
+    """Return vdot of the tree under the joint forces tau."""
     X, _, W, a = angular_velocities(tree, q, v)
     b = [bias_wrench(tree.M, k, W[k], wrenches) for k in range(tree.n)]
     O_w, Y_w, *_ = coefficients(tree, X, a, b, tau)

@@ -26,10 +26,7 @@ from catena.formulations.kinematics import angular_velocities, bias_wrench, rest
 
 
 def forward_dynamics(tree, q, v, tau, wrenches=None):
-    """Return vdot of the tree under the joint forces tau.
-
-    `wrenches` act on the bodies: one (moment, force) for each body in its frame, at its origin, or None; last the ground's.
-    """
+    """Return vdot of the tree under the joint forces tau."""
     X, S, W, a = angular_velocities(tree, q, v)
     G, nu, A = tree.columns(3)
     P = [*tree.regrouped, np.zeros((6, 6))]

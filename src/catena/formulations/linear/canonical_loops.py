@@ -33,10 +33,7 @@ def velocities(tree, q, p, *, plan):
 
 
 def hamiltonian_dynamics(tree, q, p, v, tau, wrenches=None, *, coordinates, rate):
-    """Return dp/dt of the tree under the joint forces tau, at the velocities v that belong to p. (8).
-
-    `coordinates` are those that depend, and `rate(q, v)` is dq/dt. `wrenches` act on the bodies as in `canonical_momenta`.
-    """
+    """Return dp/dt under the joint forces tau, at the velocities v of p; `coordinates` depend, and `rate(q, v)` is dq/dt. (8)."""
     own, pdot = momentum_rates(tree, q, v, tau, wrenches)
     dependence = DependentMap(tree, q, coordinates)
     impulses = p - own

@@ -33,10 +33,7 @@ from catena.spatial import cross, cross_force, first_moment
 
 
 def hamiltonian_dynamics(tree, q, p, tau, wrenches=None):
-    """Return v and dp/dt of the tree under the joint forces tau.
-
-    `wrenches` act on the bodies: one (moment, force) for each body in its frame, at its origin, or None; last the ground's.
-    """
+    """Return v and dp/dt of the tree under the joint forces tau."""
     X, S = placements(tree, q)
     G, nu, M_plus, R_plus, turning, V, W = tree.columns(7)
     M, loads = [*tree.regrouped, np.zeros((6, 6))], Loads(tree, X, wrenches)
@@ -68,10 +65,7 @@ def hamiltonian_dynamics(tree, q, p, tau, wrenches=None):
 
 
 def momentum_rates(tree, q, v, tau, wrenches=None):
-    """Return p and dp/dt of the tree under the joint forces tau: as `hamiltonian_dynamics`, from velocities.
-
-    `wrenches` are as there.
-    """
+    """Return p and dp/dt of the tree under the joint forces tau: as `hamiltonian_dynamics`, from velocities."""
     X, S = placements(tree, q)
     V, V_plus = tree.columns(2)
     P, loads = [np.zeros(6) for _ in range(tree.n + 1)], Loads(tree, X, wrenches)

@@ -30,7 +30,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from catena.formulations.kinematics import angular_velocities, bias_wrench, rest_acceleration
-from catena.formulations.linear import cut_joints
 from catena.formulations.linear.open_constraints import OpenConstraints
 from catena.formulations.linear.reduction_plan import EliminationStage, ReductionPlan
 from catena.formulations.linear.waiting_coordinates import ArticulatedBody
@@ -40,10 +39,7 @@ from catena.spatial import Factor, gain, minus_product
 
 
 def forward_dynamics(tree, q, v, tau, wrenches=None, *, plan):
-    """Return the solution under the joint forces tau, with the dependent coordinates of the plan.
-
-    `wrenches` act on the bodies: one (moment, force) for each body in its frame, at its origin, or None; last the ground's.
-    """
+    """Return the solution under the joint forces tau, with the dependent coordinates of the plan."""
     X, S, W, a = angular_velocities(tree, q, v)
     loops = OpenConstraints(tree, q, v, plan.chosen, plan.reach)
     body = [ArticulatedBody((), M, np.zeros(6)) for M in (*tree.regrouped, np.zeros((6, 6)))]
@@ -145,9 +141,3 @@ def tree_dynamics(tree, q, v, tau, wrenches=None):
     """Return vdot of a tree: no coordinate waits, and the method is that of articulated bodies. (20)-(22)."""
     free = tuple((EliminationStage(free=tuple(range(at.start, at.stop))),) for at in tree.v_slices)
     return forward_dynamics(tree, q, v, tau, wrenches, plan=ReductionPlan((), ((),) * (tree.n + 1), free, (1.0,) * tree.nv)).vdot
-
-
-def project(tree, q, v, moved, *, plan):
-    """Return the state nearest to (q, v) that meets the constraints of the plan, by kinetic energy; all pivots; and all values."""
-    q, v, pivots, values = cut_joints.project(tree, q, v, moved, reference="joint", plan=plan.chosen)
-    return q, v, [*pivots, *forward_dynamics(tree, q, v, np.zeros(tree.nv), plan=plan).pivots], values

@@ -27,10 +27,7 @@ from catena.spatial import Factor, reciprocal
 
 
 def forward_dynamics(tree, q, v, tau, wrenches=None, *, reference, plan):
-    """Return the solution under the joint forces tau, with the constraints whose numbers are in the plan.
-
-    `wrenches` act on the bodies: one (moment, force) for each body in its frame, at its origin, or None; last the ground's.
-    """
+    """Return the solution under the joint forces tau, with the constraints whose numbers are in the plan."""
     motion, state = states(tree, q, v, reference, wrenches)
     M22, G, Q2 = eliminate(tree, state, tau)
     loops = CutConstraints(tree, q, v, motion, state, reference)
@@ -39,7 +36,9 @@ def forward_dynamics(tree, q, v, tau, wrenches=None, *, reference, plan):
     factor = Factor(A)
     multipliers = factor.solve(right)
     vdot, Y_rate = accelerations(tree, state, M22, G, Q2, c, multipliers)
-    rows = {row: _on_coordinates(tree, c, i) for i, row in enumerate(plan)}
+    rows = {row: {} for row in plan}  # on the velocity coordinates, those outboard of each free
+    for (k, i), entries in c.items():
+        rows[plan[i]] |= dict(zip(velocity_coordinates(tree, [k]), entries, strict=True))
     residual = loops.residual(vdot, Y_rate)
     return LoopSolution(vdot, loops.values, loops.rates, residual, _pivots(plan, A, factor), multipliers, rows)
 
@@ -114,15 +113,6 @@ def _change(tree, q, v, reference, plan, of_rates):
     factor = Factor(A)
     at_rest = [body._replace(D=np.zeros(6)) for body in state]
     return accelerations(tree, at_rest, M22, G, no_force, c, factor.solve(right))[0], _pivots(plan, A, factor), loops.values
-
-
-def _on_coordinates(tree, c, i):
-    """Return a constraint of the plan on the velocity coordinates that it moves, those outboard of each free."""
-    entries = {}
-    for (k, constraint), row in c.items():
-        if constraint == i:
-            entries |= dict(zip(velocity_coordinates(tree, [k]), row, strict=True))
-    return entries
 
 
 def _pivots(plan, A, factor):

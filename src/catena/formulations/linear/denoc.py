@@ -31,11 +31,7 @@ from catena.spatial import Factor, reciprocal, symmetric
 
 
 def inverse_dynamics(tree, q, v, acceleration, force, wrenches=None, *, plan):
-    """Return the joint forces that the actuated joints of the plan need for their accelerations, where `force` acts on all joints; and the
-    solution of the kinematics.
-
-    `wrenches` act on the bodies: one (moment, force) for each body in its frame, at its origin, or None; last the ground's.
-    """
+    """Return the forces of actuated joints that give their accelerations, where `force` acts on all; and the kinematics' solution."""
     platform = Platform(tree, q, plan, v)
     vdot = platform.rates(acceleration)
     tau = platform.forces(newton_euler.inverse_dynamics(tree, q, v, vdot, wrenches) - force)  # (19)-(24)
@@ -43,10 +39,7 @@ def inverse_dynamics(tree, q, v, acceleration, force, wrenches=None, *, plan):
 
 
 def forward_dynamics(tree, q, v, tau, wrenches=None, *, plan):
-    """Return the solution under the joint forces tau, for the actuated joints of the plan.
-
-    `wrenches` act on the bodies: one (moment, force) for each body in its frame, at its origin, or None; last the ground's.
-    """
+    """Return the solution under the joint forces tau, for the actuated joints of the plan."""
     platform = Platform(tree, q, plan, v)
     J, y0 = platform.jacobian()
     GIM, f = inertia_on_actuated(platform, J, mass_matrix(tree, q), y0, tau - newton_euler.bias_force(tree, q, v, wrenches))

@@ -27,10 +27,7 @@ from catena.formulations.linear.reference_points import states
 
 
 def forward_dynamics(tree, q, v, tau, wrenches=None, *, reference):
-    """Return vdot of the tree under the joint forces tau; `reference` is "centroid", "joint" or "origin".
-
-    `wrenches` act on the bodies: one (moment, force) for each body in its frame, at its origin, or None; last the ground's.
-    """
+    """Return vdot of the tree under the joint forces tau; `reference` is "centroid", "joint" or "origin"."""
     _, state = states(tree, q, v, reference, wrenches)
     M22, G, Q2 = eliminate(tree, state, tau)
     vdot, _ = accelerate(tree, state, M22, G, Q2)

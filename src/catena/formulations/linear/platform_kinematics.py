@@ -27,7 +27,7 @@ from typing import Any
 import numpy as np
 
 from catena.formulations.linear.leg_kinematics import FreePlatform, LegKinematics
-from catena.formulations.loops.basic_constraints import constraint_rows, ends, right_hand_sides, row_count
+from catena.formulations.loops.basic_constraints import constraint_rows, ends, right_hand_sides, row_ranges
 from catena.formulations.loops.closure_kinematics import branch_motion, branch_placements, velocity_coordinates
 from catena.formulations.loops.solutions import LoopSolution
 from catena.spatial import Factor, Rigid, reciprocal, symmetric
@@ -105,8 +105,8 @@ class Platform:
         (on_platform, _), (on_tip, tip) = sides if closure.a == self.plan.platform else sides[::-1]
         chosen, weights = list(leg.rows), np.array(leg.weights)
         if units is not None:
-            first = sum(map(row_count, tree.closures[: leg.closure]))
-            weights = 1.0 / np.array(units)[first + np.array(chosen, dtype=int)]
+            rows = row_ranges(tree.closures)[leg.closure]
+            weights = 1.0 / np.array([units[rows[i]] for i in chosen])
         on_platform, on_tip = on_platform[chosen] * weights[:, None], on_tip[chosen] * weights[:, None]
         known = on_tip @ self._known[tip]
         if v is not None:

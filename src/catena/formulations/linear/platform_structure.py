@@ -52,10 +52,7 @@ class PlatformStructure(NamedTuple):
 
 
 def platform_structure(tree):
-    """Return the legs of a platform, or why a tree is none.
-
-    A platform stands on legs that share no bodies: one carries it, the others end at joints that close loops with it.
-    """
+    """Return the platform and its legs, which share no bodies: one carries it, the others close loops with it; or why it is none."""
     if not tree.closures:
         return "it has no loops, and a platform stands on legs that close some"
     if tree.couplings:

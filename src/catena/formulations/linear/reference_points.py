@@ -34,7 +34,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from catena.spatial import Placement, Screw, cross, first_moment, skew, symmetric
+from catena.spatial import Placement, Screw, centroid, cross, skew, symmetric
 
 
 class Motion(NamedTuple):
@@ -67,10 +67,7 @@ class State(NamedTuple):
 
 
 def states(tree, q, v, reference, wrenches=None):
-    """Return the motions of all bodies and their states at the reference points; last the ground's.
-
-    `wrenches` act on the bodies: one (moment, force) for each body in its frame, at its origin, or None; last the ground's.
-    """
+    """Return the motions of all bodies and their states at the reference points; last the ground's."""
     motion, state = tree.columns(2)
     zero, none, columns = np.zeros(3), np.zeros(6), np.zeros((6, 0))
     motion[-1] = Motion(np.eye(3), zero, zero, zero, zero, zero, zero, zero, columns, none, none)
@@ -98,9 +95,7 @@ def motion_of(tree, k, q, v, parent):
     step_rate, rho_rate = cross(parent.omega, step) + relative[3:], cross(omega, rho)  # (20)
     r_rate = parent.r_rate + step_rate  # (21)
     turning = np.concatenate([cross(omega, relative[:3]), cross(omega, relative[3:])])
-    return Motion(
-        A, r, r_rate, rho, rho_rate, omega, step, step_rate, B, relative, turning + turned(A, tree.joint_bias(k, q, v))
-    )  # fmt: skip
+    return Motion(A, r, r_rate, rho, rho_rate, omega, step, step_rate, B, relative, turning + turned(A, tree.joint_bias(k, q, v)))
 
 
 def state_of(tree, k, motion, parent, inboard, reference, wrench):
@@ -141,12 +136,6 @@ def shift(r):
 def turned(A, x):
     """Return a spatial vector, or columns of them, in the axes that A turns to."""
     return np.concatenate([A @ x[:3], A @ x[3:]])
-
-
-def centroid(M):
-    """Return the centroid of a body in its frame; the frame's origin where there is no mass."""
-    h, mass = first_moment(M), M[3, 3]
-    return h / mass if mass > 0.0 else np.zeros(3)
 
 
 def about_centroid(M):

@@ -18,6 +18,7 @@ direction of a; ss, the points keep their distance. The screw is d1 between a di
 
 from __future__ import annotations
 
+from itertools import accumulate, pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -44,6 +45,11 @@ def ends(closure, a, b, axes):
 def row_count(closure):
     """Return how many constraints a closure has."""
     return sum(basic.rows for basic in closure.constraints)
+
+
+def row_ranges(closures):
+    """Return the numbers of the constraints of each closure."""
+    return [range(*ends) for ends in pairwise(accumulate(map(row_count, closures), initial=0))]
 
 
 # values and Jacobians

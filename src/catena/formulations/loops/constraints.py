@@ -1,16 +1,16 @@
 """The constraints of a tree: those of all closures, each in the frame of its loop's base, then those of all couplings.
 
-    here   meaning
-    Phi    values of the constraints
-    J      Jacobian of the constraints
-    Phi_t  rates of the constraints where all velocities are zero: what driven joints do to them
+here   meaning
+Phi    values of the constraints
+J      Jacobian of the constraints
+Phi_t  rates of the constraints where all velocities are zero: what driven joints do to them
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from catena.formulations.loops.basic_constraints import constraint_rows, row_count
+from catena.formulations.loops.basic_constraints import constraint_rows, row_count, row_ranges
 from catena.formulations.loops.closure_kinematics import ClosureKinematics
 from catena.formulations.loops.coupled_loops import all_loops
 
@@ -66,9 +66,5 @@ def constraint_motion(tree, q, v, group=None):
 
 def closing_wrenches(tree, q, multipliers):
     """Return what the multipliers of all constraints do at each closure: the wrenches on a and on b, each in the joint frame there."""
-    wrenches, first = [], 0
-    for closure in tree.closures:
-        last = first + row_count(closure)
-        wrenches.append(ClosureKinematics(tree, q, closure).wrenches(multipliers[first:last]))
-        first = last
-    return wrenches
+    rows = zip(tree.closures, row_ranges(tree.closures), strict=True)
+    return [ClosureKinematics(tree, q, closure).wrenches(multipliers[list(own)]) for closure, own in rows]

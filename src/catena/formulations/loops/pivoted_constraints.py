@@ -24,6 +24,9 @@ from catena.formulations.loops.constraints import constraint_jacobian, constrain
 from catena.formulations.loops.solutions import PivotedSolution
 from catena.tolerances import CLOSURE, LOST, RANK
 
+#: Entries of long vectors that make a region of the graph: regions that are alike are compiled once.
+PART = 60
+
 
 class Measures(NamedTuple):
     """What the constraints are measured by, and the velocity coordinates: their units."""
@@ -46,7 +49,7 @@ class PivotedConstraints:
         self.rows = [i for i, row in enumerate(J) if any(may_differ(x) for x in row)] or [0]
         unit = np.outer(1.0 / measures.constraints[self.rows], measures.coordinates)
         self.J = J[self.rows] * unit
-        self.tolerance = least or (RANK + CLOSURE * sum_of_sizes(self.values) if rank is None else LOST)
+        self.tolerance = least or (RANK + CLOSURE * total(self.values) if rank is None else LOST)
 
     def without_units(self, g):
         """Return right-hand sides of all constraints without units, for the rows that are not left out."""
@@ -66,10 +69,10 @@ class PivotedConstraints:
         w, omega = generic_numbers(n, 1) * self.measures.coordinates, generic_numbers(m, 3)
         f = np.stack([force, M @ w, np.zeros(n)], axis=1)
         found = self.solve(M, f, np.stack([self.without_units(g), np.zeros(m), omega], axis=1))
-        probe = found.x[:, 1] * (1.0 / (sum_of_sizes(found.x[:, 1] * (1.0 / self.measures.coordinates)) + 1e-100))
+        probe = found.x[:, 1] * (1.0 / (total(found.x[:, 1] * (1.0 / self.measures.coordinates)) + 1e-100))
         bent = self.without_units(constraint_motion(self.tree, self.q, v + probe)[1] - constraint_motion(self.tree, self.q, v)[1])
         across = found.residual[:, 2]
-        bend = abs(across @ bent) / (sum_of_sizes(bent) + 1e-3)
+        bend = abs(across @ bent) / (total(bent) + 1e-3)
         return PivotedSolution(
             found.x[:, 0], found.y[:, 0], self.values, rates, found.rank, found.least, found.undetermined, found.residual[:, 0], bend
         )  # fmt: skip
@@ -92,7 +95,7 @@ class PivotedMap:
         """Return x and y of J x = g, x + J^T y = f on the dependent coordinates, without units."""
         J = self.loops.J[:, self.dependent]
         found = self.tree.saddle_point(np.eye(len(self.dependent)), f, J, g, self.loops.tolerance)
-        self.checks.append((len(self.dependent) - found.rank, sum_of_sizes(found.residual.ravel()), sum_of_sizes(g.ravel())))
+        self.checks.append((len(self.dependent) - found.rank, total(found.residual.ravel()), total(g.ravel())))
         return found.x, found.y
 
     def _all(self, x, g):
@@ -143,12 +146,14 @@ def generic_numbers(count, seed):
     return x * np.where(np.random.default_rng(seed + 1).uniform(size=count) < 0.5, -1.0, 1.0)
 
 
-def sum_of_sizes(x):
-    """Return the sum of the absolute values of numbers."""
-    total: Any = 0.0
-    for entry in x:
-        total = total + abs(entry)
-    return total
+def total(x, mark=lambda: None):
+    """Return the sum of the sizes of numbers."""
+    found: Any = 0.0
+    for n, entry in enumerate(x):
+        if n % PART == 0:
+            mark()
+        found = found + abs(entry)
+    return found
 
 
 def may_differ(x):

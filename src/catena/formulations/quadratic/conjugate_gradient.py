@@ -46,10 +46,7 @@ def precondition(tree, q, r):
 
 
 def forward_dynamics(tree, q, v, tau, wrenches=None, preconditioned=False):
-    """Return vdot of the tree under the joint forces tau: solve M vdot = tau - C.
-
-    `wrenches` act on the bodies: one (moment, force) for each body in its frame, at its origin, or None; last the ground's.
-    """
+    """Return vdot of the tree under the joint forces tau: solve M vdot = tau - C."""
     right = np.asarray(tau - bias_force(tree, q, v, wrenches), dtype=float)
     inverse = partial(precondition, tree, q) if preconditioned else np.copy
     return conjugate_gradients(partial(product, tree, q), inverse, right, TOLERANCE)

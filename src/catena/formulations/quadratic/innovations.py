@@ -22,10 +22,7 @@ from catena.formulations.kinematics import placements
 
 
 def forward_dynamics(tree, q, v, tau, wrenches=None):
-    """Return vdot of the tree under the joint forces tau: solve L D x = tau - C, then L* vdot = x.
-
-    `wrenches` act on the bodies: one (moment, force) for each body in its frame, at its origin, or None; last the ground's.
-    """
+    """Return vdot of the tree under the joint forces tau: solve L D x = tau - C, then L* vdot = x."""
     X, S = placements(tree, q)
     _, D, G = articulated_inertias(tree, X, S, tree.regrouped)
     right = tau - bias_force(tree, q, v, wrenches)

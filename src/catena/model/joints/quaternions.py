@@ -16,7 +16,10 @@ from catena.spatial import quaternion_inverse, quaternion_product, rotation
 
 @dataclass(frozen=True, repr=False)
 class _QuaternionJoint(Joint):
-    """A joint whose last four coordinates are a quaternion, and the first three of v an angular velocity."""
+    """A joint whose last four coordinates are a quaternion, and the first three of v an angular velocity.
+
+    The other coordinates, if there are any, are a translation in the parent's axes, and the rates of that in the child's.
+    """
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -44,6 +47,41 @@ class _QuaternionJoint(Joint):
     def normalised(self, q: Any) -> Any:
         return np.concatenate([q[..., :-4], q[..., -4:] / np.linalg.norm(q[..., -4:], axis=-1, keepdims=True)], axis=-1)
 
+    def chart(self, q: Any, u: Any) -> Any:
+        return np.concatenate([q[..., :-4] + u[..., 3:], manifolds.integrate_rotation(q[..., -4:], u[..., :3])], axis=-1)
+
+    def chart_rate(self, q: Any, u: Any, v: Any) -> Any:
+        return np.concatenate([manifolds.rotation_rate(u[..., :3], v[..., :3]), _turned(q[..., -4:], v[..., 3:])], axis=-1)
+
+    def rate(self, q: Any, v: Any) -> Any:
+        return np.concatenate([_turned(q[..., -4:], v[..., 3:]), manifolds.quaternion_rate(q[..., -4:], v[..., :3])], axis=-1)
+
+    def velocity(self, q: Any, rate: Any) -> Any:
+        turning = 2.0 * quaternion_product(quaternion_inverse(q[-4:]), rate[-4:])[1:]
+        return turning if self.nv == 3 else np.concatenate([turning, rotation(q[-4:]).T @ rate[:-4]])
+
+    def cayley(self, q: Any, u: Any) -> Any:
+        return np.concatenate([q[..., :-4] + u[..., 3:], manifolds.cayley_rotation(q[..., -4:], u[..., :3])], axis=-1)
+
+    def cayley_velocity(self, q: Any, u: Any, rate: Any) -> Any:
+        shift = manifolds.turned(quaternion_inverse(q[..., -4:]), rate[..., 3:]) if self.nv > 3 else rate[..., 3:]
+        return np.concatenate([manifolds.cayley_velocity(u[..., :3], rate[..., :3]), shift], axis=-1)
+
+    def cayley_momentum(self, q: Any, u: Any, p: Any) -> Any:
+        return np.concatenate([manifolds.cayley_momentum(u[..., :3], p[..., :3]), _turned(q[..., -4:], p[..., 3:])], axis=-1)
+
+    def momentum_in_parent_axes(self, q: Any, p: Any) -> Any:
+        return np.concatenate([_turned(q[..., -4:], p[..., :3]), _turned(q[..., -4:], p[..., 3:])], axis=-1)
+
+    def momentum_in_child_axes(self, q: Any, p: Any) -> Any:
+        inverse = quaternion_inverse(q[..., -4:])
+        return np.concatenate([_turned(inverse, p[..., :3]), _turned(inverse, p[..., 3:])], axis=-1)
+
+
+def _turned(quaternion: Any, x: Any) -> Any:
+    """Return x turned by a quaternion; what has no entries, as the translations of ball joints, as it is."""
+    return manifolds.turned(quaternion, x) if x.shape[-1] else x
+
 
 @dataclass(frozen=True, repr=False)
 class Spherical(_QuaternionJoint):
@@ -65,33 +103,6 @@ class Spherical(_QuaternionJoint):
 
     def difference(self, q0: Any, q1: Any) -> Any:
         return manifolds.difference_rotation(q0, q1)
-
-    def chart(self, q: Any, u: Any) -> Any:
-        return manifolds.integrate_rotation(q, u)
-
-    def chart_rate(self, q: Any, u: Any, v: Any) -> Any:
-        return manifolds.rotation_rate(u, v)
-
-    def rate(self, q: Any, v: Any) -> Any:
-        return manifolds.quaternion_rate(q, v)
-
-    def velocity(self, q: Any, rate: Any) -> Any:
-        return 2.0 * quaternion_product(quaternion_inverse(q), rate)[1:]
-
-    def cayley(self, q: Any, u: Any) -> Any:
-        return manifolds.cayley_rotation(q, u)
-
-    def cayley_velocity(self, q: Any, u: Any, rate: Any) -> Any:
-        return manifolds.cayley_velocity(u, rate)
-
-    def cayley_momentum(self, q: Any, u: Any, p: Any) -> Any:
-        return manifolds.cayley_momentum(u, p)
-
-    def momentum_in_parent_axes(self, q: Any, p: Any) -> Any:
-        return manifolds.turned(q, p)
-
-    def momentum_in_child_axes(self, q: Any, p: Any) -> Any:
-        return manifolds.turned(quaternion_inverse(q), p)
 
     def motion(self) -> Motion:
         return SphericalMotion()
@@ -115,36 +126,6 @@ class Free(_QuaternionJoint):
 
     def difference(self, q0: Any, q1: Any) -> Any:
         return manifolds.difference_pose(q0, q1)
-
-    def chart(self, q: Any, u: Any) -> Any:
-        return np.concatenate([q[..., :3] + u[..., 3:], manifolds.integrate_rotation(q[..., 3:], u[..., :3])], axis=-1)
-
-    def chart_rate(self, q: Any, u: Any, v: Any) -> Any:
-        return np.concatenate([manifolds.rotation_rate(u[..., :3], v[..., :3]), manifolds.turned(q[..., 3:], v[..., 3:])], axis=-1)
-
-    def rate(self, q: Any, v: Any) -> Any:
-        return np.concatenate([manifolds.turned(q[..., 3:], v[..., 3:]), manifolds.quaternion_rate(q[..., 3:], v[..., :3])], axis=-1)
-
-    def velocity(self, q: Any, rate: Any) -> Any:
-        turning = 2.0 * quaternion_product(quaternion_inverse(q[3:]), rate[3:])[1:]
-        return np.concatenate([turning, rotation(q[3:]).T @ rate[:3]])
-
-    def cayley(self, q: Any, u: Any) -> Any:
-        return np.concatenate([q[..., :3] + u[..., 3:], manifolds.cayley_rotation(q[..., 3:], u[..., :3])], axis=-1)
-
-    def cayley_velocity(self, q: Any, u: Any, rate: Any) -> Any:
-        shift = manifolds.turned(quaternion_inverse(q[..., 3:]), rate[..., 3:])
-        return np.concatenate([manifolds.cayley_velocity(u[..., :3], rate[..., :3]), shift], axis=-1)
-
-    def cayley_momentum(self, q: Any, u: Any, p: Any) -> Any:
-        return np.concatenate([manifolds.cayley_momentum(u[..., :3], p[..., :3]), manifolds.turned(q[..., 3:], p[..., 3:])], axis=-1)
-
-    def momentum_in_parent_axes(self, q: Any, p: Any) -> Any:
-        return np.concatenate([manifolds.turned(q[..., 3:], p[..., :3]), manifolds.turned(q[..., 3:], p[..., 3:])], axis=-1)
-
-    def momentum_in_child_axes(self, q: Any, p: Any) -> Any:
-        inverse = quaternion_inverse(q[..., 3:])
-        return np.concatenate([manifolds.turned(inverse, p[..., :3]), manifolds.turned(inverse, p[..., 3:])], axis=-1)
 
     def motion(self) -> Motion:
         return FreeMotion()
