@@ -43,10 +43,10 @@ class EvaluatedKernel(Kernel):
 
     def __init__(
         self, graph: Graph, method: str = "", references: tuple = (), trace_seconds: float = 0.0, function: Any = None, model: str = "",
-        labels: Any = None, quick: bool = False, charts: Any = None,
+        labels: Any = None, quick: bool = False, charts: Any = None, defaults: Any = None,
     ) -> None:  # fmt: skip
-        self._given = graph, method, references, trace_seconds, function, model, labels, quick, charts
-        self.charts, self._derivatives = dict(charts or {}), {}
+        self._given = graph, method, references, trace_seconds, function, model, labels, quick, charts, defaults
+        self.charts, self.defaults, self._derivatives = dict(charts or {}), dict(defaults or {}), {}
         self.graph, self.name, self.inputs, self.outputs = graph, graph.name, graph.inputs, graph.outputs
         self.method, self.references, self.function, self.model, self.labels = method, references, function, model, dict(labels or {})
         self.lanes, self.seconds = machine.host().lanes, {"trace": trace_seconds, "lower": 0.0, "optimise": 0.0, "compile": 0.0}

@@ -13,7 +13,7 @@ from __future__ import annotations
 import numpy as np
 
 from catena.formulations.kinematics import velocities, world_frames
-from catena.spatial import cross
+from catena.spatial import cross, vanishes
 
 _TINY = 1e-300  # [m^2] keeps a distance that divides from being zero, far below the rounding of any length
 
@@ -58,16 +58,16 @@ def spring_energy(tree, frames):
     energy = 0.0
     for spring in tree.springs:
         x = _between(spring, frames)
-        stretch = x @ x if spring.length == 0.0 else (np.sqrt(x @ x + _TINY) - spring.length) ** 2
+        stretch = x @ x if vanishes(spring.length) else (np.sqrt(x @ x + _TINY) - spring.length) ** 2
         energy = energy + 0.5 * spring.stiffness * stretch
     return energy
 
 
 def _pull(spring, x, w):
     """Return the force on end a, towards end b; without a free length it is linear in x and needs no distance."""
-    if spring.length == 0.0:
+    if vanishes(spring.length):
         force = spring.stiffness * x
-        return force + (spring.damping * ((x @ w) / (x @ x + _TINY))) * x if spring.damping else force
+        return force + (spring.damping * ((x @ w) / (x @ x + _TINY))) * x if not vanishes(spring.damping) else force
     distance = np.sqrt(x @ x + _TINY)
     return ((spring.stiffness * (distance - spring.length) + spring.damping * ((x @ w) / distance)) / distance) * x
 

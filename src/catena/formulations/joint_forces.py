@@ -6,7 +6,7 @@ import numpy as np
 
 from catena.formulations.applied_forces import spring_energy
 from catena.formulations.kinematics import velocities, world_frames
-from catena.spatial import first_moment
+from catena.spatial import first_moment, vanishes
 
 
 def passive_force(tree, q, v):
@@ -20,10 +20,10 @@ def passive_force(tree, q, v):
     force = tree.vector()
     for k in range(tree.n):
         at = tree.v_slices[k]
-        deflection = tree.deflection(k, q) if np.any(tree.stiffness[at]) else np.zeros(at.stop - at.start)
+        deflection = tree.deflection(k, q) if not vanishes(tree.stiffness[at]) else np.zeros(at.stop - at.start)
         for i, stretch in zip(range(at.start, at.stop), deflection, strict=True):
             force[i] = -(tree.stiffness[i] * stretch) - tree.damping[i] * v[i]
-            if tree.friction[i]:
+            if not vanishes(tree.friction[i]):
                 force[i] = force[i] - tree.friction[i] * (v[i] / np.sqrt(v[i] * v[i] + tree.friction_speed**2))
         for i, sign, depth in _stops(tree, k, q):
             push = tree.stop_stiffness[i] * depth * _positive(1.0 + tree.stop_damping[i] * (sign * v[i]))
@@ -41,7 +41,7 @@ def passive_slopes(tree, q, v, ahead=None):
     for k in range(tree.n):
         for i in range(tree.v_slices[k].start, tree.v_slices[k].stop):
             by_position[i], by_velocity[i] = tree.stiffness[i], tree.damping[i]
-            if tree.friction[i]:
+            if not vanishes(tree.friction[i]):
                 square = v[i] * v[i] + tree.friction_speed**2
                 slope = tree.friction[i] / np.sqrt(square)
                 by_velocity[i] = by_velocity[i] + (slope if ahead is not None else slope * (tree.friction_speed**2 / square))
@@ -67,9 +67,9 @@ def _stops(tree, k, q):
     at, where = tree.v_slices[k], tree.q_slices[k]
     for i in range(at.start, at.stop):
         x = q[where.start + i - at.start]  # joints with limits have as many positions as velocities
-        if np.isfinite(tree.lower[i]):
+        if tree.stopped(tree.lower[i]):
             yield i, -1.0, _positive(tree.lower[i] - x)
-        if np.isfinite(tree.upper[i]):
+        if tree.stopped(tree.upper[i]):
             yield i, 1.0, _positive(x - tree.upper[i])
 
 
@@ -86,7 +86,7 @@ def energy(tree, q, v):
     for k in range(tree.n):
         kinetic = kinetic + 0.5 * (V[k] @ (tree.M[k] @ V[k]))
         at = tree.v_slices[k]
-        if np.any(tree.stiffness[at]):
+        if not vanishes(tree.stiffness[at]):
             stretch = tree.deflection(k, q)
             potential = potential + 0.5 * (tree.stiffness[at] @ (stretch * stretch))
         for i, _, depth in _stops(tree, k, q):

@@ -13,14 +13,16 @@ from catena.kernels import loop_derivatives
 from catena.kernels.dynamics import forward_dynamics, inverse_dynamics
 from catena.kernels.methods import TANGENTS, Solution, solution
 from catena.kernels.planned import ConstrainedKernel
-from catena.kernels.tracing import check_forces, frozen, traced_kernel
+from catena.kernels.tracing import Parameters, check_forces, frozen, traced_kernel
 from catena.model import Mechanism, Tree
 from catena.model.simple_joints import with_simple_joints
 from catena.native import Kernel
 from catena.scalars.dual import Dual, part
 
 
-def forward_dynamics_derivatives(m: Mechanism, method: str = "auto", at: Any = None) -> Kernel | ConstrainedKernel:
+def forward_dynamics_derivatives(
+    m: Mechanism, method: str = "auto", at: Any = None, parameters: Parameters = ()
+) -> Kernel | ConstrainedKernel:
     """Return the kernel (q, v, tau) -> (vdot, its derivatives by q, by v and by tau): accelerations, and three matrices (nv, nv).
 
     The last is the inverse of the mass matrix; with loops, of what they leave of it. Derivatives by positions are along the velocity
@@ -35,7 +37,7 @@ def forward_dynamics_derivatives(m: Mechanism, method: str = "auto", at: Any = N
     (array([[-9.81]]), array([[-0.5]]), array([[1.]]))
     """
     name = "forward_dynamics_derivatives"
-    m = frozen(m, name)
+    m = frozen(m, name, parameters)
     check_forces(m, name)
     wrt = ("q", "v", "tau", *(("t",) if m.time_dependent else ()))
     chosen = solution(name, method, m)
@@ -58,7 +60,7 @@ def forward_dynamics_derivatives(m: Mechanism, method: str = "auto", at: Any = N
     return _kernel(m, name, ("q", "v", "tau"), ("vdot", *(f"dvdot_d{x}" for x in wrt)), function, chosen)
 
 
-def inverse_dynamics_derivatives(m: Mechanism, method: str = "auto") -> Kernel | ConstrainedKernel:
+def inverse_dynamics_derivatives(m: Mechanism, method: str = "auto", parameters: Parameters = ()) -> Kernel | ConstrainedKernel:
     """Return the kernel (q, v, vdot) -> (tau, its derivatives by q, by v and by vdot): joint forces, and three matrices (nv, nv).
 
     The last is the mass matrix. Derivatives by positions are along the velocity coordinates; passive and applied forces are included. With
@@ -72,7 +74,7 @@ def inverse_dynamics_derivatives(m: Mechanism, method: str = "auto") -> Kernel |
     (array([[9.81]]), array([[0.5]]), array([[1.]]))
     """
     name = "inverse_dynamics_derivatives"
-    m = frozen(m, name)
+    m = frozen(m, name, parameters)
     check_forces(m, name)
     wrt = ("q", "v", "vdot", *(("t",) if m.time_dependent else ()))
     chosen = solution(name, method, m)

@@ -28,7 +28,7 @@ from catena.kernels import reactions
 from catena.kernels.iterative import IterativeKernel
 from catena.kernels.methods import Solution, solution
 from catena.kernels.planned import ConstrainedKernel
-from catena.kernels.tracing import dynamics_kernel, frozen, traced_kernel
+from catena.kernels.tracing import Parameters, dynamics_kernel, frozen, traced_kernel
 from catena.loops.scaling import loop_owners
 from catena.model import Mechanism, Tree
 from catena.model.driven_trees import undriven_tree, with_driven_coordinates
@@ -37,7 +37,9 @@ from catena.native import Kernel, compile_graph
 from catena.references import REFERENCES
 
 
-def forward_dynamics(m: Mechanism, method: str = "auto", at: Any = None) -> Kernel | IterativeKernel | ConstrainedKernel:
+def forward_dynamics(
+    m: Mechanism, method: str = "auto", at: Any = None, parameters: Parameters = ()
+) -> Kernel | IterativeKernel | ConstrainedKernel:
     """Return the kernel (q, v, tau) -> vdot: the accelerations of the mechanism under joint forces tau.
 
     Gravity, the joints' own springs, dampers, friction and stops, and the model's springs and forces act in addition to tau. Where a
@@ -51,7 +53,7 @@ def forward_dynamics(m: Mechanism, method: str = "auto", at: Any = None) -> Kern
     >>> ct.forward_dynamics(m)([0.0], [0.0], [0.0])
     array([9.81])
     """
-    m = frozen(m, "forward_dynamics")
+    m = frozen(m, "forward_dynamics", parameters)
     by = solution("forward_dynamics", method, m)
     if METHODS[by.name].iterates:
         return _iterative(m, by)
@@ -87,7 +89,7 @@ def staged(m: Mechanism, name: str, function: Callable[..., Any]) -> tuple[Kerne
 
 
 def inverse_dynamics(
-    m: Mechanism, method: str = "auto", actuated: Collection[str] | None = None, at: Any = None
+    m: Mechanism, method: str = "auto", actuated: Collection[str] | None = None, at: Any = None, parameters: Parameters = ()
 ) -> Kernel | ConstrainedKernel:
     """Return the kernel (q, v, vdot) -> tau: the joint forces that give the accelerations vdot.
 
@@ -108,7 +110,7 @@ def inverse_dynamics(
     >>> tau.round(3)
     array([-6.584,  0.   ,  0.   ])
     """
-    m = frozen(m, "inverse_dynamics")
+    m = frozen(m, "inverse_dynamics", parameters)
     by = solution("inverse_dynamics", method, m)
     if m.has_loops:
         return closed.inverse_dynamics(m, actuated, by, at)
@@ -122,7 +124,7 @@ def inverse_dynamics(
     return dynamics_kernel(m, "inverse_dynamics", ("q", "v", "vdot"), ("tau",), function, by.method, by.references)
 
 
-def mass_matrix(m: Mechanism, method: str = "auto") -> Kernel:
+def mass_matrix(m: Mechanism, method: str = "auto", parameters: Parameters = ()) -> Kernel:
     """Return the kernel q -> mass matrix (nv, nv), armatures included; where a joint is driven, (t, q) -> mass matrix.
 
     >>> m = ct.Model("pendulum")
@@ -130,12 +132,12 @@ def mass_matrix(m: Mechanism, method: str = "auto") -> Kernel:
     >>> ct.mass_matrix(m)([0.0])
     array([[0.6]])
     """
-    m = frozen(m, "mass_matrix")
+    m = frozen(m, "mass_matrix", parameters)
     _, name, solve, references = solution("mass_matrix", method, m)
     return traced_kernel(m, "mass_matrix", ("q",), ("mass",), solve, name, references)
 
 
-def bias_force(m: Mechanism) -> Kernel:
+def bias_force(m: Mechanism, parameters: Parameters = ()) -> Kernel:
     """Return the kernel (q, v) -> joint forces that hold the motion at vdot = 0.
 
     Coriolis, centrifugal, gyroscopic and gravity forces, less what acts in the joints and on the bodies (springs, dampers, friction,
@@ -147,7 +149,7 @@ def bias_force(m: Mechanism) -> Kernel:
     >>> ct.bias_force(m)([0.0], [0.0])
     array([-9.81])
     """
-    m = frozen(m, "bias_force")
+    m = frozen(m, "bias_force", parameters)
     _, name, solve, references = solution("bias_force", "auto", m)
 
     def function(tree: Tree, q: Any, v: Any, force: Any, wrenches: Any) -> Any:
@@ -156,7 +158,7 @@ def bias_force(m: Mechanism) -> Kernel:
     return dynamics_kernel(m, "bias_force", ("q", "v"), ("bias",), function, name, references)
 
 
-def momenta(m: Mechanism) -> Kernel:
+def momenta(m: Mechanism, parameters: Parameters = ()) -> Kernel:
     """Return the kernel (q, v) -> p: the canonical momenta, mass matrix times v.
 
     Where joints are driven, the kernel is (t, q, v) -> p, and p has the momenta of what they move besides.
@@ -166,12 +168,12 @@ def momenta(m: Mechanism) -> Kernel:
     >>> ct.momenta(m)([0.0], [3.0])
     array([6.])
     """
-    m = frozen(m, "momenta")
+    m = frozen(m, "momenta", parameters)
     _, name, solve, references = solution("momenta", "auto", m)
     return traced_kernel(m, "momenta", ("q", "v"), ("p",), solve, name, (*references, REFERENCES["NLT03"]))
 
 
-def velocities(m: Mechanism, at: Any = None) -> Kernel | ConstrainedKernel:
+def velocities(m: Mechanism, at: Any = None, parameters: Parameters = ()) -> Kernel | ConstrainedKernel:
     """Return the kernel (q, p) -> v: the velocities that belong to the canonical momenta p, without the mass matrix.
 
     With loops v keeps these closed, whatever p is: momenta that differ by what the constraints can take up have the same velocities. Where
@@ -182,14 +184,14 @@ def velocities(m: Mechanism, at: Any = None) -> Kernel | ConstrainedKernel:
     >>> ct.velocities(m)([0.0], [6.0])
     array([3.])
     """
-    m = frozen(m, "velocities")
+    m = frozen(m, "velocities", parameters)
     by = solution("velocities", "auto", m)
     if m.has_loops:
         return closed.velocities(m, by, at)
     return traced_kernel(m, "velocities", ("q", "p"), ("v",), by.function, by.method, by.references)
 
 
-def hamiltonian_dynamics(m: Mechanism, at: Any = None) -> Kernel | ConstrainedKernel:
+def hamiltonian_dynamics(m: Mechanism, at: Any = None, parameters: Parameters = ()) -> Kernel | ConstrainedKernel:
     """Return the kernel (q, p, tau) -> (v, pdot): Hamilton's equations, under joint forces tau.
 
     p are the canonical momenta of `ct.momenta`, conjugate to v; those of `Spherical` and `Free` joints belong to rates that are no
@@ -204,7 +206,7 @@ def hamiltonian_dynamics(m: Mechanism, at: Any = None) -> Kernel | ConstrainedKe
     >>> ct.hamiltonian_dynamics(m)([0.0], [6.0], [0.0])
     (array([3.]), array([19.62]))
     """
-    m = frozen(m, "hamiltonian_dynamics")
+    m = frozen(m, "hamiltonian_dynamics", parameters)
     by = solution("hamiltonian_dynamics", "auto", m)
     if m.has_loops:
         return closed.hamiltonian_dynamics(m, by, at)
@@ -217,7 +219,7 @@ def hamiltonian_dynamics(m: Mechanism, at: Any = None) -> Kernel | ConstrainedKe
     return dynamics_kernel(m, "hamiltonian_dynamics", inputs, outputs, function, by.method, by.references, velocities=velocities)
 
 
-def energy(m: Mechanism) -> Kernel:
+def energy(m: Mechanism, parameters: Parameters = ()) -> Kernel:
     """Return the kernel (q, v) -> (kinetic, potential) energy [J]; gravity's potential is 0 at the world's origin.
 
     The potential is that of gravity, of the springs in and outside of the joints, and of the stops; forces from functions have none. Where
@@ -228,7 +230,7 @@ def energy(m: Mechanism) -> Kernel:
     >>> [float(e) for e in ct.energy(m)([0.0], [1.0])]
     [1.0, 19.62]
     """
-    m = frozen(m, "energy")
+    m = frozen(m, "energy", parameters)
     if not m.driven_names:
         return traced_kernel(m, "energy", ("q", "v"), ("kinetic", "potential"), _energy)
 
@@ -239,7 +241,7 @@ def energy(m: Mechanism) -> Kernel:
     return traced_kernel(m, "energy", ("t", "q", "v"), ("kinetic", "potential"), function)
 
 
-def poses(m: Mechanism) -> Kernel:
+def poses(m: Mechanism, parameters: Parameters = ()) -> Kernel:
     """Return the kernel q -> (bodies, 4, 4): where every body's frame stands in the world, in the order bodies were added.
 
     Where a joint is driven, the kernel is (t, q) -> (bodies, 4, 4).
@@ -249,11 +251,11 @@ def poses(m: Mechanism) -> Kernel:
     >>> ct.poses(m)([0.5])[0, :3, 3]
     array([0.5, 0. , 0. ])
     """
-    m = frozen(m, "poses")
+    m = frozen(m, "poses", parameters)
     return traced_kernel(m, "poses", ("q",), ("poses",), lambda tree, q: _poses(tree, q, m.body_names))
 
 
-def loop_error(m: Mechanism) -> Kernel:
+def loop_error(m: Mechanism, parameters: Parameters = ()) -> Kernel:
     """Return the kernel q -> how far each loop and coupling is from being closed, in the order of `m.loops`, then `m.couplings`.
 
     The largest entry of the closure residual: lengths [m], and differences of directions, which are angles [rad]
@@ -267,7 +269,7 @@ def loop_error(m: Mechanism) -> Kernel:
     array([[0. ],
            [0.5]])
     """
-    m = frozen(m, "loop_error")
+    m = frozen(m, "loop_error", parameters)
     if not m.has_loops:
         raise ModelError(f"loop_error: model '{m.name}' has no loops; close one by m.close, or couple coordinates by m.couple")
     owners = loop_owners(m)
@@ -282,7 +284,7 @@ def loop_error(m: Mechanism) -> Kernel:
     return traced_kernel(m, "loop_error", ("q",), ("error",), function)
 
 
-def joint_wrenches(m: Mechanism, method: str = "auto", at: Any = None) -> reactions.WrenchKernel:
+def joint_wrenches(m: Mechanism, method: str = "auto", at: Any = None, parameters: Parameters = ()) -> reactions.WrenchKernel:
     """Return the kernel (q, v, tau) -> (joints, 6): what each joint transmits, (moment [N m], force [N]).
 
     The joints are those of the bodies in the order they were added, then those that close loops, in the order of `m.loops`. A wrench is
@@ -297,11 +299,11 @@ def joint_wrenches(m: Mechanism, method: str = "auto", at: Any = None) -> reacti
     >>> ct.joint_wrenches(m)([np.pi / 2], [3.0], [0.0]).round(3) + 0.0
     array([[  0.  ,   0.  ,   0.  , -37.62,   0.  ,   0.  ]])
     """
-    m = frozen(m, "joint_wrenches")
+    m = frozen(m, "joint_wrenches", parameters)
     return reactions.joint_wrenches(m, solution("forward_dynamics", method, m, traced=True), at)
 
 
-def driving_forces(m: Mechanism, method: str = "auto", at: Any = None) -> reactions.DrivingKernel:
+def driving_forces(m: Mechanism, method: str = "auto", at: Any = None, parameters: Parameters = ()) -> reactions.DrivingKernel:
     """Return the kernel (t, q, v, tau) -> force: what it takes to drive the driven joints, along their coordinates `m.driven_names`.
 
     It is what the joint's motor gives, torques [N m] along angles and forces [N] along displacements: against the inertia of all that moves
@@ -313,13 +315,13 @@ def driving_forces(m: Mechanism, method: str = "auto", at: Any = None) -> reacti
     >>> ct.driving_forces(m)(2.0, [], [], [])
     array([1081.])
     """
-    m = frozen(m, "driving_forces")
+    m = frozen(m, "driving_forces", parameters)
     if not m.driven_names:
         raise ModelError(f"driving_forces: no joint of model '{m.name}' is driven; drive one by ct.Driven(joint, motion)")
     return reactions.driving_forces(m, solution("forward_dynamics", method, m, traced=True), at)
 
 
-def jacobian(m: Mechanism, body: str, point: Any = (0.0, 0.0, 0.0)) -> Kernel:
+def jacobian(m: Mechanism, body: str, point: Any = (0.0, 0.0, 0.0), parameters: Parameters = ()) -> Kernel:
     """Return the kernel q -> J (6, nv) with J v = (angular velocity of the body, velocity of the point), in the world's axes.
 
     `point` is in the body's frame [m]. Where a joint is driven, the kernel is (t, q) -> J, and what such joints do is not in J v.
@@ -329,7 +331,7 @@ def jacobian(m: Mechanism, body: str, point: Any = (0.0, 0.0, 0.0)) -> Kernel:
     >>> ct.jacobian(m, "upper", point=(1, 0, 0))([0.0]).T + 0.0
     array([[0., 0., 1., 0., 1., 0.]])
     """
-    m = frozen(m, "jacobian")
+    m = frozen(m, "jacobian", parameters)
     m.check_body(body, "jacobian names body")
     at = array("jacobian point", point, (3,))
     return traced_kernel(m, "jacobian", ("q",), ("jacobian",), lambda tree, q: _jacobian(tree, q, body, at))

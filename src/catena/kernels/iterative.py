@@ -41,12 +41,13 @@ class IterativeKernel(Differentiable):
         self.residual: np.ndarray = np.zeros(())
         self._right, self._product, self._precondition = right, product, precondition
         self.labels, self.charts, self._derivatives, self._direct = right.labels, right.charts, {}, direct
+        self.defaults = right.defaults
         self._parts = (right, *product, *(precondition or ()))
 
     def __call__(self, *arrays: Any, out: Any = None, **named: Any) -> Any:
         """Return vdot for arrays given in the order of `inputs`, or by name; `out=` takes the array to write to."""
         if named or len(arrays) != len(self.inputs):
-            arrays = arguments.ordered(self.name, self.inputs, arrays, named)
+            arrays = arguments.ordered(self.name, self.inputs, arrays, named, self.defaults)
         right = self._right(*arrays)
         batch, n = right.shape[:-1], right.shape[-1]
         given = dict(zip((port.name for port in self.inputs), arrays, strict=True))

@@ -59,7 +59,7 @@ class ConstrainedKernel(Differentiable):
         self.plan = plan  #: in words
         self._sound = sound  # a plan that was made at a singular configuration lacks constraints wherever it seems to fit
         self.name, self.method, self.references, self.function = planned.name, planned.method, planned.references, planned.function
-        self.model, self.labels, self.charts = planned.model, planned.labels, planned.charts
+        self.model, self.labels, self.charts, self.defaults = planned.model, planned.labels, planned.charts, planned.defaults
         self._derivatives: dict[Any, Any] = {}
         self.inputs, self.outputs = planned.inputs, planned.outputs[:-1]
         self.operations, self.llvm, self.graph = planned.operations, planned.llvm, planned.graph
@@ -131,7 +131,7 @@ class ConstrainedKernel(Differentiable):
 
     def _again(self, results: list[Any], flags: Any, arrays: tuple, named: dict[str, Any]) -> None:
         """Solve the states that were flagged by pivots chosen for them, or say what is wrong with them."""
-        given = dict(zip((port.name for port in self.inputs), arrays, strict=False)) | named
+        given = self.defaults | dict(zip((port.name for port in self.inputs), arrays, strict=False)) | named
         batch = np.shape(flags)
         whole, flags = (results, flags) if batch else ([x[None] for x in results], np.atleast_1d(flags))
         at = np.nonzero(flags)

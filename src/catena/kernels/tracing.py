@@ -23,11 +23,19 @@ from catena.model.coordinates import PositionChart
 from catena.native import Kernel, compile_graph
 
 
-def frozen(m: Mechanism, name: str) -> Mechanism:
-    """Return a model as it is now, so that later changes do not matter; refuse what is not a model."""
+#: Paths of numbers of a model, such as "hand.mass": inputs of its kernels after the others, which may be left out.
+Parameters = str | Sequence[str]
+
+
+def frozen(m: Mechanism, name: str, parameters: Parameters = ()) -> Mechanism:
+    """Return a model as it is now, so that later changes do not matter; refuse what is not a model.
+
+    The numbers of the model that `parameters` name by path are inputs of its kernels, after the others.
+    """
     if not isinstance(m, Mechanism):
         raise ModelError(f"{name}: {m!r} is not a model; give a ct.Model")
-    return m.frozen()
+    m = m.frozen()
+    return m.varying(parameters, name) if parameters else m
 
 
 def check_forces(m: Mechanism, name: str) -> None:
@@ -68,8 +76,7 @@ def traced_graph(
     shapes: Mapping[str, tuple[int, ...]] | None = None,
 ) -> tuple[Graph, Callable[..., Any]]:
     """Return the graph of a function as in `traced_kernel`, and the function of numbers."""
-    tree = m.tree()
-    if tree.driven and inputs[0] != "t":
+    if m.tree().driven and inputs[0] != "t":
 
         def timed(tree: Tree, t: Any, *rest: Any) -> Any:
             return function(tree, *rest)
@@ -78,10 +85,14 @@ def traced_graph(
     known = {"t": (), "q": (m.nq,), **(shapes or {})}
     trace = Trace(name)
     arguments = [trace.input(i, known.get(i, (m.nv,))) for i in inputs]
-    results = function(tree.traced(trace).at(arguments[0]), *arguments)
+    given = {path: trace.input(path, m.parameters()[path].shape) for path in m.varied}
+    trace.mark()
+    results = function(m.tree_with(given).traced(trace).at(arguments[0]), *arguments)
 
     def eager(*arrays: Any) -> Any:
-        return function(tree.at(arrays[0]), *(np.asarray(x, dtype=float) for x in arrays))
+        arrays = tuple(np.asarray(x, dtype=float) for x in arrays)
+        tree = m.tree_with(dict(zip(m.varied, arrays[len(inputs) :], strict=False)))
+        return function(tree.at(arrays[0]), *arrays[: len(inputs)])
 
     return trace.graph(**dict(zip(outputs, results if isinstance(results, tuple) else (results,), strict=True))), eager
 
@@ -99,6 +110,7 @@ def graph_kernel(
     return compile_graph(
         graph, method=method, references=references, trace_seconds=seconds, function=function, model=m.name,
         labels=_labels(m, (*graph.inputs, *graph.outputs)), quick=quick, charts=charts(m),
+        defaults={path: m.parameters()[path].value for path in m.varied},
     )  # fmt: skip
 
 

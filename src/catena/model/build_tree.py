@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from catena.errors import ModelError
 from catena.model import canonical
-from catena.model.closures import Closure, Coupling, constraints
+from catena.model.closures import Closure, Coupling, Distance, constraints
 from catena.model.driven import Driven, undriven
 from catena.model.forces import Applied, Spring
 from catena.model.joints import Fixed, Joint
 from catena.model.motions import DenseMotion, DrivenMotion, Motion, clean
+from catena.model.parameters import Numbers, varies
 from catena.model.placed import PlacedClosure, PlacedCoupling, PlacedForce, PlacedSpring
 from catena.model.tree import Tree, read_only
-from catena.spatial import Placement, Rigid, centroid
+from catena.spatial import Placement, Rigid, centroid, rigid_inertia, symmetric
 from catena.spatial.inertias import dusted, moved
 
 if TYPE_CHECKING:
@@ -28,73 +29,125 @@ if TYPE_CHECKING:
 _IDENTITY = Rigid(np.eye(3), np.zeros(3))
 
 
-def build(model: Mechanism, weld: bool = True) -> Tree:
-    """Return the tree in canonical frames, with inertias, forces and loops in them; fixed bodies are part of their carriers, if `weld`."""
+def build(model: Mechanism, weld: bool = True, given: Mapping[str, Any] | None = None) -> Tree:
+    """Return the tree in canonical frames, with inertias, forces and loops in them; fixed bodies are part of their carriers, if `weld`.
+
+    Scalars that are `given` by path stand for numbers of the model; canonical frames follow from the others.
+    """
+    numbers = Numbers(given)
     links = [link for link in model.links if not (weld and isinstance(link.joint, Fixed))]
     if not links:
         raise ModelError(f"model '{model.name}' has no moving body; add one with a joint other than Fixed")
-    carried, inertia = _carried(model.links, links)
+    carried, bodies = _carried(model.links, links, numbers)
     parent = [carried[link.parent][0] for link in links]
     joints = [link.joint for link in links]
-    before, motions, frames = _canonical(joints, parent, [carried[link.parent][1] @ link.at for link in links], inertia)
+    at = [carried[link.parent][1] @ numbers.pose(f"{link.name}.at", link.at) for link in links]
+    before, motions, frames = _canonical(joints, parent, at, [_centre(parts) for parts in bodies])
     named = {name: (k, frames[k].inverse() @ pose) for name, (k, pose) in carried.items()}
     names = [link.name for link in links]
     places = [(at_q, at_v) for link, at_q, at_v in model.slices() if link.name in names]
-    gravity = np.array(model.gravity)
+    gravity = numbers.get("gravity", np.array(model.gravity))
 
-    def gather(option: str) -> np.ndarray:
-        return np.concatenate([getattr(joint, option) for joint in joints])
+    def gather(option: str) -> Any:
+        own = [getattr(joint, option) for joint in joints]
+        if option == "rest":
+            own = [joint.neutral() if rest is None else rest for joint, rest in zip(joints, own, strict=True)]
+        return np.concatenate([numbers.several(f"{name}.{option}", np.asarray(x)) for name, x in zip(names, own, strict=True)])
 
     tree = Tree(
         names=tuple(names),
         parent=tuple(parent),
         before=tuple(before),
         motion=tuple(motions),
-        M=tuple(moved(inertia[k], frames[k].inverse()) for k in range(len(links))),
+        M=tuple(_inertia(bodies[k], frames[k].inverse()) for k in range(len(links))),
         q_slices=tuple(at_q for at_q, _ in places),
         v_slices=tuple(at_v for _, at_v in places),
         nq=model.nq,
         nv=model.nv,
-        gravity=dusted(frames[-1].R.T @ gravity, float(np.abs(gravity).max())),
+        gravity=_dusted(frames[-1].R.T @ gravity, gravity),
         ground=frames[-1],
-        ground_inertia=moved(inertia[-1], frames[-1].inverse()),
+        ground_inertia=_inertia(bodies[-1], frames[-1].inverse()),
         damping=gather("damping"),
         stiffness=gather("stiffness"),
-        rest=np.concatenate([joint.neutral() if joint.rest is None else joint.rest for joint in joints]),
+        rest=gather("rest"),
         friction=gather("friction"),
-        friction_speed=model.friction_speed,
+        friction_speed=numbers.get("friction_speed", model.friction_speed),
         armature=gather("armature"),
         lower=gather("lower"),
         upper=gather("upper"),
         stop_stiffness=gather("stop_stiffness"),
         stop_damping=gather("stop_damping"),
-        springs=tuple(_placed_spring(spring, named) for spring in model.springs),
-        forces=tuple(_placed_force(force, model.nv, named) for force in model.forces if force.traced),
+        springs=tuple(_placed_spring(spring, named, numbers) for spring in model.springs),
+        forces=tuple(_placed_force(force, model.nv, named, numbers) for force in model.forces if force.traced),
         frames=MappingProxyType(named),
-        closures=tuple(_placed_closure(closure, named) for closure in model.loops),
-        couplings=tuple(placed_coupling(coupling, model) for coupling in model.couplings),
+        closures=tuple(_placed_closure(closure, named, numbers) for closure in model.loops),
+        couplings=tuple(placed_coupling(coupling, model, numbers) for coupling in model.couplings),
+        kept=model.tree().keeping if numbers.given else None,
     )
     return read_only(tree)
 
 
-def _carried(links: Sequence[Link], moving: Sequence[Link]) -> tuple[dict[str, tuple[int, Rigid]], list[np.ndarray]]:
-    """Return the moving body that carries each body, and its place in that joint frame; and all inertias there, last the ground's."""
+class _Part(NamedTuple):
+    """A body that moves with others: its mass, centre of mass, inertia about it, and its frame in the joint frame of the moving body."""
+
+    mass: Any
+    com: Any
+    inertia: Any
+    pose: Rigid
+
+
+def _carried(links: Sequence[Link], moving: Sequence[Link], numbers: Numbers) -> tuple[dict[str, tuple[int, Rigid]], list[list[_Part]]]:
+    """Return the moving body that carries each body, and its place in that joint frame; and what these are made of, last the ground."""
     index = {link.name: k for k, link in enumerate(moving)}
     carried: dict[str, tuple[int, Rigid]] = {"ground": (-1, _IDENTITY)}
-    inertia = [np.zeros((6, 6)) for _ in range(len(moving) + 1)]
+    bodies: list[list[_Part]] = [[] for _ in range(len(moving) + 1)]
     for link in links:
+        outer = numbers.pose(f"{link.name}.at_body", link.outer)
+        inward = Rigid(outer.R.T, 0.0 - outer.R.T @ outer.p)
         if link.name in index:
-            carried[link.name] = (index[link.name], link.inward)
+            carried[link.name] = (index[link.name], inward)
         else:
             k, pose = carried[link.parent]
-            carried[link.name] = (k, pose @ link.at @ link.inward)
+            carried[link.name] = (k, pose @ numbers.pose(f"{link.name}.at", link.at) @ inward)
         k, pose = carried[link.name]
-        inertia[k] = inertia[k] + pose.inertia(link.body.matrix()).astype(float)
-    return carried, inertia
+        own = {"mass": link.body.mass, "com": np.array(link.body.com), "inertia": link.body.inertia}
+        bodies[k].append(_Part(*(numbers.get(f"{link.name}.{what}", value) for what, value in own.items()), pose))
+    return carried, bodies
+
+
+def _total(parts: Sequence[_Part]) -> np.ndarray:
+    """Return the inertia of all parts at the joint frame."""
+    return sum((part.pose.inertia(rigid_inertia(part.mass, part.com, part.inertia)).astype(float) for part in parts), np.zeros((6, 6)))
+
+
+def _centre(parts: Sequence[_Part]) -> np.ndarray | None:
+    """Return the centre of mass in the joint frame, None where it is not known."""
+    if not any(varies(*part) for part in parts):
+        return centroid(_total(parts))
+    known = len(parts) == 1 and not varies(parts[0].com, parts[0].pose)
+    return parts[0].pose.p + parts[0].pose.R @ parts[0].com if known else None
+
+
+def _inertia(parts: Sequence[_Part], frame: Rigid) -> Any:
+    """Return the inertia of all parts at a frame in which the joint frame is given."""
+    if not any(varies(*part) for part in parts):
+        return moved(_total(parts), frame)
+    total: Any = np.zeros((6, 6))
+    for part in parts:
+        place = frame @ part.pose
+        com = _dusted(place.p + place.R @ part.com, place.p, part.com)
+        turned = _dusted(place.R @ (0.5 * (part.inertia + part.inertia.T)) @ place.R.T, part.inertia)
+        total = total + rigid_inertia(part.mass, com, symmetric(turned))
+    return total
+
+
+def _dusted(x: Any, *sources: Any) -> Any:
+    """Return numbers without what is only the rounding of those that they come from; other scalars as they are."""
+    return x if varies(x) else dusted(x, float(max(np.abs(source).max() for source in sources)))
 
 
 def _canonical(
-    joints: Sequence[Joint], parent: Sequence[int], at: Sequence[Rigid], inertia: Sequence[np.ndarray]
+    joints: Sequence[Joint], parent: Sequence[int], at: Sequence[Rigid], centres: Sequence[np.ndarray | None]
 ) -> tuple[list[Placement], list[Motion], list[Rigid]]:
     """Return the constant placements before the joints, the motions of the joints, and the canonical frames in the user's frames.
 
@@ -104,17 +157,17 @@ def _canonical(
     motions: list[Any] = [undriven(joint).motion() for joint in joints]
     towards: list[Rigid | None] = [None] * (len(joints) + 1)
     for k in reversed(range(len(joints))):
-        if not isinstance(motions[k], DenseMotion) or parent[k] < 0:
+        if (not isinstance(motions[k], DenseMotion) or parent[k] < 0) and not varies(at[k]):
             towards[parent[k]] = at[k] @ Rigid(motions[k].inner, np.zeros(3))
     frames: list[Rigid] = [_IDENTITY] * (len(joints) + 1)
     frames[-1] = towards[-1] or _IDENTITY
     for k in range(len(joints)):
-        motions[k], frames[k] = canonical.outer_frame(motions[k], towards[k], centroid(inertia[k]))
+        motions[k], frames[k] = canonical.outer_frame(motions[k], towards[k], centres[k])
 
     before = []
     for k, joint in enumerate(joints):
         inner = Rigid(motions[k].inner, np.zeros(3))
-        scale = max(np.abs(at[k].p).max(), np.abs(frames[parent[k]].p).max())
+        scale = 1.0 if varies(at[k]) else max(np.abs(at[k].p).max(), np.abs(frames[parent[k]].p).max())
         placement, motions[k] = canonical.connect(frames[parent[k]].inverse() @ at[k] @ inner, motions[k], scale)
         before.append(placement)
         if isinstance(joint, Driven):
@@ -122,32 +175,38 @@ def _canonical(
     return before, motions, frames
 
 
-def _placed_spring(spring: Spring, frames: dict[str, tuple[int, Rigid]]) -> PlacedSpring:
+def _placed_spring(spring: Spring, frames: dict[str, tuple[int, Rigid]], numbers: Numbers) -> PlacedSpring:
     (a, in_a), (b, in_b) = frames[spring.a], frames[spring.b]
-    at_a, at_b = in_a.p + in_a.R @ np.array(spring.at_a), in_b.p + in_b.R @ np.array(spring.at_b)
-    return PlacedSpring(a, b, at_a, at_b, spring.stiffness, spring.damping, spring.length)
+    at_a, at_b = (numbers.get(f"{spring.name}.{end}", np.array(getattr(spring, end))) for end in ("at_a", "at_b"))
+    options = (numbers.get(f"{spring.name}.{option}", getattr(spring, option)) for option in ("stiffness", "damping", "length"))
+    return PlacedSpring(a, b, in_a.p + in_a.R @ at_a, in_b.p + in_b.R @ at_b, *options)
 
 
-def _placed_force(force: Applied, nv: int, frames: dict[str, tuple[int, Rigid]]) -> PlacedForce:
+def _placed_force(force: Applied, nv: int, frames: dict[str, tuple[int, Rigid]], numbers: Numbers) -> PlacedForce:
     k, frame = (None, _IDENTITY) if force.body is None else frames[force.body]
-    return PlacedForce(force.name, partial(force.value, nv), k, frame.p + frame.R @ np.array(force.point))
+    point = numbers.get(f"{force.name}.point", np.array(force.point))
+    return PlacedForce(force.name, partial(force.value, nv), k, frame.p + frame.R @ point)
 
 
-def _placed_closure(closure: Closure, frames: dict[str, tuple[int, Rigid]]) -> PlacedClosure:
+def _placed_closure(closure: Closure, frames: dict[str, tuple[int, Rigid]], numbers: Numbers) -> PlacedClosure:
     (a, in_a), (b, in_b) = frames[closure.a], frames[closure.b]
-    return PlacedClosure(closure.name, a, b, _placed(in_a, closure.at_a), _placed(in_b, closure.at_b), constraints(closure.joint))
+    at_a, at_b = (numbers.pose(f"{closure.name}.{end}", getattr(closure, end)) for end in ("at_a", "at_b"))
+    basic = constraints(closure.joint)
+    if isinstance(closure.joint, Distance):
+        basic = tuple(one._replace(value=numbers.get(f"{closure.name}.length", one.value)) for one in basic)
+    return PlacedClosure(closure.name, a, b, _placed(in_a, at_a), _placed(in_b, at_b), basic)
 
 
 def _placed(frame: Rigid, at: Rigid) -> Rigid:
     """Return the pose `at` in a frame, without the dust of rounding, so that zeros fold away in traces."""
     pose = frame @ at
-    turns = np.vectorize(clean, otypes=[float])(pose.R)
-    return Rigid(turns, dusted(pose.p, float(max(np.abs(frame.p).max(), np.abs(at.p).max()))))
+    turns = pose.R if varies(pose.R) else np.vectorize(clean, otypes=[float])(pose.R)
+    return Rigid(turns, _dusted(pose.p, frame.p, at.p))
 
 
-def placed_coupling(coupling: Coupling, model: Mechanism) -> PlacedCoupling:
+def placed_coupling(coupling: Coupling, model: Mechanism, numbers: Numbers | None = None) -> PlacedCoupling:
     """Return a coupling with the places of its coordinates in q and v; refuse other names, and coordinates that are not plain numbers."""
-    places = model.coordinate_places
+    places, numbers = model.coordinate_places, numbers or Numbers()
     positions, velocities = [], []
     for name, coefficient in coupling.coefficients:
         if name not in places:
@@ -160,6 +219,7 @@ def placed_coupling(coupling: Coupling, model: Mechanism) -> PlacedCoupling:
                 f"coupling '{coupling.name}': '{name}' is a coordinate of a {joint.kind} joint, whose positions are not plain numbers; "
                 "couple coordinates of other joints, or close a loop with m.close"
             )
+        coefficient = numbers.get(f"{coupling.name}.{name}", coefficient)
         positions.append((at_q, coefficient))
         velocities.append((at_v, coefficient))
-    return PlacedCoupling(coupling.name, tuple(velocities), tuple(positions), coupling.offset)
+    return PlacedCoupling(coupling.name, tuple(velocities), tuple(positions), numbers.get(f"{coupling.name}.offset", coupling.offset))

@@ -57,13 +57,13 @@ def _rest(R: np.ndarray, nx: float, ny: float, cosine: float, sine: float) -> tu
     return (float(np.arctan2(R[:, 0] @ y, R[:, 0] @ x)),)
 
 
-def outer_frame(motion: Undriven, towards: Rigid | None, com: np.ndarray) -> tuple[Undriven, Rigid]:
+def outer_frame(motion: Undriven, towards: Rigid | None, com: np.ndarray | None) -> tuple[Undriven, Rigid]:
     """Return the motion that ends at a body's canonical frame, and that frame in the user's frame of the body.
 
     `towards` is the inner frame of the body's first child, in the user's frame; without one, the centre of mass is put on the x axis.
     """
     outer = Rigid(motion.outer, np.zeros(3))
-    if isinstance(motion, DenseMotion):
+    if isinstance(motion, DenseMotion) or (towards is None and com is None):
         return motion, outer
     if towards is not None:
         (angle, shift), *_ = screws(outer.inverse() @ towards, float(np.abs(towards.p).max()))
@@ -78,6 +78,11 @@ def connect(pose: Rigid, motion: Undriven, scale: float) -> tuple[Placement, Und
     """Return the constant factors between a parent's canonical frame and a joint, and the motion that follows them."""
     if isinstance(motion, DenseMotion):
         return Placement(()), replace(motion, before=pose)
+    if pose.R.dtype == object:
+        return Placement([pose]), motion
+    if pose.p.dtype == object:  # first along what varies, then turned
+        turned, motion = connect(Rigid(pose.R, np.zeros(3)), motion, scale)
+        return Placement([Rigid(np.eye(3), pose.p), *turned.factors]), motion
     (angle1, shift1), middle, angle2, shift2 = screws(pose, scale)
     factors = [_screw_z(angle1, shift1, scale), *middle]
     moved = motion.slide_inner(angle2, shift2)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from catena.errors import ModelError
-from catena.model import values
+from catena.model import parameters, values
 from catena.model.build_tree import build
 from catena.model.cache import Cache
 from catena.model.closures import Closure, Coupling
@@ -18,6 +18,7 @@ from catena.model.driven import Driven
 from catena.model.forces import Applied, Spring
 from catena.model.joints import Joint
 from catena.model.motions import Given
+from catena.model.parameters import Parameter
 from catena.model.parts import Parts
 from catena.model.spanning_tree import Connection, Link, Loose, SpanningTree, coordinate_name, spanning_tree
 from catena.model.tree import Tree
@@ -37,14 +38,18 @@ class Mechanism(Coordinates):
     `once` caches what is made of a mechanism, for as long as the mechanism lives. `time` is set where the mechanism was taken `at` one.
     """
 
-    def __init__(self, parts: Parts, *, spanning: SpanningTree | None = None, tree: Tree | None = None, time: float | None = None) -> None:
+    def __init__(
+        self, parts: Parts, *, spanning: SpanningTree | None = None, tree: Tree | None = None, time: float | None = None,
+        varied: tuple[str, ...] = (),
+    ) -> None:  # fmt: skip
         """Make a mechanism of parts; a spanning tree, or a tree of the same bodies, replaces the one that follows from them."""
-        self.__dict__.update(parts=parts, time=time, _tree=tree, _cache=Cache())
+        self.__dict__.update(parts=parts, time=time, varied=varied, _tree=tree, _cache=Cache())
         if spanning is not None:
             self.__dict__["spanning"] = spanning
 
     parts: Parts
     time: float | None
+    varied: tuple[str, ...]  # paths of the numbers that are inputs of its kernels
     _tree: Tree | None
     _cache: Cache
 
@@ -67,7 +72,7 @@ class Mechanism(Coordinates):
         )
 
     def __reduce__(self) -> tuple:
-        return _unpickled, (type(self), self.parts.opened(), self.time)
+        return _unpickled, (type(self), self.parts.opened(), self.time, self.varied)
 
     def frozen(self) -> Mechanism:
         """Return the mechanism itself, which does not change."""
@@ -241,7 +246,32 @@ class Mechanism(Coordinates):
 
     def with_tree(self, tree: Tree, time: float) -> Mechanism:
         """Return the mechanism at a time, with another tree of the same bodies."""
-        return type(self)(self.parts, spanning=self.spanning, tree=tree, time=time)
+        return type(self)(self.parts, spanning=self.spanning, tree=tree, time=time, varied=self.varied)
+
+    # its numbers
+
+    def parameters(self) -> dict[str, Parameter]:
+        """Return every number of the model by path, with its value, shape and unit: those that `parameters=` of kernels may name.
+
+        Placements are six numbers, x, y, z [m] and roll, pitch, yaw [rad], or by `.xyz` and `.rpy` three.
+
+        >>> m = ct.Model("pendulum")
+        >>> m.add("arm", ct.rod(1.0, mass=2.0), ct.Revolute("y", damping=0.1))
+        >>> m.parameters()["arm.damping"]
+        Parameter(path='arm.damping', value=array(0.1), unit='N m s/rad')
+        """
+        return dict(self.once("parameters", (), lambda: parameters.parameters(self)))
+
+    def varying(self, paths: Any, what: str) -> Mechanism:
+        """Return the mechanism whose kernels take the numbers at these paths as further inputs; `what` takes them is named in errors."""
+        m, chosen = self.frozen(), parameters.check(self, paths, what)
+        if chosen == m.varied:
+            return m
+        return m.once("varying", chosen, lambda: type(m)(m.parts, spanning=m.spanning, tree=m._tree, time=m.time, varied=chosen))
+
+    def tree_with(self, given: Mapping[str, Any]) -> Tree:
+        """Return the tree in which scalars that are given by path stand for numbers of the model."""
+        return build(self.frozen(), given=given) if given else self.tree()
 
     # the tree, which formulations read
 
@@ -313,7 +343,7 @@ class Mechanism(Coordinates):
         return self.parts.folder
 
 
-def _unpickled(kind: type[Mechanism], parts: Parts, time: float | None) -> Mechanism:
+def _unpickled(kind: type[Mechanism], parts: Parts, time: float | None, varied: tuple[str, ...] = ()) -> Mechanism:
     """Return a mechanism that was pickled."""
-    m = kind(parts.sealed())
+    m = kind(parts.sealed(), varied=varied)
     return m if time is None else m.at(time)

@@ -29,7 +29,7 @@ class Pose(Rigid):
             raise ModelError(f"pose: rpy={rpy!r}, quat={quat!r}, matrix={matrix!r} say the rotation more than once; give one of them")
         R, p = np.eye(3), values.array("pose xyz", xyz, (3,))
         if rpy is not None:
-            R = _from_rpy(values.array("pose rpy", rpy, (3,)))
+            R = from_rpy(values.array("pose rpy", rpy, (3,)))
         elif quat is not None:
             q = values.array("pose quat", quat, (4,))
             if np.abs(q).max() == 0.0:
@@ -76,7 +76,8 @@ class Pose(Rigid):
         return cls(value)
 
 
-def _from_rpy(rpy: np.ndarray) -> np.ndarray:
+def from_rpy(rpy: Any) -> Any:
+    """Return the rotation of roll, pitch and yaw about the parent's fixed axes, for any scalar."""
     (cr, cp, cy), (sr, sp, sy) = np.cos(rpy), np.sin(rpy)
     return np.array([
         [cy * cp, cy * sp * sr - sy * cr, cy * sp * cr + sy * sr],
@@ -110,4 +111,4 @@ def rpy(R: np.ndarray) -> tuple[float, float, float]:
 
 def upright(axis: np.ndarray) -> np.ndarray:
     """Return a rotation that takes z to an axis."""
-    return _from_rpy(np.array([0.0, np.arctan2(np.hypot(axis[0], axis[1]), axis[2]), np.arctan2(axis[1], axis[0])]))
+    return from_rpy(np.array([0.0, np.arctan2(np.hypot(axis[0], axis[1]), axis[2]), np.arctan2(axis[1], axis[0])]))

@@ -13,7 +13,7 @@ import numpy as np
 from catena.graph import Elimination, SaddlePoint, SaddlePointSolution, Trace
 from catena.model.motions import CustomMotion, DrivenMotion, Motion
 from catena.model.placed import PlacedClosure, PlacedCoupling, PlacedForce, PlacedSpring
-from catena.spatial import Array, Factor, Placement, Rigid
+from catena.spatial import Array, Factor, Placement, Rigid, vanishes
 from catena.spatial.inertias import moved
 
 #: Systems whose solution takes up to this many operations are traced entry by entry. Measured on forward dynamics in batches of 2048, the
@@ -68,6 +68,7 @@ class Tree:
     springs: tuple[PlacedSpring, ...]
     forces: tuple[PlacedForce, ...]
     frames: Mapping[str, tuple[int, Rigid]]  # of every body the user named: moving body and the user's frame in it
+    kept: tuple[bool, ...] | None = None  # bodies that regroup nothing, where masses do not tell
     closures: tuple[PlacedClosure, ...] = ()
     couplings: tuple[PlacedCoupling, ...] = ()
     mark: Callable[[], None] = _no_mark
@@ -132,15 +133,25 @@ class Tree:
 
         Along the joints all forces, momenta and energies are the same; those of a single body, and across a joint, are not.
         """
-        M = list(self.M)
+        return self._regrouping[0]
+
+    @property
+    def keeping(self) -> tuple[bool, ...]:
+        """Which bodies keep all their inertia."""
+        return self._regrouping[1]
+
+    @cached_property
+    def _regrouping(self) -> tuple[tuple[np.ndarray, ...], tuple[bool, ...]]:
+        M, keeping = list(self.M), [False] * self.n
         for k in reversed(range(self.n)):
             parent, (outer, inner) = self.parent[k], self.motion[k].regroupable(M[k])
             if parent >= 0:
-                if outer[3, 3] > HEAVIER * self.M[parent][3, 3] > 0.0:
+                keeping[k] = bool(outer[3, 3] > HEAVIER * self.M[parent][3, 3] > 0.0) if self.kept is None else self.kept[k]
+                if keeping[k]:
                     continue
                 M[parent] = M[parent] + moved(inner, self.before[k])
             M[k] = M[k] - outer
-        return read_only(tuple(M))
+        return read_only(tuple(M)), tuple(keeping)
 
     def marked(
         self,
@@ -193,8 +204,14 @@ class Tree:
     @property
     def resists(self) -> bool:
         """Whether passive and applied forces may depend on velocities: dampers, friction, stops, functions."""
-        joints = (self.damping, self.friction, np.isfinite(self.lower), np.isfinite(self.upper))
-        return bool(self.forces) or any(spring.damping for spring in self.springs) or any(np.any(x) for x in joints)
+        stops = any(self.stopped(x) for x in (*self.lower, *self.upper))
+        dampers = (self.damping, self.friction, *(spring.damping for spring in self.springs))
+        return bool(self.forces) or stops or not all(vanishes(x) for x in dampers)
+
+    @staticmethod
+    def stopped(limit: Any) -> bool:
+        """Return whether there is a stop: a limit is a number that is finite, or traced."""
+        return not isinstance(limit, float) or bool(np.isfinite(limit))
 
     @property
     def v_parent(self) -> tuple[int, ...]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -20,8 +20,11 @@ def described(ports: Sequence[Port]) -> str:
     return ", ".join(f"({port.name}: {'x'.join(map(str, port.shape)) or 'scalar'})" for port in ports)
 
 
-def ordered(name: str, ports: Sequence[Port], arrays: tuple, named: dict[str, Any]) -> tuple:
-    """Return the arguments in order, of which the later ones may be given by name, or say which are missing or unknown."""
+def ordered(name: str, ports: Sequence[Port], arrays: tuple, named: dict[str, Any], defaults: Mapping[str, Any]) -> tuple:
+    """Return the arguments in order, of which the later ones may be given by name, or say which are missing or unknown.
+
+    Those that have a default may be left out.
+    """
     names = [port.name for port in ports]
     takes = f"kernel '{name}' takes {described(ports) or 'no arguments'}"
     if len(arrays) > len(names):
@@ -31,6 +34,7 @@ def ordered(name: str, ports: Sequence[Port], arrays: tuple, named: dict[str, An
             raise ArgumentError(f"{takes}; it has no argument '{key}'")
         if key in names[: len(arrays)]:
             raise ArgumentError(f"{takes}; argument '{key}' is given twice")
+    named = {**defaults, **named}
     missing = [key for key in names[len(arrays) :] if key not in named]
     if missing:
         raise ArgumentError(f"{takes}; missing: {', '.join(missing)}")

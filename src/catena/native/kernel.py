@@ -48,6 +48,7 @@ class Kernel(Differentiable):
         labels: Mapping[str, tuple[str, ...]] | None = None,
         quick: bool = False,
         charts: Mapping[str, Chart] | None = None,
+        defaults: Mapping[str, Any] | None = None,
     ) -> None:
         started = time.perf_counter()
         host = machine.host()
@@ -55,6 +56,7 @@ class Kernel(Differentiable):
         self.function, self.model = function, model
         self.labels: dict[str, tuple[str, ...]] = dict(labels or {})
         self.charts: dict[str, Chart] = dict(charts or {})
+        self.defaults: dict[str, Any] = dict(defaults or {})  #: values of inputs that may be left out
         self._derivatives: dict[Any, Any] = {}
         self.inputs: tuple[Port, ...] = graph.inputs
         self.outputs: tuple[Port, ...] = graph.outputs
@@ -82,7 +84,7 @@ class Kernel(Differentiable):
     def __call__(self, *arrays: Any, out: Any = None, **named: Any) -> Any:
         """Return the outputs for arrays given in the order of `inputs`, or by name; `out=` takes the array, or arrays, to write to."""
         if named or len(arrays) != self._count:
-            arrays = arguments.ordered(self.name, self.inputs, arrays, named)
+            arrays = arguments.ordered(self.name, self.inputs, arrays, named, self.defaults)
         try:
             return self._run(*arrays) if out is None else self._run(*arrays, out=out)
         except Exception as error:
@@ -129,7 +131,7 @@ class Kernel(Differentiable):
         started = time.perf_counter()
         graph = transform(self.graph, ())
         seconds = time.perf_counter() - started
-        return Kernel(graph, self.method, self.references, seconds, None, self.model, labels, self._quick, self.charts)
+        return Kernel(graph, self.method, self.references, seconds, None, self.model, labels, self._quick, self.charts, self.defaults)
 
     # a kernel never changes: copies are the kernel itself, a pickle carries the graph and compiles (or finds) the code where it lands
     def __copy__(self) -> Kernel:
@@ -144,8 +146,8 @@ class Kernel(Differentiable):
             pickle.dumps(function)
         except Exception:  # a function defined inside another, which pickle cannot name
             function = None
-        known = (self.method, self.references, self.seconds["trace"], function, self.model, self.labels, self._quick, self.charts)
-        return Kernel, (self.graph, *known)
+        known = (self.method, self.references, self.seconds["trace"], function, self.model, self.labels)
+        return Kernel, (self.graph, *known, self._quick, self.charts, self.defaults)
 
 
 def compile_graph(
@@ -159,12 +161,13 @@ def compile_graph(
     labels: Mapping[str, tuple[str, ...]] | None = None,
     quick: bool = False,
     charts: Mapping[str, Chart] | None = None,
+    defaults: Mapping[str, Any] | None = None,
 ) -> Kernel:
     """Return the kernel of a graph.
 
     `method` and `references` say which formulation made the graph, `function` is its untraced Python function, `model` is the name of the
     model and `labels` what the entries of inputs and outputs are, along their first axis; the kernel carries them. `charts` are those of
-    inputs and outputs on manifolds, along which derivatives are taken. A large graph that is called seldom is compiled several times as
+    inputs and outputs on manifolds, along which derivatives are taken, `defaults` the values of inputs that may be left out. A large graph that is called seldom is compiled several times as
     fast with `quick`, and runs somewhat slower.
 
     >>> import numpy as np
@@ -176,4 +179,4 @@ def compile_graph(
     >>> bool(np.allclose(x * x + y * y, 1.0))
     True
     """
-    return Kernel(graph, method, references, trace_seconds, function, model, labels, quick, charts)
+    return Kernel(graph, method, references, trace_seconds, function, model, labels, quick, charts, defaults)

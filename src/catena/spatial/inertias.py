@@ -36,6 +36,9 @@ def dusted(x: Array, scale: float) -> Array:
 
 def moved(M: Array, placement: Placement | Rigid) -> Array:
     """Return a rigid-body inertia of the child in the parent frame, and exactly so: symmetric, skew off-diagonal blocks, one mass."""
+    if np.asarray(M).dtype == object or any(np.asarray(x).dtype == object for x in (placement.rigid().R, placement.rigid().p)):
+        M = placement.inertia(M)
+        return inertia_matrix(symmetric(M[:3, :3]), first_moment(M), M[3, 3])
     length = float(max(np.abs(centroid(M)).max(), np.abs(placement.rigid().p).max()))
     mass = float(M[3, 3])
     turning = max(float(np.abs(M[:3, :3]).max()), mass * length**2)

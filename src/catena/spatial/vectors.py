@@ -38,6 +38,11 @@ def stack_columns(columns: Sequence[Array]) -> Array:
     return np.stack(columns, axis=1) if columns else np.zeros((6, 0))
 
 
+def vanishes(x: Any) -> bool:
+    """Return whether a scalar, or all entries of an array, are the number zero; traced ones are not."""
+    return all(isinstance(entry, (int, float)) and entry == 0.0 for entry in np.asarray(x).flat)
+
+
 def plain(x: Array) -> Array:
     """Return x with float entries if all are numbers, else as it is."""
     if all(isinstance(entry, float) for entry in x.flat):

@@ -22,7 +22,7 @@ from __future__ import annotations
 import numpy as np
 
 from catena.formulations.kinematics import angular_velocities, bias_wrench, rest_acceleration
-from catena.spatial import Factor, minus_product
+from catena.spatial import Factor, minus_product, vanishes
 
 
 def requirement(tree):
@@ -31,7 +31,7 @@ def requirement(tree):
         S = tree.joint_matrix(k, np.zeros(tree.nq))
         if not (S.shape == (6, 3) and all(isinstance(x, float) for x in S.flat) and np.array_equal(S, np.eye(6)[:, :3])):
             return f"all joints must be spherical, and that of '{tree.names[k]}' is not"
-        if np.any(tree.armature[tree.v_slices[k]] != 0.0):
+        if not vanishes(tree.armature[tree.v_slices[k]]):
             return f"joints must have no armature, and that of '{tree.names[k]}' has one"
     return ""
 
