@@ -481,6 +481,7 @@ def assert_same(one: Trajectory, other: Trajectory) -> None:
         assert one.info[name] == other.info[name]
 
 
+@pytest.mark.compiled
 @pytest.mark.parametrize("kind", ["adaptive", "fixed", "python", "times", "events"])
 def test_a_run_that_is_cut_goes_on_to_the_same_bits(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """From every checkpoint, before and after other constraints took over."""

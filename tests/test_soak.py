@@ -32,6 +32,7 @@ WRONG_ONCE = [
     ("legs+huge+ratios", 20261137),  # a leg of a heavy and a light body: they lost 8
     ("legs+tiny", 20262465),  # a leg near a singular configuration: they lost 8
     ("known+ratios+tiny", 20263673),  # so did they here
+    ("planar+huge+light", 20266046),  # light links: accelerations by multipliers lost 8 digits
     ("legs+tiny", 20263898),  # slides 10,000 times as long as the mechanism: the generic configuration did not close
 ]
 
