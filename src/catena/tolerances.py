@@ -49,8 +49,8 @@ CLOSURE = 100.0
 PIVOT = 1e-3
 
 #: Multipliers are found from J M^-1 J^T, whose pivots depend on masses. Where one is below this part of its entry, the square of a sine in
-#: the metric of the inverse masses, four digits are lost; and three more where loops hold back accelerations a thousand times as large. Such
-#: states are solved by pivots chosen for them.
+#: the metric of the inverse masses, four digits are lost; and three more where loops hold back accelerations a thousand times as large.
+#: Such states are solved by pivots chosen for them.
 MULTIPLIER_PIVOT = 1e-4
 
 #: Accelerations that a plan gives meet all constraints, chosen or not, to this part of their terms; else the plan lacks one of them.
