@@ -22,7 +22,6 @@ from catena.model import Mechanism, Tree
 from catena.model.coordinates import PositionChart
 from catena.native import Kernel, compile_graph
 
-
 #: Paths of numbers of a model, such as "hand.mass": inputs of its kernels after the others, which may be left out.
 Parameters = str | Sequence[str]
 

@@ -32,18 +32,18 @@ _IDENTITY = Rigid(np.eye(3), np.zeros(3))
 def build(model: Mechanism, weld: bool = True, given: Mapping[str, Any] | None = None) -> Tree:
     """Return the tree in canonical frames, with inertias, forces and loops in them; fixed bodies are part of their carriers, if `weld`.
 
-    Scalars that are `given` by path stand for numbers of the model; canonical frames follow from the others.
+    Scalars that are `given` by path stand for numbers of the model. Canonical frames follow from the numbers that the model does not vary.
     """
-    numbers = Numbers(given)
+    numbers = Numbers(given, model.varied)
     links = [link for link in model.links if not (weld and isinstance(link.joint, Fixed))]
     if not links:
         raise ModelError(f"model '{model.name}' has no moving body; add one with a joint other than Fixed")
     carried, bodies = _carried(model.links, links, numbers)
-    parent = [carried[link.parent][0] for link in links]
+    parent = [carried[link.parent].body for link in links]
     joints = [link.joint for link in links]
-    at = [carried[link.parent][1] @ numbers.pose(f"{link.name}.at", link.at) for link in links]
+    at = [carried[link.parent].moved(numbers, f"{link.name}.at", link.at) for link in links]
     before, motions, frames = _canonical(joints, parent, at, [_centre(parts) for parts in bodies])
-    named = {name: (k, frames[k].inverse() @ pose) for name, (k, pose) in carried.items()}
+    named = {name: (place.body, frames[place.body].inverse() @ place.pose) for name, place in carried.items()}
     names = [link.name for link in links]
     places = [(at_q, at_v) for link, at_q, at_v in model.slices() if link.name in names]
     gravity = numbers.get("gravity", np.array(model.gravity))
@@ -87,54 +87,75 @@ def build(model: Mechanism, weld: bool = True, given: Mapping[str, Any] | None =
     return read_only(tree)
 
 
+class _Place(NamedTuple):
+    """A frame in the joint frame of a moving body; whether numbers that it comes from are varied, and whether its rotation is."""
+
+    body: int
+    pose: Rigid
+    moves: bool = False
+    turns: bool = False
+
+    def moved(self, numbers: Numbers, path: str, own: Rigid) -> _Place:
+        """Return a frame that a placement leads to from this one."""
+        return self._replace(
+            pose=self.pose @ numbers.pose(path, own), moves=self.moves or numbers.moves(path), turns=self.turns or numbers.turns(path)
+        )
+
+
 class _Part(NamedTuple):
-    """A body that moves with others: its mass, centre of mass, inertia about it, and its frame in the joint frame of the moving body."""
+    """A body that moves with others: mass, centre of mass, inertia about it, frame; whether its mass, and its centre, are varied."""
 
     mass: Any
     com: Any
     inertia: Any
-    pose: Rigid
+    place: _Place
+    weighs: bool
+    shifts: bool
 
 
-def _carried(links: Sequence[Link], moving: Sequence[Link], numbers: Numbers) -> tuple[dict[str, tuple[int, Rigid]], list[list[_Part]]]:
+def _carried(links: Sequence[Link], moving: Sequence[Link], numbers: Numbers) -> tuple[dict[str, _Place], list[list[_Part]]]:
     """Return the moving body that carries each body, and its place in that joint frame; and what these are made of, last the ground."""
     index = {link.name: k for k, link in enumerate(moving)}
-    carried: dict[str, tuple[int, Rigid]] = {"ground": (-1, _IDENTITY)}
+    carried: dict[str, _Place] = {"ground": _Place(-1, _IDENTITY)}
     bodies: list[list[_Part]] = [[] for _ in range(len(moving) + 1)]
     for link in links:
-        outer = numbers.pose(f"{link.name}.at_body", link.outer)
+        name = link.name
+        place = _Place(index[name], _IDENTITY) if name in index else carried[link.parent].moved(numbers, f"{name}.at", link.at)
+        outer, path = numbers.pose(f"{name}.at_body", link.outer), f"{name}.at_body"
         inward = Rigid(outer.R.T, 0.0 - outer.R.T @ outer.p)
-        if link.name in index:
-            carried[link.name] = (index[link.name], inward)
-        else:
-            k, pose = carried[link.parent]
-            carried[link.name] = (k, pose @ numbers.pose(f"{link.name}.at", link.at) @ inward)
-        k, pose = carried[link.name]
+        place = place._replace(
+            pose=place.pose @ inward, moves=place.moves or numbers.moves(path), turns=place.turns or numbers.turns(path)
+        )
+        carried[name] = place
         own = {"mass": link.body.mass, "com": np.array(link.body.com), "inertia": link.body.inertia}
-        bodies[k].append(_Part(*(numbers.get(f"{link.name}.{what}", value) for what, value in own.items()), pose))
+        values = [numbers.get(f"{name}.{what}", value) for what, value in own.items()]
+        shifts = place.moves or numbers.vary(f"{name}.com")
+        bodies[place.body].append(_Part(*values, place, numbers.vary(f"{name}.mass"), shifts))
     return carried, bodies
 
 
 def _total(parts: Sequence[_Part]) -> np.ndarray:
     """Return the inertia of all parts at the joint frame."""
-    return sum((part.pose.inertia(rigid_inertia(part.mass, part.com, part.inertia)).astype(float) for part in parts), np.zeros((6, 6)))
+    inertias = (part.place.pose.inertia(rigid_inertia(part.mass, part.com, part.inertia)).astype(float) for part in parts)
+    return sum(inertias, np.zeros((6, 6)))
 
 
 def _centre(parts: Sequence[_Part]) -> np.ndarray | None:
-    """Return the centre of mass in the joint frame, None where it is not known."""
-    if not any(varies(*part) for part in parts):
-        return centroid(_total(parts))
-    known = len(parts) == 1 and not varies(parts[0].com, parts[0].pose)
-    return parts[0].pose.p + parts[0].pose.R @ parts[0].com if known else None
+    """Return the centre of mass in the joint frame, None where it is varied."""
+    if any(part.shifts for part in parts) or (len(parts) > 1 and any(part.weighs for part in parts)):
+        return None
+    if len(parts) == 1 and parts[0].weighs:
+        return parts[0].place.pose.p + parts[0].place.pose.R @ parts[0].com
+    return centroid(_total([part._replace(inertia=np.zeros((3, 3))) if varies(part.inertia) else part for part in parts]))
 
 
 def _inertia(parts: Sequence[_Part], frame: Rigid) -> Any:
     """Return the inertia of all parts at a frame in which the joint frame is given."""
-    if not any(varies(*part) for part in parts):
+    if not any(varies(part.mass, part.com, part.inertia, part.place.pose) for part in parts):
         return moved(_total(parts), frame)
     total: Any = np.zeros((6, 6))
     for part in parts:
-        place = frame @ part.pose
+        place = frame @ part.place.pose
         com = _dusted(place.p + place.R @ part.com, place.p, part.com)
         turned = _dusted(place.R @ (0.5 * (part.inertia + part.inertia.T)) @ place.R.T, part.inertia)
         total = total + rigid_inertia(part.mass, com, symmetric(turned))
@@ -147,7 +168,7 @@ def _dusted(x: Any, *sources: Any) -> Any:
 
 
 def _canonical(
-    joints: Sequence[Joint], parent: Sequence[int], at: Sequence[Rigid], centres: Sequence[np.ndarray | None]
+    joints: Sequence[Joint], parent: Sequence[int], at: Sequence[_Place], centres: Sequence[np.ndarray | None]
 ) -> tuple[list[Placement], list[Motion], list[Rigid]]:
     """Return the constant placements before the joints, the motions of the joints, and the canonical frames in the user's frames.
 
@@ -157,8 +178,8 @@ def _canonical(
     motions: list[Any] = [undriven(joint).motion() for joint in joints]
     towards: list[Rigid | None] = [None] * (len(joints) + 1)
     for k in reversed(range(len(joints))):
-        if (not isinstance(motions[k], DenseMotion) or parent[k] < 0) and not varies(at[k]):
-            towards[parent[k]] = at[k] @ Rigid(motions[k].inner, np.zeros(3))
+        if (not isinstance(motions[k], DenseMotion) or parent[k] < 0) and not at[k].moves:
+            towards[parent[k]] = at[k].pose @ Rigid(motions[k].inner, np.zeros(3))
     frames: list[Rigid] = [_IDENTITY] * (len(joints) + 1)
     frames[-1] = towards[-1] or _IDENTITY
     for k in range(len(joints)):
@@ -167,8 +188,12 @@ def _canonical(
     before = []
     for k, joint in enumerate(joints):
         inner = Rigid(motions[k].inner, np.zeros(3))
-        scale = 1.0 if varies(at[k]) else max(np.abs(at[k].p).max(), np.abs(frames[parent[k]].p).max())
-        placement, motions[k] = canonical.connect(frames[parent[k]].inverse() @ at[k] @ inner, motions[k], scale)
+        pose = frames[parent[k]].inverse() @ at[k].pose @ inner
+        if at[k].moves:
+            placement, motions[k] = canonical.connect_varied(pose, motions[k], at[k].turns)
+        else:
+            scale = max(np.abs(at[k].pose.p).max(), np.abs(frames[parent[k]].p).max())
+            placement, motions[k] = canonical.connect(pose, motions[k], scale)
         before.append(placement)
         if isinstance(joint, Driven):
             motions[k] = DrivenMotion(motions[k], joint.given)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from catena.errors import ModelError
-from catena.model import closures, values
+from catena.model import closures, parameters, values
 from catena.model.bodies import Body
 from catena.model.build_tree import placed_coupling
 from catena.model.closures import Closure, Distance
@@ -292,6 +292,16 @@ class Builder(Mechanism):
             force.uses_time(self.nq, self.nv)
         self.parts.forces[name] = force
         self._changed()
+
+    def with_values(self, values: Mapping[str, Any]) -> Self:
+        """Return a model with other numbers, given by the paths of `parameters`.
+
+        >>> m = ct.Model("pendulum")
+        >>> m.add("arm", ct.rod(1.0, mass=2.0), ct.Revolute("y"))
+        >>> m.with_values({"arm.mass": 3.0}).links[0].body.mass
+        3.0
+        """
+        return self.of(parameters.replaced(self.frozen(), values))
 
     def _check_load(self, kind: str, name: str) -> None:
         _check_name(kind, name, {"spring": self.parts.springs, "force": self.parts.forces}, "each spring and force")

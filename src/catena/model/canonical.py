@@ -78,11 +78,6 @@ def connect(pose: Rigid, motion: Undriven, scale: float) -> tuple[Placement, Und
     """Return the constant factors between a parent's canonical frame and a joint, and the motion that follows them."""
     if isinstance(motion, DenseMotion):
         return Placement(()), replace(motion, before=pose)
-    if pose.R.dtype == object:
-        return Placement([pose]), motion
-    if pose.p.dtype == object:  # first along what varies, then turned
-        turned, motion = connect(Rigid(pose.R, np.zeros(3)), motion, scale)
-        return Placement([Rigid(np.eye(3), pose.p), *turned.factors]), motion
     (angle1, shift1), middle, angle2, shift2 = screws(pose, scale)
     factors = [_screw_z(angle1, shift1, scale), *middle]
     moved = motion.slide_inner(angle2, shift2)
@@ -94,6 +89,16 @@ def connect(pose: Rigid, motion: Undriven, scale: float) -> tuple[Placement, Und
     tidy = tuple(f._replace(turn0=clean(turn), slide0=clean(float(f.slide0), scale)) for f, turn in zip(moved.factors, turns, strict=True))
     constant = Placement(f for f in factors if not (f.s == 0.0 and f.c == 1.0 and f.d == 0.0))
     return constant, ScrewMotion(tidy, moved.inner, moved.outer)
+
+
+def connect_varied(pose: Rigid, motion: Undriven, turns: bool) -> tuple[Placement, Undriven]:
+    """Return the same where the translation is varied, and the rotation if it `turns`: factors do not depend on numbers that may change."""
+    if isinstance(motion, DenseMotion):
+        return Placement(()), replace(motion, before=pose)
+    if turns:
+        return Placement([pose]), motion
+    turned, motion = connect(Rigid(pose.R, np.zeros(3)), motion, 1.0)
+    return Placement([Rigid(np.eye(3), pose.p), *turned.factors]), motion
 
 
 def _screw_z(angle: float, shift: float, scale: float) -> Screw:

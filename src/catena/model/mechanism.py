@@ -267,7 +267,7 @@ class Mechanism(Coordinates):
         m, chosen = self.frozen(), parameters.check(self, paths, what)
         if chosen == m.varied:
             return m
-        return m.once("varying", chosen, lambda: type(m)(m.parts, spanning=m.spanning, tree=m._tree, time=m.time, varied=chosen))
+        return m.once("varying", chosen, lambda: type(m)(m.parts, spanning=m.spanning, time=m.time, varied=chosen))
 
     def tree_with(self, given: Mapping[str, Any]) -> Tree:
         """Return the tree in which scalars that are given by path stand for numbers of the model."""

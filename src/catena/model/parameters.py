@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -15,7 +16,11 @@ import numpy as np
 from catena.errors import ArgumentError
 from catena.model.closures import Distance
 from catena.model.driven import undriven
-from catena.model.pose import from_rpy, rpy
+from catena.model.joints import Joint
+from catena.model.parts import Parts
+from catena.model.pose import Pose, from_rpy, rpy
+from catena.model.spanning_tree import Link, Loose
+from catena.model.values import array, number
 from catena.spatial import Rigid
 
 if TYPE_CHECKING:
@@ -121,10 +126,22 @@ def check(m: Mechanism, paths: Any, what: str) -> tuple[str, ...]:
 
 
 class Numbers:
-    """The numbers of a mechanism, but for those that others stand for, by path."""
+    """The numbers of a mechanism, but for those that others stand for, by path; those that are `varied` may become others."""
 
-    def __init__(self, given: Mapping[str, Any] | None = None) -> None:
-        self.given = dict(given or {})
+    def __init__(self, given: Mapping[str, Any] | None = None, varied: Iterable[str] = ()) -> None:
+        self.given, self.varied = dict(given or {}), {*varied}
+
+    def vary(self, *paths: str) -> bool:
+        """Return whether one of several numbers is varied."""
+        return not self.varied.isdisjoint(paths)
+
+    def moves(self, path: str) -> bool:
+        """Return whether a placement is varied."""
+        return self.vary(path, f"{path}.xyz", f"{path}.rpy")
+
+    def turns(self, path: str) -> bool:
+        """Return whether the rotation of a placement is varied."""
+        return self.vary(path, f"{path}.rpy")
 
     def get(self, path: str, own: Any) -> Any:
         """Return a number or several."""
@@ -148,3 +165,64 @@ class Numbers:
 def varies(*values: Any) -> bool:
     """Return whether another scalar than a float stands for one of several numbers or placements."""
     return any(varies(x.R, x.p) if isinstance(x, Rigid) else np.asarray(x).dtype == object for x in values)
+
+
+def replaced(m: Mechanism, values: Mapping[str, Any]) -> Parts:
+    """Return the parts of a mechanism with other numbers, by path."""
+    known, parts = parameters(m), m.parts.opened()
+    check(m, values, "with_values")
+    arrays = {}
+    for path, value in values.items():
+        arrays[path] = array(f"model '{m.name}': {path}", value, known[path].shape)
+    numbers, links = Numbers(arrays), {link.name: link for link in m.links}
+
+    def pose(path: str, own: Pose) -> Pose:
+        return Pose.of(numbers.pose(path, own))
+
+    for name, added in parts.added.items():
+        own = added.body
+        inertial = {what: numbers.get(f"{name}.{what}", getattr(own, what)) for what in ("mass", "com", "inertia")}
+        body = own if not any(f"{name}.{what}" in arrays for what in inertial) else replace(own, **inertial)
+        if isinstance(added, Link):
+            changed = {"at": pose(f"{name}.at", added.at), "outer": pose(f"{name}.at_body", added.outer)}
+            parts.added[name] = replace(added, body=body, joint=_joint(added.joint, name, numbers), **changed)
+        else:
+            parts.added[name] = replace(added, body=body)
+    for name, connection in parts.connections.items():
+        ends = {"at_a": connection.at_a, "at_b": connection.at_b}
+        joint: Any = connection.joint
+        for a, b, own, other in ((connection.a, connection.b, "at_a", "at_b"), (connection.b, connection.a, "at_b", "at_a")):
+            link = links.get(b)
+            if link is not None and isinstance(m.parts.added[b], Loose) and link.parent == a and name not in {c.name for c in m.loops}:
+                ends[own], ends[other] = pose(f"{b}.at", ends[own]), pose(f"{b}.at_body", ends[other])
+                joint = _joint(joint, b, numbers)
+        ends = {end: pose(f"{name}.{end}", at) for end, at in ends.items()}
+        parts.connections[name] = replace(connection, joint=_closing(joint, name, numbers), **ends)
+    for name, closure in parts.closures.items():
+        ends = {end: pose(f"{name}.{end}", getattr(closure, end)) for end in ("at_a", "at_b")}
+        parts.closures[name] = replace(closure, joint=_closing(closure.joint, name, numbers), **ends)
+    for name, coupling in parts.couplings.items():
+        coefficients = tuple((key, float(numbers.get(f"{name}.{key}", value))) for key, value in coupling.coefficients)
+        parts.couplings[name] = replace(coupling, coefficients=coefficients, offset=float(numbers.get(f"{name}.offset", coupling.offset)))
+    for name, spring in parts.springs.items():
+        options = {key: numbers.get(f"{name}.{key}", getattr(spring, key)) for key in ("at_a", "at_b", "stiffness", "damping", "length")}
+        parts.springs[name] = replace(spring, **options)
+    for name, force in parts.forces.items():
+        parts.forces[name] = replace(force, point=tuple(numbers.get(f"{name}.point", np.array(force.point)).tolist()))
+    parts.gravity = tuple(numbers.get("gravity", np.array(parts.gravity)).tolist())
+    parts.friction_speed = number("model friction_speed", numbers.get("friction_speed", parts.friction_speed), above=0.0)
+    return parts
+
+
+def _joint(joint: Joint, name: str, numbers: Numbers) -> Joint:
+    """Return a joint with other options."""
+    given = {option: numbers.given.get(f"{name}.{option}") for option in (*OPTIONS, "rest")}
+    options = {option: np.atleast_1d(value).tolist() for option, value in given.items() if value is not None}
+    if any(f"{name}.{end}" in numbers.given for end in ("lower", "upper")):
+        ends = (numbers.several(f"{name}.lower", joint.lower), numbers.several(f"{name}.upper", joint.upper))
+        options["limits"] = [tuple(pair) for pair in np.stack(ends, axis=1).tolist()]
+    return replace(joint, **options) if options else joint
+
+
+def _closing(joint: Any, name: str, numbers: Numbers) -> Any:
+    return Distance(float(numbers.get(f"{name}.length", joint.length))) if isinstance(joint, Distance) else joint

@@ -167,8 +167,8 @@ def compile_graph(
 
     `method` and `references` say which formulation made the graph, `function` is its untraced Python function, `model` is the name of the
     model and `labels` what the entries of inputs and outputs are, along their first axis; the kernel carries them. `charts` are those of
-    inputs and outputs on manifolds, along which derivatives are taken, `defaults` the values of inputs that may be left out. A large graph that is called seldom is compiled several times as
-    fast with `quick`, and runs somewhat slower.
+    inputs and outputs on manifolds, along which derivatives are taken, `defaults` the values of inputs that may be left out. A large graph
+    that is called seldom is compiled several times as fast with `quick`, and runs somewhat slower.
 
     >>> import numpy as np
     >>> from catena.graph import Trace

@@ -1,0 +1,73 @@
+"""Numbers of a model as inputs of kernels: against the model that is built with these numbers."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from tests import mechanisms
+from tests.referee import relative
+
+import catena as ct
+from catena.examples import EXAMPLES
+
+pytestmark = pytest.mark.evaluated
+
+
+def other(m: ct.Model, path: str, rng: np.random.Generator) -> np.ndarray:
+    """Another value of a number, of the same size; zeros change too."""
+    known = m.parameters()[path]
+    value = np.array(known.value)
+    if path.endswith(".inertia"):
+        spread = rng.normal(size=(3, 3)) * np.sqrt(0.1 * max(np.abs(value).max(), 1e-3))
+        extra = spread @ spread.T
+        return value + np.trace(extra) * np.eye(3) - extra
+    if path.endswith((".mass", "ness", "damping", "friction", "armature", "length", "speed")):
+        return value * rng.uniform(0.8, 1.2, size=value.shape) + rng.uniform(0.01, 0.05, size=value.shape)
+    return value + 0.1 * rng.normal(size=value.shape)
+
+
+def varied(m: ct.Model, rng: np.random.Generator, count: int) -> dict[str, np.ndarray]:
+    """Some numbers of a model, with other values."""
+    known = [path for path in m.parameters() if not path.endswith((".lower", ".upper"))]
+    chosen: dict[str, np.ndarray] = {}
+    for path in rng.permutation(known):
+        whole = path.removesuffix(".xyz").removesuffix(".rpy")
+        if len(chosen) < count and not any(p.removesuffix(".xyz").removesuffix(".rpy") == whole for p in chosen):
+            chosen[str(path)] = other(m, str(path), rng)
+    return chosen
+
+
+def agree(m: ct.Model, values: dict[str, np.ndarray], q: np.ndarray, v: np.ndarray, x: np.ndarray) -> None:
+    built = m.with_values(values)
+    vdot = ct.forward_dynamics(built)(q, v, x)
+    for make in (ct.forward_dynamics, ct.inverse_dynamics, ct.mass_matrix, ct.energy, ct.poses):
+        kernel, expected = make(m, parameters=list(values)), make(built)
+        arguments = (q, v, vdot if make is ct.inverse_dynamics else x)[: len(expected.inputs)]
+        found, wanted = (x if isinstance(x, tuple) else (x,) for x in (kernel(*arguments, **values), expected(*arguments)))
+        for a, b in zip(found, wanted, strict=True):
+            assert relative(a, b) < 1e-11, (make.__name__, list(values))
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_kernels_with_parameters_equal_those_of_the_model_with_these_numbers(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    m = mechanisms.tree(seed, 5, options=seed % 2 == 0, geometry=("general", "aligned", "none")[seed % 3])
+    if seed % 3 == 0:
+        m.add_spring("coil", "ground", m.body_names[-1], at_a=(0.3, 0, 0), stiffness=20.0, damping=1.0, length=0.0)
+    agree(m, varied(m, rng, 8), *mechanisms.state(m, seed))
+
+
+LOOPS = ("four-bar", "suspension", "stewart-ups", "slider-crank")
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("name", [name for name in LOOPS if name in EXAMPLES])
+def test_with_loops_they_do_too(name: str, seed: int) -> None:
+    rng, m = np.random.default_rng(seed), EXAMPLES[name]()
+    values = {path: value for path, value in varied(m, rng, 12).items() if ".at" not in path}
+    for path in rng.permutation([path for path in m.parameters() if path.endswith(".xyz")])[:4]:  # longer or shorter: loops still close
+        values[str(path)] = m.parameters()[str(path)].value * rng.uniform(0.9, 1.1)
+    built = m.with_values(values)
+    q = built.assemble(guess=m.assemble())
+    v = built.project_velocity(q, rng.normal(size=m.nv))
+    agree(m, values, q, v, rng.normal(size=m.nv))
