@@ -193,7 +193,10 @@ class PythonFlow(_SystemFlow):
         return [np.transpose(by) / _SMALL for by in (by_q, by_v)]
 
     def solved(self, A: Array, B: Array) -> Array:
-        return np.linalg.solve(np.asarray(A, dtype=float), np.asarray(B, dtype=float))
+        try:
+            return np.linalg.solve(np.asarray(A, dtype=float), np.asarray(B, dtype=float))
+        except np.linalg.LinAlgError:  # as machine code has it: the step is not solved
+            return np.full(np.shape(B), np.nan)
 
     def product(self, A: Array, x: Array) -> Array:
         return A @ x
