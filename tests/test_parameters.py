@@ -71,3 +71,14 @@ def test_with_loops_they_do_too(name: str, seed: int) -> None:
     q = built.assemble(guess=m.assemble())
     v = built.project_velocity(q, rng.normal(size=m.nv))
     agree(m, values, q, v, rng.normal(size=m.nv))
+
+
+def test_every_trajectory_of_a_rollout_has_its_own_numbers() -> None:
+    m, rng = EXAMPLES["arm"](), np.random.default_rng(0)
+    hand = m.body_names[-1]
+    masses, damping = rng.uniform(0.5, 2.0, size=6), 0.3
+    q = m.random(rng, 6)
+    runs = ct.rollout(m, q, step=1e-3, steps=50, parameters={f"{hand}.mass": masses, f"{hand}.damping": damping})
+    for i, mass in enumerate(masses):
+        built = m.with_values({f"{hand}.mass": mass, f"{hand}.damping": damping})
+        np.testing.assert_allclose(runs.q[i], ct.rollout(built, q[i], step=1e-3, steps=50).q, atol=1e-12)

@@ -84,7 +84,7 @@ def traced_graph(
     known = {"t": (), "q": (m.nq,), **(shapes or {})}
     trace = Trace(name)
     arguments = [trace.input(i, known.get(i, (m.nv,))) for i in inputs]
-    given = {path: trace.input(path, m.parameters()[path].shape) for path in m.varied}
+    given = m.given_inputs(trace)
     trace.mark()
     results = function(m.tree_with(given).traced(trace).at(arguments[0]), *arguments)
 

@@ -108,7 +108,7 @@ def projection_kernel(m: Mechanism, method: str, loop_plan: LoopPlan) -> Kernel:
 
     def make() -> Kernel:
         trace = Trace("projection")
-        state = trace.input("t"), trace.input("q", (m.nq,)), trace.input("v", (m.nv,))
+        state = trace.input("t"), trace.input("q", (m.nq,)), trace.input("v", (m.nv,)), *m.given_inputs(trace).values()
         found = Projected(*trace.call(projection_subgraph(m, method, loop_plan), *state))
         return compile_graph(trace.graph(**found._asdict()), method=method)
 
@@ -133,10 +133,10 @@ def on_constraints(m: Mechanism, t: np.ndarray, q: np.ndarray, v: np.ndarray, ra
 
 
 def traced_state(name: str, m: Mechanism) -> tuple[Trace, Tree, Array, Array]:
-    """Return a trace, the tree at its time, and a state, as inputs."""
+    """Return a trace, the tree at its time, and a state, as inputs; numbers that the model varies are inputs after these."""
     trace = Trace(name)
-    tree = m.tree().traced(trace).at(trace.input("t"))
-    return trace, tree, trace.input("q", (m.nq,)), trace.input("v", (m.nv,))
+    t, q, v = trace.input("t"), trace.input("q", (m.nq,)), trace.input("v", (m.nv,))
+    return trace, m.tree_with(m.given_inputs(trace)).traced(trace).at(t), q, v
 
 
 def _key(method: str, loop_plan: LoopPlan) -> Any:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from catena.errors import ModelError
+from catena.graph import Trace
 from catena.model import parameters, values
 from catena.model.build_tree import build
 from catena.model.cache import Cache
@@ -268,6 +269,10 @@ class Mechanism(Coordinates):
         if chosen == m.varied:
             return m
         return m.once("varying", chosen, lambda: type(m)(m.parts, spanning=m.spanning, time=m.time, varied=chosen))
+
+    def given_inputs(self, trace: Trace) -> dict[str, Any]:
+        """Return the numbers that are inputs of kernels as new inputs of a trace."""
+        return {path: trace.input(path, self.parameters()[path].shape) for path in self.varied}
 
     def tree_with(self, given: Mapping[str, Any]) -> Tree:
         """Return the tree in which scalars that are given by path stand for numbers of the model."""

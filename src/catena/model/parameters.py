@@ -20,7 +20,7 @@ from catena.model.joints import Joint
 from catena.model.parts import Parts
 from catena.model.pose import Pose, from_rpy, rpy
 from catena.model.spanning_tree import Link, Loose
-from catena.model.values import array, number
+from catena.model.values import array, floats, number
 from catena.spatial import Rigid
 
 if TYPE_CHECKING:
@@ -123,6 +123,21 @@ def check(m: Mechanism, paths: Any, what: str) -> tuple[str, ...]:
                 raise ArgumentError(f"{what}: '{path}' is given twice, also as part of '{one}'; leave one of them out")
         taken.add(path)
     return tuple(paths)
+
+
+def given_values(m: Mechanism, values: Mapping[str, Any], what: str) -> dict[str, np.ndarray]:
+    """Return values of numbers as arrays of floats with any leading axes, or say what is wrong with one."""
+    known, found = parameters(m), {}
+    for path, value in values.items():
+        shape = known[path].shape
+        form = "x".join(map(str, shape)) or "single"
+        array = floats(f"{what}: {path}", value, f"give {form} numbers")
+        if array.ndim < len(shape) or array.shape[array.ndim - len(shape) :] != shape:
+            raise ArgumentError(f"{what}: {path} has shape {array.shape}; give {shape}, or more axes before")
+        if not np.isfinite(array).all():
+            raise ArgumentError(f"{what}: {path} is not finite; give finite numbers")
+        found[path] = array
+    return found
 
 
 class Numbers:

@@ -103,6 +103,8 @@ class _SystemFlow(Flow):
     def __init__(self, system: System, row: dict[str, Any], constants: dict[str, Any]) -> None:
         self.model: Mechanism = system.model
         self._system, self._row, self._constants = system, row, constants
+        known = system.model.parameters() if system.model.varied else {}
+        self._given = [np.reshape(constants[path], known[path].shape) for path in system.model.varied]
 
     def force(self, t: Any, q: Array, v: Array) -> Array:
         """Return the joint forces put in."""
@@ -142,7 +144,8 @@ class TracedFlow(_SystemFlow):
         self._inputs = [x for part in (row, constants) for x in part.values()]
 
     def evaluate(self, name: str, *arguments: Any) -> Any:
-        results = self._trace.call(self._system.subgraph(name), *arguments)
+        given = () if name == "controller" else self._given
+        results = self._trace.call(self._system.subgraph(name), *arguments, *given)
         return results[0] if len(results) == 1 else results
 
     def apply(self, part: Part, *arguments: Any) -> tuple[Any, ...]:
@@ -161,7 +164,7 @@ class TracedFlow(_SystemFlow):
         return self._trace.call(_product(len(x)), A, x)[0]
 
     def _projected(self, of: tuple[Any, ...], t: Any, q: Array, v: Array) -> Any:
-        return self._trace.call(projection_subgraph(*of), t, q, v)
+        return self._trace.call(projection_subgraph(*of), t, q, v, *self._given)
 
 
 class PythonFlow(_SystemFlow):
@@ -180,7 +183,8 @@ class PythonFlow(_SystemFlow):
         return np.stack([(self.apply(part, *before, x + unit)[0] - first) / _SMALL for unit in _SMALL * np.eye(len(x))], axis=1)
 
     def evaluate(self, name: str, *arguments: Any) -> Any:
-        return self._system.kernel(name)(*(np.asarray(x, dtype=float) for x in arguments))
+        given = () if name == "controller" else self._given
+        return self._system.kernel(name)(*(np.asarray(x, dtype=float) for x in (*arguments, *given)))
 
     def force_gradients(self, t: Any, q: Array, v: Array) -> Sequence[Array] | None:
         if self._system.input.controller is None and not self._system.called:
@@ -202,7 +206,7 @@ class PythonFlow(_SystemFlow):
         return A @ x
 
     def _projected(self, of: tuple[Any, ...], t: Any, q: Array, v: Array) -> Any:
-        return projection_kernel(*of)(t, np.asarray(q, dtype=float), np.asarray(v, dtype=float))
+        return projection_kernel(*of)(t, np.asarray(q, dtype=float), np.asarray(v, dtype=float), *self._given)
 
     def force(self, t: Any, q: Array, v: Array) -> Array:
         return np.asarray(super().force(float(t), np.asarray(q, dtype=float), np.asarray(v, dtype=float)), dtype=float)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
@@ -15,6 +16,7 @@ from catena.loops.mobility import generic
 from catena.loops.plan_library import Selected
 from catena.loops.projection import LoopPlan
 from catena.model import Mechanism
+from catena.model.parameters import given_values
 from catena.model.values import floats
 from catena.native import Iteration
 from catena.simulation.arguments import check_step, moving, normalise, number, positive
@@ -75,6 +77,7 @@ def rollout(
     integrator: str = "auto",
     method: str = "auto",
     threads: int | None = None,
+    parameters: Mapping[str, Any] | None = None,
 ) -> Rollout:
     """Return trajectories from the states (q0, v0), of so many steps of one size [s]: a loop in machine code, on all cores.
 
@@ -89,8 +92,11 @@ def rollout(
 
     A sample is recorded `every` so many steps, besides the first. `integrator` names one of those of `ct.simulate`; steps are always fixed.
     "auto" is "rk4", or "rang-angermann" where friction, dampers, springs or stops of joints are too fast for the step.
-    `threads` limits the threads. The result does not depend on them, and every trajectory is, bit for bit, the one that it would be
-    alone. The loop is compiled once for a model and its settings, and cached until the model changes.
+    `parameters` has values of numbers of the model, by the paths of `m.parameters`: one for all trajectories, or with leading axes that
+    broadcast like those of the states.
+
+    `threads` limits the threads. The result does not depend on them, and every trajectory is, bit for bit, the one that it would be alone.
+    The loop is compiled once for a model and its settings, and cached until the model changes.
 
     >>> m = ct.Model("pendulum")
     >>> m.add("arm", ct.point_mass(1.0, at=(0, 0, -1)), ct.Revolute("y"))
@@ -98,7 +104,7 @@ def rollout(
     >>> runs.q.shape, runs.failed.any()
     ((100, 201, 1), np.False_)
     """
-    given = RolloutSettings.of(m, q0, v0, controls, step, steps, every, start, integrator, method)
+    given = RolloutSettings.of(m, q0, v0, controls, step, steps, every, start, integrator, method, parameters)
     return given.shaped(given.run(thread_count(threads)))
 
 
@@ -119,13 +125,16 @@ class RolloutSettings:
     start: float
     integrator: str
     method: str
+    parameters: dict[str, np.ndarray]  # by path, (N or 1, entries)
 
     @staticmethod
     def of(
-        m: Mechanism, q0: Any, v0: Any, controls: Any, step: Any, steps: Any, every: Any, start: Any, integrator: str, method: str
+        m: Mechanism, q0: Any, v0: Any, controls: Any, step: Any, steps: Any, every: Any, start: Any, integrator: str, method: str,
+        parameters: Mapping[str, Any] | None = None,
     ) -> RolloutSettings:  # fmt: skip
         """Return the settings, or say what is wrong with an argument."""
-        m = moving(m, "rollout")
+        m = moving(m, "rollout").varying(tuple(parameters or ()), "rollout")
+        values = given_values(m, parameters or {}, "rollout")
         for force in m.python_forces:
             raise ArgumentError(
                 f"rollout: force '{force.name}' is marked ct.python, and machine code cannot call it; use ct.simulate, "
@@ -135,16 +144,17 @@ class RolloutSettings:
             integrator_of(integrator, m)
         if step is None or steps is None:
             raise ArgumentError(f"rollout: {'step' if step is None else 'steps'} is missing; give the size of a step [s] and their number")
-        size = positive("step", step, "give a step size above 0, in seconds")
+        step_size = positive("step", step, "give a step size above 0, in seconds")
         steps, every = _count("steps", steps), _count("every", every)
         if steps % every:
             raise ArgumentError(f"every = {every} does not divide steps = {steps}; the last sample would be lost, give a divisor")
         start = number("start", start)
-        check_step("step", size, start, start + steps * size)
-        integrator = _chosen(m, integrator, size)
+        check_step("step", step_size, start, start + steps * step_size)
+        integrator = _chosen(m, integrator, step_size)
         q, v = _states(m, q0, v0, start)
         table, controller = _controls(m, controls, steps, max(q.ndim, v.ndim) - 1)
         shapes = {"q0": q.shape[:-1], "v0": v.shape[:-1], "controls": () if table is None else table.shape[:-2]}
+        shapes |= {path: value.shape[: value.ndim - len(m.parameters()[path].shape)] for path, value in values.items()}
         try:
             batch = np.broadcast_shapes(*shapes.values())
         except ValueError:
@@ -157,7 +167,12 @@ class RolloutSettings:
             rows = table.shape[-2:]
             shared = table.size == rows[0] * rows[1]
             table = np.ascontiguousarray(table if shared else np.broadcast_to(table, (*batch, *rows))).reshape(-1, *rows)
-        return RolloutSettings(m, batch, q, v, v0 is None, table, controller, size, steps, every, start, integrator, method)
+        flat = {}
+        for path, value in values.items():
+            size = m.parameters()[path].value.size
+            shared = value.size == size
+            flat[path] = (value if shared else np.broadcast_to(value, (*batch, *m.parameters()[path].shape))).reshape(-1, size)
+        return RolloutSettings(m, batch, q, v, v0 is None, table, controller, step_size, steps, every, start, integrator, method, flat)
 
     @property
     def times(self) -> np.ndarray:
@@ -280,7 +295,13 @@ class _Work:
         constants = {
             "anchor": given.start, "step": given.step, "every": given.every, "steps": given.steps, "since": given.steps // table.shape[1],
         }  # fmt: skip
+        constants |= {path: value[0] for path, value in given.parameters.items()}
         constant = self.system.stepping.constants.join(constants).astype(float)[None]
+        own = {path: value for path, value in given.parameters.items() if len(value) > 1}
+        if own:
+            constant = np.tile(constant, (len(self.state), 1))
+            for path, value in own.items():
+                constant[:, self.system.stepping.constants.at[path]] = value
         stop = threading.Event()
 
         def advance(part: slice) -> None:
@@ -291,7 +312,7 @@ class _Work:
             state, samples = self.state[at], self.samples[at, 1:]
             iterations = max(1, _STEPS // len(state))
             while not stop.is_set() and (state[:, 0] == RUNNING).any():
-                iteration.run(state, rows, constant, samples, iterations)
+                iteration.run(state, rows, constant if len(constant) == 1 else constant[at], samples, iterations)
             if not isinstance(at, slice):
                 self.state[at], self.samples[at, 1:] = state, samples
 

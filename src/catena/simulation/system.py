@@ -54,6 +54,7 @@ class System:
         size = max(float(np.abs(x).max()) for link in model.links for x in (link.at.p, np.array(link.body.com))) or 1.0
         lengths = tuple(size if unit == "m/s" else 1.0 for unit in model.v_units)
         constant = {"tau": model.nv} if clock is Timed else {}
+        constant |= {path: model.parameters()[path].value.size for path in model.varied}
         self.stepping = Stepping(
             model.nq, model.nv, integrator, adaptive, clock, input_.row, constant, lengths, self.events, model.has_loops
         )
@@ -94,7 +95,8 @@ class System:
         function, inputs = EVALUATIONS[name]
         trace = Trace(name)
         t, *arguments = self._inputs(trace, ("t", "q", *inputs))
-        return trace.graph(**function(self, self.model.tree().traced(trace).at(t), t, *arguments))
+        tree = self.model.tree_with(self.model.given_inputs(trace))
+        return trace.graph(**function(self, tree.traced(trace).at(t), t, *arguments))
 
     def part(self, part: Part, arguments: Sequence[Any], derived: bool = False) -> Subgraph:
         """Return a part of a step as a subgraph, or the derivative of its first result by its last argument."""
