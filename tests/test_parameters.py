@@ -82,3 +82,50 @@ def test_every_trajectory_of_a_rollout_has_its_own_numbers() -> None:
     for i, mass in enumerate(masses):
         built = m.with_values({f"{hand}.mass": mass, f"{hand}.damping": damping})
         np.testing.assert_allclose(runs.q[i], ct.rollout(built, q[i], step=1e-3, steps=50).q, atol=1e-12)
+
+
+def test_geometries_are_assembled_together_and_each_as_its_own_model() -> None:
+    m = EXAMPLES["four-bar"]()
+    lengths = np.array([[0.5, 0.0, 0.0], [0.6, 0.0, 0.0], [0.7, 0.0, 0.1]])
+    q = m.assemble(crank=1.0, parameters={"pin.at_b.xyz": lengths})
+    assert q.shape == (3, 3)
+    for one, length in zip(q, lengths, strict=True):
+        built = m.with_values({"pin.at_b.xyz": length})
+        assert ct.loop_error(built)(one).max() < 1e-13
+        assert one[0] == 1.0
+        np.testing.assert_allclose(ct.loop_error(m, parameters="pin.at_b.xyz")(one, length), 0.0, atol=1e-13)
+        np.testing.assert_allclose(built.assemble(guess=one, crank=1.0), one, atol=1e-12)
+    np.testing.assert_allclose(m.assemble(crank=1.0, parameters={"pin.at_b.xyz": lengths[0]}), q[0], atol=1e-12)
+
+
+def test_a_geometry_that_does_not_go_together_is_told_and_leaves_the_others_alone() -> None:
+    m = EXAMPLES["four-bar"]()
+    with pytest.warns(ct.AssemblyWarning, match=r"geometry \(1,\): model 'four-bar' does not close"):
+        q = m.assemble(crank=1.0, parameters={"pin.at_b.xyz": [[0.6, 0, 0], [0.01, 0, 0], [0.62, 0, 0]]})
+    assert np.isnan(q[1]).all()
+    assert np.isfinite(q[[0, 2]]).all()
+
+
+def test_sensitivities_of_a_linkage_by_a_length_equal_differences() -> None:
+    m = EXAMPLES["four-bar"]()
+    path, small = "pin.at_b.xyz", 1e-6
+    q = m.assemble(crank=1.0)
+    v = m.project_velocity(q, crank=2.0)
+    by_mass = ct.forward_dynamics(m, parameters="rocker.mass").jacobian("vdot", "rocker.mass")(q, v, np.ones(3))
+    mass = m.parameters()["rocker.mass"].value
+    ends = [ct.forward_dynamics(m, parameters="rocker.mass")(q, v, np.ones(3), mass + step) for step in (small, -small)]
+    np.testing.assert_allclose(by_mass, (ends[0] - ends[1]) / (2 * small), rtol=1e-6, atol=1e-8)
+    assert ct.loop_error(m, parameters=path).jacobian("error", path)(q).shape == (1, 3)
+
+
+@pytest.mark.parametrize(
+    ("paths", "says"),
+    [
+        (["rocker.mas"], r"'rocker.mas' is not a number of model 'four-bar'; did you mean 'rocker.mass'"),
+        (["rocker.at", "rocker.at.xyz"], "given twice"),
+        (["nothing"], "is not a number"),
+    ],
+)
+def test_paths_that_name_no_number_are_refused(paths: list[str], says: str) -> None:
+    with pytest.raises(ct.ArgumentError, match=says):
+        ct.forward_dynamics(EXAMPLES["four-bar"](), parameters=paths)

@@ -4,6 +4,7 @@ from catena.analysis import Equilibrium, Linearization, Mode, Modes, equilibrium
 from catena.control import Path, computed_torque, cycloidal, polynomial, trapezoidal
 from catena.errors import (
     ArgumentError,
+    AssemblyWarning,
     CatenaError,
     CompileError,
     ConvergenceWarning,
@@ -73,13 +74,13 @@ from catena.spatial_operators import Operators, operators
 from catena.version import __version__ as __version__
 
 __all__ = [
-    "ArgumentError", "Body", "CSource", "CatenaError", "CompileError", "ConvergenceWarning", "Custom", "Cylindrical", "Distance", "Driven",
-    "Equilibrium", "Event", "ExportError", "Fixed", "Free", "Geometry", "Harmonic", "Helical", "InertiaWarning", "Kernel", "LimitWarning",
-    "Linearization", "MethodError", "MissingPackageError", "Mode", "Model", "ModelError", "ModelFileError", "Modes", "Occurrence",
-    "Operators", "ParallelManipulator", "Path", "Planar", "Pose", "Prismatic", "Reduced", "Revolute", "Rollout", "SimulationError",
-    "SingularWarning", "Spherical", "StiffnessWarning", "TraceError", "Trajectory", "TrajectoryFileError", "Universal", "ViewWarning",
-    "atan2", "bias_force", "box", "computed_torque", "cycloidal", "cylinder", "driving_forces", "energy", "ensemble", "equilibrium",
-    "export_c", "export_casadi", "export_jax", "forward_dynamics", "forward_dynamics_derivatives", "hamiltonian_dynamics",
+    "ArgumentError", "AssemblyWarning", "Body", "CSource", "CatenaError", "CompileError", "ConvergenceWarning", "Custom", "Cylindrical",
+    "Distance", "Driven", "Equilibrium", "Event", "ExportError", "Fixed", "Free", "Geometry", "Harmonic", "Helical", "InertiaWarning",
+    "Kernel", "LimitWarning", "Linearization", "MethodError", "MissingPackageError", "Mode", "Model", "ModelError", "ModelFileError",
+    "Modes", "Occurrence", "Operators", "ParallelManipulator", "Path", "Planar", "Pose", "Prismatic", "Reduced", "Revolute", "Rollout",
+    "SimulationError", "SingularWarning", "Spherical", "StiffnessWarning", "TraceError", "Trajectory", "TrajectoryFileError", "Universal",
+    "ViewWarning", "atan2", "bias_force", "box", "computed_torque", "cycloidal", "cylinder", "driving_forces", "energy", "ensemble",
+    "equilibrium", "export_c", "export_casadi", "export_jax", "forward_dynamics", "forward_dynamics_derivatives", "hamiltonian_dynamics",
     "inverse_dynamics", "inverse_dynamics_derivatives", "jacobian", "joint_wrenches", "linearize", "load", "loop_error", "mass_matrix",
     "maximum", "methods", "minimum", "modes", "momenta", "operators", "point_mass", "polynomial", "poses", "python", "reduced", "rod",
     "rollout", "simulate", "sphere", "trapezoidal", "velocities", "where",

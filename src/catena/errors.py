@@ -73,6 +73,10 @@ class ViewWarning(UserWarning):
     """Something of a model that cannot be shown; the rest is."""
 
 
+class AssemblyWarning(UserWarning):
+    """A geometry does not go together, and its positions are NaN."""
+
+
 class LimitWarning(UserWarning):
     """Positions beyond the limits of joints, because none were found that close the loops within them."""
 

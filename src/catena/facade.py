@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from catena import files
-from catena.loops.assembly import assemble, project_velocity
+from catena.loops.assembly import assemble, assemble_all, project_velocity
 from catena.loops.mobility import Mobility, mobility
 from catena.model.builder import Builder
 from catena.model.mechanism import Mechanism
+from catena.model.parameters import given_values
 
 if TYPE_CHECKING:
     from catena.view.viewer import Viewer
@@ -23,7 +24,8 @@ if TYPE_CHECKING:
 INTERNAL = frozenset({
     "cayley", "cayley_momentum", "cayley_velocity", "chart", "chart_rate", "check_body", "checked", "coordinate_places", "driven_joints",
     "driven_motion", "folder", "instant", "momentum_in_child_axes", "momentum_in_parent_axes", "moved", "of", "once", "parts",
-    "quaternions", "random_nearby", "search_start", "slices", "spanning", "timed", "with_tree",
+    "given_inputs", "quaternions", "random_nearby", "search_start", "slices", "spanning", "timed", "tree_with", "varied", "varying",
+    "with_tree",
 })  # fmt: skip
 
 
@@ -34,7 +36,12 @@ class _ModelMethods(Mechanism):
         return sorted({*super().__dir__()} - INTERNAL)
 
     def assemble(
-        self, guess: Any = None, fixed: Mapping[str, float] | None = None, t: float | None = None, **coordinates: float
+        self,
+        guess: Any = None,
+        fixed: Mapping[str, float] | None = None,
+        t: float | None = None,
+        parameters: Mapping[str, Any] | None = None,
+        **coordinates: float,
     ) -> np.ndarray:
         """Return positions q that close all loops, near a guess; coordinates given by name keep their value.
 
@@ -46,6 +53,8 @@ class _ModelMethods(Mechanism):
         Positions within the limits of the joints are preferred; a `LimitWarning` names coordinates beyond their limits where the search
         finds no others.
         `fixed` takes names that are not Python's, such as those of joints with several coordinates.
+        `parameters` has other numbers of the model, by the paths of `m.parameters`; with leading axes, the positions have these too: one
+        configuration for each geometry, led there from the model's own. One that does not go together is NaN, with an `AssemblyWarning`.
 
         >>> m = ct.Model("slider-crank")
         >>> m.add("crank", ct.rod(0.3, mass=1.0), ct.Revolute("y"))
@@ -55,7 +64,11 @@ class _ModelMethods(Mechanism):
         >>> m.assemble(crank=np.pi / 2).round(3)
         array([ 1.571, -2.214,  0.4  ])
         """
-        return assemble(self, guess, {**(fixed or {}), **self._named(t, coordinates)}, t)
+        held = {**(fixed or {}), **self._named(t, coordinates)}
+        if parameters:
+            m = self.frozen().varying(tuple(parameters), "assemble")
+            return assemble_all(self.frozen(), given_values(m, parameters, "assemble"), guess, held, t)
+        return assemble(self, guess, held, t)
 
     def project_velocity(
         self, q: Any, v: Any = None, fixed: Mapping[str, float] | None = None, t: float | None = None, **rates: float

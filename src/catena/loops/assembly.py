@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from catena.errors import LimitWarning, ModelError
+from catena.errors import AssemblyWarning, LimitWarning, ModelError
 from catena.formulations.loops.basic_constraints import Ends, closure_residual
 from catena.formulations.loops.closure_kinematics import ClosureKinematics
 from catena.formulations.loops.constraints import constraint_jacobian, constraint_motion
@@ -22,6 +22,7 @@ from catena.loops.scaling import coordinate_units, loop_sizes, loop_units, mecha
 from catena.model import Helical, Joint, Mechanism, Pose
 from catena.model.driven_trees import with_driven_at
 from catena.model.motions import Given
+from catena.model.parameters import replaced
 from catena.model.placed import PlacedClosure
 from catena.model.values import array, number
 from catena.spatial import Rigid, quaternion_exp, rotation
@@ -66,6 +67,41 @@ def assemble(m: Mechanism, guess: Any = None, fixed: Mapping[str, float] | None 
     q = _assembled(m, guess, held)
     _check_limits(m, q, guess, held)
     return q
+
+
+#: Steps in which a mechanism is led from its own geometry to others.
+_LED = 8
+
+
+def assemble_all(m: Mechanism, values: Mapping[str, np.ndarray], guess: Any, fixed: Mapping[str, float], t: float | None) -> np.ndarray:
+    """Return configurations (..., nq) that close all loops, one for each geometry: values of numbers by path, with leading axes.
+
+    They are led from the mechanism's own geometry, where this closes. A geometry that does not go together is NaN, with a warning.
+    """
+    known, now = m.parameters(), m.timed(t)
+    batch = np.broadcast_shapes(*(value.shape[: value.ndim - len(known[path].shape)] for path, value in values.items()))
+    rows = [np.broadcast_to(value, (*batch, *known[path].shape)).reshape(-1, known[path].value.size) for path, value in values.items()]
+    target, own = np.concatenate(rows, axis=1), np.concatenate([known[path].value.ravel() for path in values])
+    varied = now.varying(tuple(values), "assemble")
+    start = _assembled(now, guess, fixed)
+    q = np.concatenate([np.tile(start, (len(target), 1)), np.tile(own, (len(target), 1))], axis=1)
+    closed = np.full(len(q), not m.driven_names)
+    held = {_plain(m, name)[1] for name in fixed}
+    for share in np.linspace(0.0, 1.0, _LED + 1)[1:] if closed.any() else ():
+        q[:, m.nq :] = own + share * (target - own)
+        for loops in loop_groups(varied):
+            q, left = loops.settle(q, np.array([column not in held for column in loops.columns]))
+            closed &= (share < 1.0) | loops.closed(q, left)
+    found = q[:, : m.nq]
+    for i in np.flatnonzero(~closed):
+        changed = {path: row[i].reshape(known[path].shape) for (path, row) in zip(values, rows, strict=True)}
+        try:
+            found[i] = _assembled(type(m)(replaced(m, changed).sealed()).timed(t), found[i], fixed)
+        except ModelError as error:
+            found[i] = np.nan
+            where = f"geometry {tuple(map(int, np.unravel_index(i, batch)))}" if batch else "the geometry"
+            warnings.warn(f"assemble: {where}: {error}", AssemblyWarning, stacklevel=3)
+    return found.reshape(*batch, m.nq)
 
 
 def _assembled(m: Mechanism, guess: Any, fixed: Mapping[str, float]) -> np.ndarray:

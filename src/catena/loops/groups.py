@@ -55,7 +55,7 @@ class LoopGroup:
 
     def __init__(self, m: Mechanism, group: CoupledLoops) -> None:
         tree = m.tree()
-        self._tree, self.group, self._nq = tree, group, m.nq
+        self._tree, self.group, self._nq, self._model = tree, group, m.nq, m
         numbers = (*group.closures, *(len(tree.closures) + i for i in group.couplings))
         owners = loop_owners(m, None)
         own = [[unit for i, unit in owners if i == number] for number in numbers]
@@ -99,19 +99,31 @@ class LoopGroup:
     # residuals
 
     def residual(self, q: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return the residual at a configuration (nq,), or at each of many (N, nq), by compiled code, and its Jacobian."""
+        """Return the residual at a configuration (nq,), or at each of many (N, nq), by compiled code, and its Jacobian.
+
+        Of a mechanism that varies some of its numbers, these may follow the positions: each of the many is then of its own geometry.
+        """
         if q.ndim > 1 and self._tree.driven:  # every time is a model of its own, for which no code is made
             return tuple(map(np.array, zip(*map(self.residual, q), strict=True)))  # type: ignore[return-value]
-        both = self._kernel(q) if q.ndim > 1 else constraint_jacobian(self._tree, q, closure_residual, self.group)
+        both = self._kernel(*self._split(q)) if q.ndim > 1 else constraint_jacobian(self._tree, q, closure_residual, self.group)
         values, J = (np.asarray(x, dtype=float) for x in both)
         return values / self._units, J * self.coordinates / self._units[:, None]
 
     @cached_property
     def _kernel(self) -> Kernel:
         trace = Trace("closure residual")
-        tree = self._tree.marked(trace.mark, trace.solve)
-        values, J = constraint_jacobian(tree, trace.input("q", (self._nq,)), closure_residual, self.group)
+        q, given = trace.input("q", (self._nq,)), self._model.given_inputs(trace)
+        tree = (self._model.tree_with(given) if given else self._tree).marked(trace.mark, trace.solve)
+        values, J = constraint_jacobian(tree, q, closure_residual, self.group)
         return compile_graph(trace.graph(values=values, jacobian=J))
+
+    def _split(self, q: np.ndarray) -> list[np.ndarray]:
+        """Return positions and the numbers of a geometry, the model's own where there are none."""
+        known = [self._model.parameters()[path].value for path in self._model.varied]
+        if q.shape[1] == self._nq:
+            return [q, *known]
+        parts = np.split(q, np.cumsum([self._nq, *(value.size for value in known)])[:-1], axis=1)
+        return [parts[0], *(part.reshape(len(q), *value.shape) for part, value in zip(parts[1:], known, strict=True))]
 
     def closed(self, q: np.ndarray, values: np.ndarray, within: float = 0.0) -> np.ndarray:
         """Return which configurations close the loops, from their residual: as far as can be computed, or within a tolerance."""
