@@ -79,6 +79,8 @@ def test_every_trajectory_of_a_rollout_has_its_own_numbers() -> None:
     masses, damping = rng.uniform(0.5, 2.0, size=6), 0.3
     q = m.random(rng, 6)
     runs = ct.rollout(m, q, step=1e-3, steps=50, parameters={f"{hand}.mass": masses, f"{hand}.damping": damping})
+    again = ct.ensemble(m, q, step=1e-3, steps=50, chunk=4, parameters={f"{hand}.mass": masses, f"{hand}.damping": damping})
+    np.testing.assert_array_equal(again.q, runs.q)
     for i, mass in enumerate(masses):
         built = m.with_values({f"{hand}.mass": mass, f"{hand}.damping": damping})
         np.testing.assert_allclose(runs.q[i], ct.rollout(built, q[i], step=1e-3, steps=50).q, atol=1e-12)
@@ -129,3 +131,48 @@ def test_sensitivities_of_a_linkage_by_a_length_equal_differences() -> None:
 def test_paths_that_name_no_number_are_refused(paths: list[str], says: str) -> None:
     with pytest.raises(ct.ArgumentError, match=says):
         ct.forward_dynamics(EXAMPLES["four-bar"](), parameters=paths)
+
+
+@pytest.mark.parametrize("method", ct.methods("forward_dynamics"))
+def test_all_methods_take_parameters(method: str) -> None:
+    m = mechanisms.chain(3, 4, ("revolute", "prismatic"))
+    values = {"body1.mass": np.array(2.5), "body2.at.xyz": np.array([0.3, 0.0, -0.2]), "gravity": np.array([1.0, 2.0, -5.0])}
+    q, v, tau = mechanisms.state(m, 1)
+    try:
+        expected = ct.forward_dynamics(m.with_values(values), method)(q, v, tau)
+    except ct.MethodError:
+        pytest.skip("for other mechanisms")
+    assert relative(ct.forward_dynamics(m, method, parameters=list(values))(q, v, tau, **values), expected) < 1e-9
+
+
+def test_all_kernels_of_trees_take_parameters() -> None:
+    m = mechanisms.tree(4, 4, ("revolute", "spherical", "universal"), options=True)
+    values = {"body1.mass": np.array(2.5), "body3.at": np.array([0.3, 0.0, -0.2, 0.1, 0.2, 0.3]), "body2.inertia": np.diag([0.1, 0.2, 0.25])}
+    built, (q, v, x) = m.with_values(values), mechanisms.state(m, 1)
+    makers = {
+        ct.bias_force: (q, v), ct.momenta: (q, v), ct.velocities: (q, x), ct.hamiltonian_dynamics: (q, x, x), ct.poses: (q,),
+        ct.joint_wrenches: (q, v, x), ct.forward_dynamics_derivatives: (q, v, x), ct.inverse_dynamics_derivatives: (q, v, x),
+        lambda m, **more: ct.jacobian(m, "body3", (0.1, 0, 0), **more): (q,),
+    }  # fmt: skip
+    for make, arguments in makers.items():
+        found, wanted = make(m, parameters=list(values))(*arguments, **values), make(built)(*arguments)
+        for a, b in zip(*(x if isinstance(x, tuple) else (x,) for x in (found, wanted)), strict=True):
+            assert relative(a, b) < 1e-10
+
+
+def test_a_run_takes_other_numbers() -> None:
+    m = EXAMPLES["four-bar"]()
+    q = m.assemble(crank=1.0, parameters={"pin.at_b.xyz": [0.65, 0, 0]})
+    run = ct.simulate(m, q, until=0.2, parameters={"pin.at_b.xyz": [0.65, 0, 0], "rocker.mass": 5.0})
+    built = m.with_values({"pin.at_b.xyz": [0.65, 0, 0], "rocker.mass": 5.0})
+    np.testing.assert_array_equal(run.q, ct.simulate(built, q, until=0.2).q)
+    assert run.model.links[2].body.mass == 5.0
+
+
+def test_the_crank_of_a_linkage_with_other_lengths() -> None:
+    m = EXAMPLES["four-bar"]()
+    values = {"pin.at_b.xyz": np.array([0.65, 0.0, 0.0]), "crank.mass": np.array(2.0)}
+    built, crank = m.with_values(values), ct.reduced(m, ["crank"], parameters=list(values))
+    q = built.assemble(crank=0.7)
+    np.testing.assert_allclose(crank.mass_matrix(q, **values), ct.reduced(built, ["crank"]).mass_matrix(q), rtol=1e-11)
+    np.testing.assert_allclose(crank.rates(q, [1.0], **values), ct.reduced(built, ["crank"]).rates(q, [1.0]), rtol=1e-11)

@@ -50,11 +50,11 @@ def forward_dynamics_derivatives(
         t, q, v, tau = arguments if m.time_dependent else (0.0, *arguments)
         force = acting_joint_forces(tree, t, q, v)
         found = chosen.function(_simple(tree), q, v, tau + force, *force_derivatives(tree, t, q, v, m.rate))
-        return (*found, _by_time(m, t, q, v, tau)) if m.time_dependent else found
+        return (*found, _by_time(tree, t, q, v, tau)) if m.time_dependent else found
 
-    def _by_time(m: Mechanism, t: Any, q: Any, v: Any, tau: Any) -> Any:
+    def _by_time(tree: Tree, t: Any, q: Any, v: Any, tau: Any) -> Any:
         later = Dual(t[()] if isinstance(t, np.ndarray) else t, 1.0)
-        tree = m.tree().at(later)
+        tree = tree.at(later)
         return part(articulated_body.forward_dynamics(tree, q, v, tau + acting_joint_forces(tree, later, q, v)), "derivative")
 
     return _kernel(m, name, ("q", "v", "tau"), ("vdot", *(f"dvdot_d{x}" for x in wrt)), function, chosen)
@@ -86,11 +86,11 @@ def inverse_dynamics_derivatives(m: Mechanism, method: str = "auto", parameters:
         tau, by_q, by_v, mass = chosen.function(_simple(tree), q, v, vdot)
         force_by_q, force_by_v = force_derivatives(tree, t, q, v, m.rate)
         found = tau - acting_joint_forces(tree, t, q, v), by_q - force_by_q, by_v - force_by_v, mass
-        return (*found, _by_time(t, q, v, vdot)) if m.time_dependent else found
+        return (*found, _by_time(tree, t, q, v, vdot)) if m.time_dependent else found
 
-    def _by_time(t: Any, q: Any, v: Any, vdot: Any) -> Any:
+    def _by_time(tree: Tree, t: Any, q: Any, v: Any, vdot: Any) -> Any:
         later = Dual(t[()] if isinstance(t, np.ndarray) else t, 1.0)
-        tree = m.tree().at(later)
+        tree = tree.at(later)
         return part(newton_euler.inverse_dynamics(tree, q, v, vdot) - acting_joint_forces(tree, later, q, v), "derivative")
 
     return _kernel(m, name, ("q", "v", "vdot"), ("tau", *(f"dtau_d{x}" for x in wrt)), function, chosen)

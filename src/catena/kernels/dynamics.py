@@ -80,11 +80,11 @@ def _iterative(m: Mechanism, by: Solution) -> IterativeKernel:
 def staged(m: Mechanism, name: str, function: Callable[..., Any]) -> tuple[Kernel, Kernel]:
     """Return `function(tree, q, x)` as two kernels: q -> what depends on q alone, and that with x -> the result; driven, (t, q) for q."""
     trace = Trace(name)
-    tree, held = m.tree().marked(trace.mark), ("q",)
-    if tree.driven:
-        tree, held = tree.at(trace.input("t")), ("t", "q")
-    q, x = trace.input("q", (m.nq,)), trace.input("x", (m.nv,))
-    first, second = split(trace.graph(result=function(tree, q, x)), held)
+    held = ("t", "q") if m.tree().driven else ("q",)
+    *t, q = (trace.input(name, () if name == "t" else (m.nq,)) for name in held)
+    given = m.given_inputs(trace)
+    tree, x = m.tree_with(given).marked(trace.mark), trace.input("x", (m.nv,))
+    first, second = split(trace.graph(result=function(tree.at(*t) if t else tree, q, x)), (*held, *given))
     return compile_graph(first), compile_graph(second)
 
 
@@ -236,7 +236,7 @@ def energy(m: Mechanism, parameters: Parameters = ()) -> Kernel:
 
     def function(tree: Tree, t: Any, q: Any, v: Any) -> Any:
         q, v, _ = with_driven_coordinates(m, t, q, v, v)
-        return _energy(undriven_tree(m).marked(tree.mark, tree.solver, tree.saddle_solver), q, v)
+        return _energy(undriven_tree(m, tree), q, v)
 
     return traced_kernel(m, "energy", ("t", "q", "v"), ("kinetic", "potential"), function)
 

@@ -28,6 +28,7 @@ from catena.loops.plan_library import WithCoordinates, configuration, eliminated
 from catena.loops.scaling import coordinate_units, loop_units
 from catena.model import Driven, Mechanism, Tree
 from catena.model.driven_trees import undriven_slices, undriven_tree, with_driven_coordinates
+from catena.model.parameters import Numbers
 from catena.spatial import Rigid
 from catena.tolerances import ZERO
 
@@ -149,11 +150,9 @@ def _kernel(kind: Any, m: Mechanism, name: str, output: str, function: Callable[
 
 def joint_wrenches(m: Mechanism, by: Solution, at: Any) -> WrenchKernel:
     """Return the kernel of all joint wrenches, with accelerations by a method."""
-    whole = m.tree(weld=False)
-
     def function(tree: Tree, chosen: WithCoordinates | None, t: Any, q: Any, v: Any, tau: Any) -> Any:
         vdot, closing, flag = _moved(m, by, tree, chosen, t, q, v, tau)
-        unwelded = whole.marked(tree.mark, tree.solver, tree.saddle_solver).at(t)
+        unwelded = m.tree_with(tree.given, weld=False).marked(tree.mark, tree.solver, tree.saddle_solver).at(t)
         return _wrenches(m, unwelded, q, v, vdot, closing, applied_forces(unwelded, t, q, v)[1]), flag
 
     return _kernel(WrenchKernel, m, "joint_wrenches", "wrenches", function, by, at)
@@ -161,12 +160,11 @@ def joint_wrenches(m: Mechanism, by: Solution, at: Any) -> WrenchKernel:
 
 def driving_forces(m: Mechanism, by: Solution, at: Any) -> DrivingKernel:
     """Return the kernel of what driven joints take, with accelerations by a method."""
-    whole = undriven_tree(m)
     driven = [i for link, _, at in undriven_slices(m) if isinstance(link.joint, Driven) for i in range(at.start, at.stop)]
 
     def function(tree: Tree, chosen: WithCoordinates | None, t: Any, q: Any, v: Any, tau: Any) -> Any:
         vdot, closing, flag = _moved(m, by, tree, chosen, t, q, v, tau)
-        free = whole.marked(tree.mark, tree.solver, tree.saddle_solver)
+        free = undriven_tree(m, tree)
         q_all, v_all, vdot_all = with_driven_coordinates(m, t, q, v, vdot)
         loads = _loads(tree, applied_forces(tree, t, q, v)[1], closing)
         force = newton_euler.inverse_dynamics(free, q_all, v_all, vdot_all, loads) - passive_force(free, q_all, v_all)
@@ -188,9 +186,9 @@ def _loads(tree: Tree, acting: Any, closing: list[Any]) -> list[Any]:
 def _wrenches(m: Mechanism, tree: Tree, q: Any, v: Any, vdot: Any, closing: list[Any], acting: Any) -> Any:
     """Return the wrenches of all joints of a tree whose fixed joints are joints; `closing` are those of the closures, on a and on b."""
     across = newton_euler.joint_wrenches(tree, q, v, vdot, _loads(tree, acting, closing))[1]
-    found = []
+    found, numbers = [], Numbers(tree.given)
     for link in m.links:
         k, frame = tree.frames[link.name]
-        joint = frame @ Rigid(link.outer.R, link.outer.p)
+        joint = frame @ numbers.pose(f"{link.name}.at_body", Rigid(link.outer.R, link.outer.p))
         found.append(joint.inverse().force(across[k]))
     return np.stack([*found, *(on_b for _, on_b in closing)])

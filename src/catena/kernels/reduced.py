@@ -18,7 +18,7 @@ from catena.formulations.mass import composite_body
 from catena.kernels.named_coordinates import coordinates, places, spread
 from catena.kernels.planned import ConstrainedKernel, planned_kernel
 from catena.kernels.state_flags import flags, following_flags
-from catena.kernels.tracing import dynamics_kernel, frozen, traced_kernel
+from catena.kernels.tracing import Parameters, dynamics_kernel, frozen, traced_kernel
 from catena.loops.assembly import assemble
 from catena.loops.conditioning import largest, largest_residual, measures
 from catena.loops.mobility import mobility, partition, rank
@@ -54,8 +54,10 @@ class Reduced:
     but `positions(x, guess, t)`; rates have what the driven joints do besides N rate.
     """
 
-    def __init__(self, m: Mechanism, independent: Collection[str] | None = None, at: Any = None) -> None:
-        m = frozen(m, "reduced")
+    def __init__(
+        self, m: Mechanism, independent: Collection[str] | None = None, at: Any = None, parameters: Parameters = ()
+    ) -> None:
+        m = frozen(m, "reduced", parameters)
         if not m.has_loops:
             raise ModelError(f"reduced: model '{m.name}' has no loops, and all its coordinates are independent; use ct.mass_matrix")
         self.model = m
@@ -234,7 +236,7 @@ class Reduced:
         return planned_kernel(m, self.made_for, self._plan, planned, pivoted, make)
 
 
-def reduced(m: Mechanism, independent: Collection[str] | None = None, at: Any = None) -> Reduced:
+def reduced(m: Mechanism, independent: Collection[str] | None = None, at: Any = None, parameters: Parameters = ()) -> Reduced:
     """Return a mechanism with loops by its independent coordinates: kinematics of the others, mass matrix and bias in as many unknowns.
 
     `independent` names as many velocity coordinates as the mechanism has degrees of freedom; without it, those of `m.mobility()`.
@@ -251,4 +253,4 @@ def reduced(m: Mechanism, independent: Collection[str] | None = None, at: Any = 
     >>> crank.mass_matrix(q).shape, crank.bias_force(q, v).shape
     ((5, 1, 1), (5, 1))
     """
-    return Reduced(m, independent, at)
+    return Reduced(m, independent, at, parameters)

@@ -22,7 +22,6 @@ from catena.loops.scaling import coordinate_units, loop_sizes, loop_units, mecha
 from catena.model import Helical, Joint, Mechanism, Pose
 from catena.model.driven_trees import with_driven_at
 from catena.model.motions import Given
-from catena.model.parameters import replaced
 from catena.model.placed import PlacedClosure
 from catena.model.values import array, number
 from catena.spatial import Rigid, quaternion_exp, rotation
@@ -96,7 +95,7 @@ def assemble_all(m: Mechanism, values: Mapping[str, np.ndarray], guess: Any, fix
     for i in np.flatnonzero(~closed):
         changed = {path: row[i].reshape(known[path].shape) for (path, row) in zip(values, rows, strict=True)}
         try:
-            found[i] = _assembled(type(m)(replaced(m, changed).sealed()).timed(t), found[i], fixed)
+            found[i] = _assembled(m.with_values(changed).timed(t), found[i], fixed)
         except ModelError as error:
             found[i] = np.nan
             where = f"geometry {tuple(map(int, np.unravel_index(i, batch)))}" if batch else "the geometry"

@@ -82,7 +82,8 @@ def build(model: Mechanism, weld: bool = True, given: Mapping[str, Any] | None =
         frames=MappingProxyType(named),
         closures=tuple(_placed_closure(closure, named, numbers) for closure in model.loops),
         couplings=tuple(placed_coupling(coupling, model, numbers) for coupling in model.couplings),
-        kept=model.tree().keeping if numbers.given else None,
+        kept=model.tree().keeping if numbers.given and weld else None,
+        given=MappingProxyType(numbers.given),
     )
     return read_only(tree)
 

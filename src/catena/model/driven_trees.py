@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from catena.model.build_tree import build
 from catena.model.driven import Driven, undriven
 from catena.model.mechanism import Mechanism
 from catena.model.motions import DrivenMotion, Given
@@ -30,15 +29,16 @@ def randomly_driven(m: Mechanism, rng: np.random.Generator) -> Mechanism:
     return with_driven_at(m, [Given(joint.random(rng), np.zeros(joint.nv), np.zeros(joint.nv)) for _, joint in m.driven_joints()])
 
 
-def undriven_tree(m: Mechanism) -> Tree:
-    """Return the tree in which driven joints are free, in the frames of `m.tree()`; without forces from functions of fewer coordinates."""
+def undriven_tree(m: Mechanism, tree: Tree) -> Tree:
+    """Return the tree in which driven joints are free, in the frames of a tree; without forces from functions of fewer coordinates."""
 
-    def make() -> Tree:
+    def make() -> Mechanism:
         links, closures = m.frozen().spanning
         free = SpanningTree(tuple(replace(link, joint=undriven(link.joint)) for link in links), closures)
-        return build(Mechanism(replace(m.frozen().parts, forces={}), spanning=free))
+        return Mechanism(replace(m.frozen().parts, forces={}), spanning=free, varied=m.varied)
 
-    return m.once("undriven tree", (), make)
+    free = m.once("undriven", (), make).tree_with(tree.given)
+    return free.marked(tree.mark, tree.solver, tree.saddle_solver)
 
 
 def undriven_slices(m: Mechanism) -> Iterator[tuple[Link, slice, slice]]:

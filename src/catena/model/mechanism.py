@@ -25,6 +25,9 @@ from catena.model.spanning_tree import Connection, Link, Loose, SpanningTree, co
 from catena.model.tree import Tree
 from catena.model.tree_checks import check_determined, check_following
 
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
 #: Methods by which a `Model` changes; a mechanism refuses them.
 _CHANGES = ("add", "connect", "close", "couple", "add_spring", "add_force")
 
@@ -263,6 +266,16 @@ class Mechanism(Coordinates):
         """
         return dict(self.once("parameters", (), lambda: parameters.parameters(self)))
 
+    def with_values(self, values: Mapping[str, Any]) -> Self:
+        """Return a model with other numbers, given by the paths of `parameters`.
+
+        >>> m = ct.Model("pendulum")
+        >>> m.add("arm", ct.rod(1.0, mass=2.0), ct.Revolute("y"))
+        >>> m.with_values({"arm.mass": 3.0}).links[0].body.mass
+        3.0
+        """
+        return type(self)(parameters.replaced(self, values).sealed())
+
     def varying(self, paths: Any, what: str) -> Mechanism:
         """Return the mechanism whose kernels take the numbers at these paths as further inputs; `what` takes them is named in errors."""
         m, chosen = self.frozen(), parameters.check(self, paths, what)
@@ -274,9 +287,9 @@ class Mechanism(Coordinates):
         """Return the numbers that are inputs of kernels as new inputs of a trace."""
         return {path: trace.input(path, self.parameters()[path].shape) for path in self.varied}
 
-    def tree_with(self, given: Mapping[str, Any]) -> Tree:
+    def tree_with(self, given: Mapping[str, Any], weld: bool = True) -> Tree:
         """Return the tree in which scalars that are given by path stand for numbers of the model."""
-        return build(self.frozen(), given=given) if given else self.tree()
+        return build(self.frozen(), weld, given) if given else self.tree(weld)
 
     # the tree, which formulations read
 

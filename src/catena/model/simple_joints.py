@@ -22,6 +22,7 @@ def with_simple_joints(tree: Tree) -> Tree | None:
     if tree.custom:
         return None
     last: list[int] = []  # of each body, the body of the new tree
+    kept: list[bool] = []
     parts: dict[str, list[Any]] = {name: [] for name in ("names", "parent", "before", "motion", "M", "q_slices", "v_slices")}
     for k in range(tree.n):
         parent = -1 if tree.parent[k] < 0 else last[tree.parent[k]]
@@ -31,12 +32,13 @@ def with_simple_joints(tree: Tree) -> Tree | None:
             parts["parent"].append(parent if i == 0 else len(parts["parent"]) - 1)
             parts["before"].append(tree.before[k] if i == 0 else Placement(()))
             parts["motion"].append(motion)
+            kept.append(tree.kept is not None and tree.kept[k])
             parts["M"].append(tree.M[k] if i == len(motions) - 1 else np.zeros((6, 6)))
             for name, whole in (("q_slices", tree.q_slices[k]), ("v_slices", tree.v_slices[k])):
                 parts[name].append(whole if at is None else slice(whole.start + at.start, whole.start + at.stop))
         last.append(len(parts["parent"]) - 1)
     tuples = {name: tuple(values) for name, values in parts.items()}
-    return replace(tree, **tuples, springs=(), forces=(), closures=(), couplings=(), frames=MappingProxyType({}))
+    return replace(tree, **tuples, kept=None if tree.kept is None else tuple(kept), springs=(), forces=(), closures=(), couplings=(), frames=MappingProxyType({}))
 
 
 def _taken_apart(motion: Any) -> list[tuple[Any, slice | None]]:

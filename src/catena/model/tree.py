@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, is_dataclass, replace
+from dataclasses import dataclass, field, is_dataclass, replace
 from functools import cached_property
 from types import MappingProxyType
 from typing import Any
@@ -69,6 +69,7 @@ class Tree:
     forces: tuple[PlacedForce, ...]
     frames: Mapping[str, tuple[int, Rigid]]  # of every body the user named: moving body and the user's frame in it
     kept: tuple[bool, ...] | None = None  # bodies that regroup nothing, where masses do not tell
+    given: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))  # scalars for numbers of the model, by path
     closures: tuple[PlacedClosure, ...] = ()
     couplings: tuple[PlacedCoupling, ...] = ()
     mark: Callable[[], None] = _no_mark
@@ -76,10 +77,10 @@ class Tree:
     saddle_solver: Callable[..., SaddlePointSolution] | None = None  # how a trace solves a saddle point
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "frames": dict(self.frames)}
+        return {**self.__dict__, "frames": dict(self.frames), "given": dict(self.given)}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state, frames=MappingProxyType(state["frames"]))
+        self.__dict__.update(state, **{name: MappingProxyType(state[name]) for name in ("frames", "given")})
         read_only(self)
 
     @property

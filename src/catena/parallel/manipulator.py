@@ -23,7 +23,7 @@ from catena.kernels.named_coordinates import coordinates, places, spread
 from catena.kernels.planned import ConstrainedKernel, planned_kernel
 from catena.kernels.reduced import Reduced
 from catena.kernels.state_flags import following_flags, solved_flags
-from catena.kernels.tracing import dynamics_kernel, frozen, traced_kernel
+from catena.kernels.tracing import Parameters, dynamics_kernel, frozen, traced_kernel
 from catena.loops.assembly import left_open, loop_residuals
 from catena.loops.conditioning import largest, measures
 from catena.loops.platform_plans import explanation, platform_plan
@@ -97,8 +97,10 @@ class ParallelManipulator:
     ((6, 3), (3,))
     """
 
-    def __init__(self, m: Mechanism, actuated: Collection[str], tool: Any = (0.0, 0.0, 0.0), at: Any = None) -> None:
-        m = frozen(m, "ParallelManipulator")
+    def __init__(
+        self, m: Mechanism, actuated: Collection[str], tool: Any = (0.0, 0.0, 0.0), at: Any = None, parameters: Parameters = ()
+    ) -> None:
+        m = frozen(m, "ParallelManipulator", parameters)
         if m.driven_names:
             raise ModelError(f"ParallelManipulator: '{m.driven_names[0]}' of model '{m.name}' is driven; leave it free, and actuate it")
         reason = requirement(m.tree())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import BrokenExecutor, CancelledError, ProcessPoolExecutor, ThreadPoolExecutor
 from functools import lru_cache
 from typing import Any
@@ -44,6 +44,7 @@ def ensemble(
     integrator: str = "auto",
     method: str = "auto",
     show_progress: bool | None = None,
+    parameters: Mapping[str, Any] | None = None,
 ) -> Rollout:
     """Return the trajectories of `ct.rollout`, the same bit for bit, computed in chunks by an executor.
 
@@ -61,7 +62,7 @@ def ensemble(
     >>> runs.q.shape
     (100, 201, 1)
     """
-    plan = RolloutSettings.of(m, q0, v0, controls, step, steps, every, start, integrator, method)
+    plan = RolloutSettings.of(m, q0, v0, controls, step, steps, every, start, integrator, method, parameters)
     count = len(plan.q)
     with _Workers(executor) as workers:
         size = workers.chunk(plan) if chunk is None else _count("chunk", chunk)
@@ -83,10 +84,10 @@ def ensemble(
     return plan.shaped(Rollout(plan.times, q, v, failed, reason))
 
 
-def _run(shared: Any, q: np.ndarray, v: np.ndarray | None, table: np.ndarray | None) -> Rollout:
+def _run(shared: Any, q: np.ndarray, v: np.ndarray | None, table: np.ndarray | None, parameters: dict[str, np.ndarray]) -> Rollout:
     """Return a chunk of trajectories; the task that executors run."""
     model, controller, settings = _unpickled(shared) if isinstance(shared, bytes) else shared
-    return rollout(model, q, v, controller if table is None else table, threads=1, **settings)
+    return rollout(model, q, v, controller if table is None else table, threads=1, parameters=parameters, **settings)
 
 
 #: Cached, so that a worker compiles the loop for its first chunk only.

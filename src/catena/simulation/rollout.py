@@ -179,9 +179,12 @@ class RolloutSettings:
         return self.start + np.arange(0, self.steps + 1, self.every) * self.step
 
     def part(self, at: slice) -> tuple[Any, ...]:
-        """Return the arguments of a rollout of some of the trajectories: q0, v0, and the table of controls, if there is one."""
+        """Return the arguments of a rollout of some of the trajectories: q0, v0, the table of controls, if there is one, and parameters."""
         table = self.table if self.table is None or len(self.table) == 1 else self.table[at]
-        return self.q[at], None if self.at_rest else self.v[at], table
+        own = {path: (value[0] if len(value) == 1 else value[at]) for path, value in self.parameters.items()}
+        shapes = {path: self.model.parameters()[path].shape for path in own}
+        parameters = {path: value.reshape((*value.shape[:-1], *shapes[path])) for path, value in own.items()}
+        return self.q[at], None if self.at_rest else self.v[at], table, parameters
 
     def shaped(self, flat: Rollout) -> Rollout:
         """Return trajectories in one row with the leading axes of the arguments."""

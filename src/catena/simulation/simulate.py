@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import time
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from catena.errors import ArgumentError, SimulationError
 from catena.model import Mechanism
+from catena.simulation.arguments import moving
 from catena.simulation.checkpoint import Checkpoint, restore
 from catena.simulation.events import Event
 from catena.simulation.inputs import Function
@@ -52,6 +53,7 @@ def simulate(
     resume: str | os.PathLike[str] | None = None,
     show_progress: bool | None = None,
     every: float | None = None,
+    parameters: Mapping[str, Any] | None = None,
 ) -> Trajectory:
     """Return the motion of a mechanism from the state (q0, v0) at `start` to the time `until` [s].
 
@@ -70,6 +72,7 @@ def simulate(
       events adaptive steps are at most a hundredth of the run, or `largest_step`.
     - `record`: how many steps there are from sample to sample (1), or the times of the samples; these come from shorter steps of the
       same integrator, with functions that are called from Python by interpolation.
+    - `parameters` has other numbers of the model, by the paths of `m.parameters`.
     - `checkpoint` names a file that is written every `checkpoint_every` seconds; `resume` continues from such a file.
 
     Ctrl-C ends the run and returns what there is.
@@ -80,6 +83,8 @@ def simulate(
     >>> abs(run.drift).max() < 1e-7
     np.True_
     """
+    if parameters:
+        m = moving(m, "simulate").with_values(parameters)
     settings = RunSettings.of(m, q0, v0, start, until, step, method, integrator, tau, controller, events, record, rtol, atol, largest_step)
     if settings.scipy_method:
         from catena.simulation.with_scipy import integrate

@@ -26,7 +26,9 @@ def first_moment(M: Array) -> Array:
 
 def centroid(M: Array) -> Array:
     """Return the centre of mass of a body of inertia M, in the axes of its frame; that of nothing is the origin."""
-    return first_moment(M) / M[3, 3] if M[3, 3] > 0.0 else np.zeros(3)
+    if isinstance(M[3, 3], float):
+        return first_moment(M) / M[3, 3] if M[3, 3] > 0.0 else np.zeros(3)
+    return first_moment(M) / (M[3, 3] + 1e-300)  # traced; without mass there is no first moment
 
 
 def dusted(x: Array, scale: float) -> Array:
