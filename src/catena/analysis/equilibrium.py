@@ -155,7 +155,7 @@ class _Search:
                 tau[j] += near.basis[:, i] @ load
         linear = linear_system(near, *near.accelerations(tau)[1:3])
         rows = [*moving, *[len(near.independent) + i for i in moving]]
-        values = np.linalg.eigvals(linear[np.ix_(rows, rows)]) if moving else np.zeros(0, dtype=complex)
+        values: Any = np.linalg.eigvals(linear[np.ix_(rows, rows)]) if moving else np.zeros(0, dtype=complex)
         least = _NONE * np.abs(values).max(initial=0.0)
         bounded = "neutral" if (np.abs(values) <= least).any() else "stable"
         return Equilibrium(near.q, tau, "unstable" if (values.real > least).any() else bounded, values)
