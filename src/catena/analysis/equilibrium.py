@@ -68,7 +68,7 @@ def equilibrium(
     start = assemble(m, start, fixed, t) if m.has_loops else start
     search = _Search(m, force, held, fixed, t)
     rng = np.random.default_rng(seed)
-    near = search.around(start)
+    near = Neighbourhood(m, start, np.zeros(m.nv), t, held)
     for _ in range(_STARTS):
         found = search.from_start(near)
         if found is not None:
@@ -94,10 +94,6 @@ class _Search:
         self.bias = bias_force(m)
         self.slope = self.bias.jvp("q")
         self.time = (t,) if m.time_dependent else ()
-
-    def around(self, q: np.ndarray) -> Neighbourhood:
-        """Return the neighbourhood of positions."""
-        return Neighbourhood(self.m, q, np.zeros(self.m.nv), self.t, self.held)
 
     def _moving(self, near: Neighbourhood) -> list[int]:
         """Return which of the independent coordinates are not held."""
@@ -157,15 +153,9 @@ class _Search:
         for i, j in enumerate(near.independent):
             if j in self.held:
                 tau[j] += near.basis[:, i] @ load
-        linear = linear_system(near, tau)
+        linear = linear_system(near, *near.accelerations(tau)[1:3])
         rows = [*moving, *[len(near.independent) + i for i in moving]]
-        values = np.linalg.eigvals(linear[np.ix_(rows, rows)]) if moving else np.zeros(0, dtype=complex)
-        return Equilibrium(near.q, tau, _stability(values), values)
-
-
-def _stability(values: Any) -> str:
-    """Return how a system with these eigenvalues goes on from a small push."""
-    size = np.abs(values).max(initial=0.0)
-    if (values.real > _NONE * size).any():
-        return "unstable"
-    return "neutral" if (np.abs(values) <= _NONE * size).any() else "stable"
+        values: Any = np.linalg.eigvals(linear[np.ix_(rows, rows)]) if moving else np.zeros(0, dtype=complex)
+        least = _NONE * np.abs(values).max(initial=0.0)
+        bounded = "neutral" if (np.abs(values) <= least).any() else "stable"
+        return Equilibrium(near.q, tau, "unstable" if (values.real > least).any() else bounded, values)

@@ -10,11 +10,11 @@ import numpy as np
 
 from catena.analysis.neighbourhood import Neighbourhood
 from catena.errors import ArgumentError
-from catena.graph import Trace
 from catena.graph.differentiated import tangent_graph
 from catena.kernels.named_coordinates import coordinates
 from catena.kernels.tracing import charts, check_forces, frozen
 from catena.model import Mechanism
+from catena.model.forces import traced
 from catena.model.values import floats
 from catena.simulation.arguments import check_state
 
@@ -93,7 +93,7 @@ def linearize(
     if controller is not None:
         force, gains = _feedback(m, controller, near)
     vdot, by_q, by_v, by_tau = near.accelerations(force)
-    A = _system(near, by_q + by_tau @ gains[0], by_v + by_tau @ gains[1])
+    A = linear_system(near, by_q + by_tau @ gains[0], by_v + by_tau @ gains[1])
     B = np.concatenate([np.zeros((len(own), len(inputs))), by_tau[np.ix_(own, inputs)]])
     if step is not None:
         A, B = _held(A, B, step)
@@ -109,13 +109,8 @@ def joint_forces(m: Mechanism, tau: Any) -> np.ndarray:
     return force
 
 
-def linear_system(near: Neighbourhood, tau: np.ndarray) -> np.ndarray:
-    """Return A about a state under joint forces."""
-    _, by_q, by_v, _ = near.accelerations(tau)
-    return _system(near, by_q, by_v)
-
-
-def _system(near: Neighbourhood, by_q: np.ndarray, by_v: np.ndarray) -> np.ndarray:
+def linear_system(near: Neighbourhood, by_q: np.ndarray, by_v: np.ndarray) -> np.ndarray:
+    """Return A about a state, of the derivatives of accelerations along independent positions and rates."""
     own = near.independent
     return np.block([[near.turning, np.eye(len(own))], [by_q[own], by_v[own]]])
 
@@ -133,9 +128,7 @@ def _held(A: np.ndarray, B: np.ndarray, step: float) -> tuple[np.ndarray, np.nda
 
 def _feedback(m: Mechanism, controller: Callable[[Any, Any, Any], Any], near: Neighbourhood) -> tuple[np.ndarray, np.ndarray]:
     """Return what a controller gives at a state, and how that changes along independent positions and rates."""
-    trace = Trace("controller")
-    t, q, v = trace.input("t"), trace.input("q", (m.nq,)), trace.input("v", (m.nv,))
-    graph = trace.graph(tau=np.asarray(controller(t, q, v), dtype=object))
+    graph = traced(controller, m.nq, m.nv)
     if graph.outputs[0].shape != (m.nv,):
         raise ArgumentError(f"linearize: controller returned shape {graph.outputs[0].shape}; return {m.nv} joint forces")
     tangent = tangent_graph(graph, ("q", "v"), charts(m))

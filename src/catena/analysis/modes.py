@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, overload
 
@@ -97,9 +97,6 @@ class Modes(Sequence[Mode]):
 
     def __len__(self) -> int:
         return len(self._modes)
-
-    def __iter__(self) -> Iterator[Mode]:
-        return iter(self._modes)
 
     @property
     def frequencies(self) -> np.ndarray:

@@ -13,7 +13,7 @@ from catena import comparison
 from catena.cli.app import Debug, FloatingBase, Ignore, Json, Tolerance, app, model_argument
 from catena.cli.compare import number_text, progress
 from catena.cli.info import find
-from catena.cli.printing import new_console, new_table, print_json, print_model, print_title
+from catena.cli.printing import new_console, print_json, print_model, print_table
 from catena.comparison import Bench
 from catena.simulation.rollout import thread_count
 
@@ -73,19 +73,19 @@ def _print_bench(console: Console, measured: Bench) -> None:
     console.print(", ".join(f"{name} {number}" for name, number in measured.versions.items()))
     console.print()
     print_model(console, measured.model, measured.bodies, measured.freedom)
-    table = new_table("kernel", ">operations", ">trace\n[s]", ">compile\n[s]", ">one call\n[us]", ">batch\n[us]", f">{cores}\n[us]")
+    rows = []
     for row in measured.rows:
         built = (f"{row.trace_seconds:.2f}", f"{row.compile_seconds:.2f}{'*' if row.cached else ' '}")
         times = (row.single_us, row.batch_us, row.cores_us)
-        table.add_row(short_name(row.kernel), f"{row.operations:,}", *built, *map(number_text, times))
-    console.print(table)
+        rows.append((short_name(row.kernel), f"{row.operations:,}", *built, *map(number_text, times)))
+    columns = ("kernel", ">operations", ">trace\n[s]", ">compile\n[s]", ">one call\n[us]", ">batch\n[us]", f">{cores}\n[us]")
+    print_table(console, "", columns, rows)
     if any(row.cached for row in measured.rows):
         console.print("* with code from the cache")
     if measured.no_peer:
         console.print(f"\nPinocchio is not timed: {measured.no_peer}", soft_wrap=True)
         return
-    print_title(console, "\nPinocchio in the same run, and its times over those of catena")
-    table = new_table("function", ">one call\n[us]", ">", ">batch\n[us]", ">", f">{cores}\n[us]", ">", ">differs")
+    rows = []
     for row in measured.rows:
         if row.peer is None:
             continue
@@ -94,5 +94,6 @@ def _print_bench(console: Console, measured: Bench) -> None:
             theirs, ours = getattr(row.peer, name), getattr(row, name)
             cells += ["", ""] if theirs is None else [number_text(theirs), ratio_text(theirs / ours)]
         off = row.peer.disagreement
-        table.add_row(row.peer.function, *cells, "" if off is None else f"{off:.1e}")
-    console.print(table)
+        rows.append((row.peer.function, *cells, "" if off is None else f"{off:.1e}"))
+    columns = ("function", ">one call\n[us]", ">", ">batch\n[us]", ">", f">{cores}\n[us]", ">", ">differs")
+    print_table(console, "\nPinocchio in the same run, and its times over those of catena", columns, rows)

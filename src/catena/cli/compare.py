@@ -16,9 +16,9 @@ from catena import comparison
 from catena.cli import completion
 from catena.cli.app import Debug, FloatingBase, Ignore, Json, ModelName, Tolerance, app
 from catena.cli.info import find
-from catena.cli.printing import new_console, new_table, print_json, print_model, print_rows, print_title, sum_text
+from catena.cli.printing import new_console, print_json, print_model, print_rows, print_table, sum_text
 from catena.cli.simulate import check_outputs
-from catena.comparison import Comparison, Crossing, Growth, PeerResult
+from catena.comparison import Comparison, Crossing, Growth
 
 #: Columns of a terminal from which on the longest name of a method goes on one line; and the longest order.
 WIDE, WIDE_ORDER = 92, 96
@@ -120,14 +120,14 @@ def _print_comparison(console: Console, compared: Comparison) -> None:
         rows = [row for row in compared.rows if row.problem == choice.problem]
         reference = compared.references[choice.problem]
         title = choice.problem.replace("_", " ").capitalize()
-        print_title(console, f"\n{title}, {max(row.states for row in rows):,} random states")
-        table = new_table("method", "order", ">differs", ">operations", ">one state\n[us]", ">in batch\n[us]", ">build\n[s]")
+        cells = []
         for row in rows:
             differs = "reference" if row.method == reference else f"{row.disagreement:.1e}"
             build = f"{row.build_seconds:.2f}{'*' if row.cached else ' '}"
             costs = (number_text(row.operations), number_text(row.single_us), number_text(row.batch_us))
-            table.add_row(_name(console, row.method), _order(console, row.order), differs, *costs, build)
-        console.print(table)
+            cells.append((_name(console, row.method), _order(console, row.order), differs, *costs, build))
+        columns = ("method", "order", ">differs", ">operations", ">one state\n[us]", ">in batch\n[us]", ">build\n[s]")
+        print_table(console, f"\n{title}, {max(row.states for row in rows):,} random states", columns, cells)
         console.print(f"auto takes {choice.method}: {choice.why}")
         for row in rows:
             if row.iterations is not None:
@@ -138,36 +138,32 @@ def _print_comparison(console: Console, compared: Comparison) -> None:
                 console.print(f"{lack.method} does not fit: {lack.lacks}")
         for peer in compared.peers:
             if peer.problem == choice.problem:
-                console.print(_peer(peer))
+                said = f"is not compared: {peer.why_not}"
+                if peer.disagreement is not None:
+                    said = f"differs by {peer.disagreement:.1e}, on {peer.states} states"
+                console.print(f"Pinocchio's {peer.function} {said}")
     if any(row.cached for row in compared.rows):
         console.print("\n* with code from the cache")
     if compared.no_peer:
         console.print(f"\nPinocchio is not compared: {compared.no_peer}")
 
 
-def _peer(peer: PeerResult) -> str:
-    if peer.disagreement is None:
-        return f"Pinocchio's {peer.function} is not compared: {peer.why_not}"
-    return f"Pinocchio's {peer.function} differs by {peer.disagreement:.1e}, on {peer.states} states"
-
-
 def print_growth(console: Console, grown: Growth) -> None:
     """Print how the costs grow, and where one method becomes cheaper than another."""
     sizes = grown.lines[0].bodies
-    print_title(console, f"\nGrowth of forward dynamics, chains of {sizes[0]} to {sizes[-1]} bodies, in a batch")
-    counted = ", ".join(map(str, comparison.COUNTED[:2]))
-    table = new_table("method", ">time", ">operations", f"operations of n bodies, n = {counted}, ...")
+    title = f"\nGrowth of forward dynamics, chains of {sizes[0]} to {sizes[-1]} bodies, in a batch"
+    counted, rows = ", ".join(map(str, comparison.COUNTED[:2])), []
     for line in grown.lines:
         exact = polynomial_text(grown.polynomials[line.method]) if line.method in grown.polynomials else ""
-        table.add_row(_name(console, line.method), f"n^{line.time_exponent:.2f}", f"n^{line.operations_exponent:.2f}", exact)
-    console.print(table)
-    print_title(console, "\nCheaper from this number of bodies on (between these sizes)")
-    table = new_table("method", "than", "by time", "by operations")
+        rows.append((_name(console, line.method), f"n^{line.time_exponent:.2f}", f"n^{line.operations_exponent:.2f}", exact))
+    print_table(console, title, ("method", ">time", ">operations", f"operations of n bodies, n = {counted}, ..."), rows)
+    rows = []
     for by_time in (crossing for crossing in grown.crossings if crossing.quantity == "batch_us"):
         pair = (by_time.cheaper, by_time.than)
         (by_operations,) = (c for c in grown.crossings if c.quantity == "operations" and (c.cheaper, c.than) == pair)
-        table.add_row(*pair, crossing_text(by_time), crossing_text(by_operations))
-    console.print(table)
+        rows.append((*pair, crossing_text(by_time), crossing_text(by_operations)))
+    title = "\nCheaper from this number of bodies on (between these sizes)"
+    print_table(console, title, ("method", "than", "by time", "by operations"), rows)
 
 
 def crossing_text(crossing: Crossing) -> str:

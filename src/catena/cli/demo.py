@@ -10,7 +10,7 @@ from rich.console import Console
 import catena as ct
 from catena import comparison
 from catena.cli.app import Debug, Json, app
-from catena.cli.printing import freedom_text, new_console, new_table, one_line, print_json, print_rows, print_title, topology, total_mass
+from catena.cli.printing import freedom_text, new_console, one_line, print_json, print_rows, print_table, print_title, topology, total_mass
 from catena.errors import MissingPackageError, TrajectoryFileError
 from catena.examples import EXAMPLES
 from catena.facade import Model
@@ -55,7 +55,8 @@ def demo(json: Json = False, debug: Debug = False) -> None:
     v, tau = rng.normal(size=(2, STATES, m.nv))
     checks = _checks(m, kernels, q, v, tau)
     if not json:
-        _print_checks(console, checks)
+        title = f"\nAgreement over {STATES:,} random states, relative to the largest entry"
+        print_table(console, title, ("check", ">difference"), [(check, f"{difference:.1e}") for check, difference in checks.items()])
         _print_operations(console, kernels)
     times = _times(kernels, [np.tile(x, (BATCH // STATES, 1)) for x in (q, v, tau)])
     if not json:
@@ -84,22 +85,11 @@ def _checks(m: Model, kernels: dict[str, Any], q: np.ndarray, v: np.ndarray, tau
     return {check: comparison.disagreement(expected, actual) for check, (expected, actual) in pairs.items()}
 
 
-def _print_checks(console: Console, checks: dict[str, float]) -> None:
-    print_title(console, f"\nAgreement over {STATES:,} random states, relative to the largest entry")
-    table = new_table("check", ">difference")
-    for check, difference in checks.items():
-        table.add_row(check, f"{difference:.1e}")
-    console.print(table)
-
-
 def _print_operations(console: Console, kernels: dict[str, Any]) -> None:
-    print_title(console, "\nOperations for one state")
     kinds = list(dict.fromkeys(kind for kernel in kernels.values() for kind in kernel.operations))
-    table = new_table("kernel", *(f">{kind}" for kind in kinds), ">total")
-    for name, kernel in kernels.items():
-        counts = [kernel.operations.get(kind, 0) for kind in kinds]
-        table.add_row(name, *(f"{count:,}" for count in counts), f"{sum(counts):,}")
-    console.print(table)
+    counts = {name: [kernel.operations.get(kind, 0) for kind in kinds] for name, kernel in kernels.items()}
+    rows = [(name, *(f"{count:,}" for count in (*own, sum(own)))) for name, own in counts.items()]
+    print_table(console, "\nOperations for one state", ("kernel", *(f">{kind}" for kind in kinds), ">total"), rows)
 
 
 def _times(kernels: dict[str, Any], batches: list[np.ndarray]) -> dict[str, dict[str, Any]]:
@@ -119,12 +109,12 @@ def _times(kernels: dict[str, Any], batches: list[np.ndarray]) -> dict[str, dict
 
 
 def _print_times(console: Console, times: dict[str, dict[str, Any]]) -> None:
-    print_title(console, f"\nTimes on one core, smallest of {REPEATS} runs; a batch is {BATCH:,} states")
-    table = new_table("kernel", ">trace", ">compile", ">one state", ">in a batch")
+    rows = []
     for name, row in times.items():
         compiled = "from cache" if row["cached"] else f"{row['compile_seconds']:.2f} s"
-        table.add_row(name, f"{row['trace_seconds']:.2f} s", compiled, f"{row['single_us']:.2f} us", f"{row['batch_us']:.3f} us")
-    console.print(table)
+        rows.append((name, f"{row['trace_seconds']:.2f} s", compiled, f"{row['single_us']:.2f} us", f"{row['batch_us']:.3f} us"))
+    title = f"\nTimes on one core, smallest of {REPEATS} runs; a batch is {BATCH:,} states"
+    print_table(console, title, ("kernel", ">trace", ">compile", ">one state", ">in a batch"), rows)
 
 
 def _simulated() -> dict[str, Any]:

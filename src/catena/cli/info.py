@@ -50,10 +50,8 @@ def info(
             ]
             printing.print_json(listed)
             return
-        table = printing.new_table("example", ">bodies", ">nv", ">freedom", "what it is")
-        for name, (m, description) in rows.items():
-            table.add_row(name, str(len(m.links)), str(m.nv), str(m.mobility().freedom), description)
-        console.print(table)
+        cells = [(name, str(len(m.links)), str(m.nv), str(m.mobility().freedom), described) for name, (m, described) in rows.items()]
+        printing.print_table(console, "", ("example", ">bodies", ">nv", ">freedom", "what it is"), cells)
         console.print("\nSee one with: catena info EXAMPLE")
         return
     m, description = find(model, floating_base, ignore, tolerance)
@@ -183,19 +181,13 @@ def _print_facts(console: Console, m: Model, facts: dict[str, Any]) -> None:
         for note in m.notes:
             console.print(f"- {note}", soft_wrap=True)
     if facts["loops"]:
-        printing.print_title(console, "\nLoops")
-        table = printing.new_table("loop", "closed by", "base", "bodies around it", ">constraints")
-        for loop in facts["loops"][: printing.ROWS]:
-            table.add_row(loop["name"], loop["joint"], loop["base"], ", ".join(loop["bodies"]), str(loop["constraints"]))
-        console.print(table)
-        printing.print_rest(console, len(facts["loops"]))
+        told = [(loop["name"], loop["joint"], loop["base"], ", ".join(loop["bodies"]), str(loop["constraints"])) for loop in facts["loops"]]
+        columns = ("loop", "closed by", "base", "bodies around it", ">constraints")
+        printing.print_table(console, "\nLoops", columns, told, printing.ROWS)
+    keys = ("name", "unit", *(["joint"] if m.joint_names else []))
     for title, coordinates in (("\nPositions q", facts["q"]), ("\nVelocities v", facts["v"])):
-        printing.print_title(console, title)
-        table = printing.new_table(">index", "name", "unit", *(["joint"] if m.joint_names else []))
-        for i, coordinate in enumerate(coordinates[: printing.ROWS]):
-            table.add_row(str(i), coordinate["name"], coordinate["unit"], *([coordinate.get("joint", "")] if m.joint_names else []))
-        console.print(table)
-        printing.print_rest(console, len(coordinates))
+        cells = [(str(i), *(coordinate.get(key, "") for key in keys)) for i, coordinate in enumerate(coordinates)]
+        printing.print_table(console, title, (">index", *keys), cells, printing.ROWS)
 
 
 def _mobility_rows(facts: dict[str, Any]) -> dict[str, str]:

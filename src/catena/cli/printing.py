@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import typer
@@ -67,6 +67,18 @@ def new_table(*columns: str) -> Table:
         number = column.startswith(">")
         table.add_column(column.lstrip(">"), justify="right" if number else "left", no_wrap=number, overflow="fold")
     return table
+
+
+def print_table(console: Console, title: str, columns: Sequence[str], rows: Iterable[Sequence[str]], most: int | None = None) -> None:
+    """Print a table below a title, if there is one; of many rows the first, and how many there are."""
+    if title:
+        print_title(console, title)
+    table, all_rows = new_table(*columns), list(rows)
+    for row in all_rows[:most]:
+        table.add_row(*row)
+    console.print(table)
+    if most is not None:
+        print_rest(console, len(all_rows))
 
 
 def print_rows(console: Console, rows: dict[str, str]) -> None:

@@ -14,7 +14,7 @@ import catena as ct
 from catena.cli import completion
 from catena.cli.app import INTERRUPTED, Debug, FloatingBase, Ignore, Json, ModelName, SetPosition, Tolerance, app
 from catena.cli.info import find
-from catena.cli.printing import ROWS, freedom_text, new_console, new_table, print_json, print_rest, print_rows, print_title
+from catena.cli.printing import ROWS, freedom_text, new_console, print_json, print_rows, print_table, print_title
 from catena.errors import ArgumentError, MissingPackageError, SimulationError
 from catena.facade import Model
 from catena.loops.mobility import mobility
@@ -235,18 +235,14 @@ def _print_summary(console: Console, run: Trajectory, summary: dict[str, Any]) -
     }
     print_title(console, f"{summary['model']}: {freedom_text(summary['freedom'])}")
     print_rows(console, rows)
-    print_title(console, f"\nState at {summary['end']:.9g} s")
-    table = new_table("coordinate", ">position", ">velocity")
     q, v = (
         {name: f"{x:.6g} {unit}".rstrip() for name, x, unit in zip(names, values[-1], units, strict=True)}
         for names, values, units in ((run.q_names, run.q, run.q_units), (run.v_names, run.v, run.v_units))
     )
     places = [(at_q, at_v) for _, at_q, at_v in run.model.slices()]
     names = list(dict.fromkeys(name for at_q, at_v in places for name in (*run.q_names[at_q], *run.v_names[at_v])))
-    for name in names[:ROWS]:
-        table.add_row(name, q.get(name, ""), v.get(name, ""))
-    console.print(table)
-    print_rest(console, len(names))
+    rows_of_state = [(name, q.get(name, ""), v.get(name, "")) for name in names]
+    print_table(console, f"\nState at {summary['end']:.9g} s", ("coordinate", ">position", ">velocity"), rows_of_state, ROWS)
 
 
 def _energy_change(run: Trajectory) -> str:

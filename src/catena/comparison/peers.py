@@ -18,7 +18,7 @@ import numpy as np
 from catena.errors import ModelError
 from catena.formulations.derivatives.forces import force_derivatives
 from catena.formulations.joint_forces import passive_force
-from catena.model import Fixed, Free, Helical, Mechanism, Planar, Prismatic, Revolute, Spherical, Universal
+from catena.model import Fixed, Free, Helical, Joint, Mechanism, Planar, Prismatic, Revolute, Spherical, Universal
 
 #: Pinocchio's function of each kernel.
 FUNCTIONS: dict[str, str] = {
@@ -27,8 +27,14 @@ FUNCTIONS: dict[str, str] = {
     "inverse_dynamics_derivatives": "computeRNEADerivatives",
 }  # fmt: skip
 
-#: Joints that Pinocchio has, and the number of coordinates up to which it is taken: beyond it needs much memory.
-_JOINTS, _MOST = (Fixed, Free, Helical, Planar, Prismatic, Revolute, Spherical, Universal), 300
+#: Joints that Pinocchio has besides fixed ones: what it calls them, and the parameters that they take.
+_JOINTS: dict[type[Joint], tuple[str, ...]] = {
+    Revolute: ("RevoluteUnaligned", "axis"), Prismatic: ("PrismaticUnaligned", "axis"), Helical: ("HelicalUnaligned", "axis", "pitch"),
+    Universal: ("Universal", "axis1", "axis2"), Planar: ("Planar",), Spherical: ("Spherical",), Free: ("FreeFlyer",),
+}  # fmt: skip
+
+#: The number of coordinates up to which Pinocchio is taken: beyond it needs much memory.
+_MOST = 300
 
 
 def why_not(m: Mechanism) -> str:
@@ -39,7 +45,7 @@ def why_not(m: Mechanism) -> str:
         return "it is taken for trees without driven joints"
     for link in m.links:
         joint = link.joint
-        if not isinstance(joint, _JOINTS):
+        if not isinstance(joint, (Fixed, *_JOINTS)):
             return f"it has no {joint.kind} joint, such as that of '{link.name}'"
         if isinstance(joint, Planar) and not np.allclose(joint.axis, (0, 0, 1)):
             return f"its planar joints are in the plane of x and y, and that of '{link.name}' is not"
@@ -119,24 +125,12 @@ class Pinocchio:
             W[at.start, at.start + 1], W[at.start + 1, at.start] = -1.0, 1.0
             self.turns.append((at.start + 2, W))
 
-    def _joint(self, joint: Any) -> Any:
-        pinocchio = self.pinocchio
-        match joint:
-            case Revolute():
-                return pinocchio.JointModelRevoluteUnaligned(np.array(joint.axis))
-            case Prismatic():
-                return pinocchio.JointModelPrismaticUnaligned(np.array(joint.axis))
-            case Helical():
-                return pinocchio.JointModelHelicalUnaligned(np.array(joint.axis), joint.pitch)
-            case Universal():
-                return pinocchio.JointModelUniversal(np.array(joint.axis1), np.array(joint.axis2))
-            case Planar():
-                return pinocchio.JointModelPlanar()
-            case Spherical():
-                return pinocchio.JointModelSpherical()
-            case Free():
-                return pinocchio.JointModelFreeFlyer()
-        raise ModelError(f"Pinocchio has no {joint.kind} joint; compare a model without")
+    def _joint(self, joint: Joint) -> Any:
+        if type(joint) not in _JOINTS:
+            raise ModelError(f"Pinocchio has no {joint.kind} joint; compare a model without")
+        name, *parameters = _JOINTS[type(joint)]
+        given = [getattr(joint, parameter) for parameter in parameters]
+        return getattr(self.pinocchio, f"JointModel{name}")(*(np.array(x) if isinstance(x, tuple) else x for x in given))
 
     def state(self, q: np.ndarray, v: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return Pinocchio's q, T and dT/dt v."""

@@ -168,14 +168,9 @@ class _Writer:
     def _system(self, number: int, table: Table) -> str:
         elimination = table.elimination
         assert elimination is not None
-        rows, columns = [], []
-        for k, depth in enumerate(elimination.depth):
-            path = [k]
-            while elimination.parent[path[-1]] >= 0:
-                path.append(elimination.parent[path[-1]])
-            rows += [k] * (depth + 1)
-            columns += reversed(path)
         (call,) = table.calls
+        paths = [[j for j, _ in reversed(elimination.path(k))] for k in range(elimination.entries)]
+        rows, columns = [k for k, path in enumerate(paths) for _ in path], list(chain.from_iterable(paths))
         entries = {"reads": call.reads, "rows": rows, "columns": columns, "right": elimination.starts}
         arrays = [_array(f"_{name}{number}", [list(map(str, places))], "[0]") for name, places in entries.items()]
         return f"\n\n{''.join(arrays)}"

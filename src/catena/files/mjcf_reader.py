@@ -187,17 +187,17 @@ class Reader(Source):
             painted = c.mat_rgba[c.geom_matid[i]] if c.geom_matid[i] >= 0 else c.geom_rgba[i]
             red, green, blue = (float(f"{part:.6g}") for part in painted[:3])  # of single precision
             colour = (red, green, blue)
-            if c.geom_type[i] == kinds.sphere:
-                looks.append(Geometry("sphere", (x,), center, colour=colour))
-            elif c.geom_type[i] in (kinds.cylinder, kinds.capsule):
-                kind = "cylinder" if c.geom_type[i] == kinds.cylinder else "capsule"
-                looks.append(Geometry(kind, (2.0 * y, x), center, tuple(R[:, 2].tolist()), colour=colour))
-            elif c.geom_type[i] == kinds.ellipsoid:
-                looks.append(Geometry("ellipsoid", (x, y, z), center, rpy=rpy(R), colour=colour))
-            elif c.geom_type[i] == kinds.box:
-                looks.append(Geometry("box", (2.0 * x, 2.0 * y, 2.0 * z), center, rpy=rpy(R), colour=colour))
-            elif c.geom_type[i] == kinds.mesh:
+            solids = {
+                kinds.sphere: ("sphere", (x,), {}), kinds.box: ("box", (2.0 * x, 2.0 * y, 2.0 * z), {"rpy": rpy(R)}),
+                kinds.cylinder: ("cylinder", (2.0 * y, x), {"axis": tuple(R[:, 2].tolist())}),
+                kinds.capsule: ("capsule", (2.0 * y, x), {"axis": tuple(R[:, 2].tolist())}),
+                kinds.ellipsoid: ("ellipsoid", (x, y, z), {"rpy": rpy(R)}),
+            }  # fmt: skip
+            if c.geom_type[i] == kinds.mesh:
                 looks.append(replace(self._mesh(i, Pose(c.geom_pos[i], quat=c.geom_quat[i])), colour=colour))
+            elif int(c.geom_type[i]) in solids:
+                kind, size, turn = solids[int(c.geom_type[i])]
+                looks.append(Geometry(kind, size, center, colour=colour, **turn))
         return tuple(looks)
 
     def _mesh(self, geom: int, at: Pose) -> Geometry:

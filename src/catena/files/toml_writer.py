@@ -92,18 +92,15 @@ def _table(thing: Coupling | Spring, *required: str) -> Table:
 
 
 def _pose_entry(key: str, pose: Pose) -> Table:
-    """Return the entry of a pose, none for that of the identity."""
-    return {} if np.array_equal(pose.matrix(), np.eye(4)) else {key: _pose_value(pose)}
-
-
-def _pose_value(pose: Pose) -> Any:
-    """Return a pose as a translation, with roll, pitch and yaw where they say the rotation to the last digits, or a matrix."""
+    """Return the entry of a pose, none for that of the identity: a translation, with roll, pitch and yaw where they say the rotation to the
+    last digits, or a matrix.
+    """
     R = pose.R
     if np.array_equal(R, np.eye(3)):
-        return pose.p
+        return {key: pose.p} if pose.p.any() else {}
     angles = rpy(R)
     exact = np.abs(Pose(rpy=angles).R - R).max() <= 4e-16
-    return {"xyz": pose.p, **({"rpy": angles} if exact else {"matrix": R})}
+    return {key: {"xyz": pose.p, **({"rpy": angles} if exact else {"matrix": R})}}
 
 
 def _body_table(body: Body) -> Table:

@@ -99,9 +99,9 @@ class Element:
             if key not in attributes:
                 self.fail(f"unknown attribute {short(key)}; {choice(key, attributes)}")
 
-    def word(self, key: str, default: str | None = None, among: Collection[str] = ()) -> str:
+    def word(self, key: str, among: Collection[str] = ()) -> str:
         """Return an attribute that is a word, one of those among which it must be."""
-        text = self.attributes.get(key, default)
+        text = self.attributes.get(key)
         if text is None:
             self.fail(f"attribute '{key}' is missing; add it")
         if not text.strip():
@@ -163,13 +163,10 @@ def parsed(content: bytes, file: str) -> Element:
         if stack and not stack[-1].children:
             stack[-1].text += data
 
-    def doctype(*_: Any) -> NoReturn:
-        fail("a document type (<!DOCTYPE>) is not read, as it may define entities; remove it")
-
     parser.StartElementHandler = start
     parser.EndElementHandler = lambda tag: stack.pop()
     parser.CharacterDataHandler = text
-    parser.StartDoctypeDeclHandler = doctype
+    parser.StartDoctypeDeclHandler = lambda *_: fail("a document type (<!DOCTYPE>) is not read, as it may define entities; remove it")
     try:
         parser.Parse(content, True)
     except expat.ExpatError as error:

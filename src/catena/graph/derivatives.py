@@ -3,8 +3,8 @@
     tangent   z = f(a, b)   ->   dz = f_a da + f_b db           in the order of the graph, each region with its own tangents
     adjoint   z = f(a, b)   ->   a_bar += f_a z_bar, b_bar += f_b z_bar      in reverse order, after all values
 
-The factors f_a, f_b are the `partials` of the table of operations. A choice follows the branch that is taken. Systems of equations are
-differentiated implicitly, and cost one more solution of the same system:
+The factors f_a, f_b are the `PARTIALS` beside the table of operations. A choice follows the branch that is taken. Systems of equations
+are differentiated implicitly, and cost one more solution of the same system:
 
     A x = b                         A dx = db - dA x                        w = A^-1 x_bar,  b_bar += w,  A_bar -= w x^T
 
@@ -24,10 +24,10 @@ from catena.graph.elimination import Elimination, Entry
 from catena.graph.functions import where
 from catena.graph.graph import SYSTEMS, Graph, Subgraph, operands_of
 from catena.graph.linear_system import LinearSystem
-from catena.graph.operations import CONDITION, CONDITIONS, OPERATIONS
+from catena.graph.operations import CONDITION, CONDITIONS, OPERATIONS, PARTIALS
 from catena.graph.saddle_point import SaddlePoint
 from catena.graph.scalar import Condition
-from catena.graph.trace import Trace
+from catena.graph.trace import Trace, object_array
 
 #: Operations whose value, or slope, need not be finite; in a branch that is not taken this must not spoil the other.
 _UNBOUNDED = ("div", "sqrt", "exp", "log", "pow")
@@ -171,9 +171,9 @@ class _Replay:
 
     def tangent(self, i: int, along: Sequence[Any]) -> Any:
         """Return the derivative of a node, of directions of its operands."""
-        operation = OPERATIONS[self.graph.nodes[i][0]]
-        partials = operation.partials(*self._operands(i), self.values[i])
-        if operation.kind == "choice":
+        op = self.graph.nodes[i][0]
+        partials = PARTIALS[op](*self._operands(i), self.values[i])
+        if OPERATIONS[op].kind == "choice":
             return where(partials, along[-2], along[-1])
         total: Any = 0.0
         for slope, direction in zip(partials, along, strict=True):
@@ -184,19 +184,11 @@ class _Replay:
     def adjoint(self, i: int, bar: Any, unsafe: bool) -> list[tuple[int, Any]]:
         """Return what a node gives to the gradients by its operands."""
         op, *operands = self.graph.nodes[i]
-        partials = OPERATIONS[op].partials(*self._operands(i), self.values[i])
+        partials = PARTIALS[op](*self._operands(i), self.values[i])
         if OPERATIONS[op].kind == "choice":
             return [(operands[-2], where(partials, bar, 0.0)), (operands[-1], where(partials, 0.0, bar))]
         found = [(j, slope * bar) for j, slope in zip(operands, partials, strict=True)]
         return [(j, where(bar == 0.0, 0.0, x)) for j, x in found] if unsafe else found
-
-    def system(self, op: Any, operands: Sequence[Any]) -> list[Any]:
-        """Return the entries of the solution of a system, as one operation in a region of its own."""
-        self.trace.mark()
-        solved = self.trace.node(op, *[self.trace.index(x) for x in operands]).index
-        entries = [self.trace.node(Entry(k), solved) for k in range(op.entries)]
-        self.trace.mark()
-        return entries
 
     def entries(self, i: int) -> list[Any]:
         """Return the entries of the solution of a system that was computed."""
@@ -205,16 +197,16 @@ class _Replay:
             return value
         return [self.trace.node(Entry(k), value.index) for k in range(self.graph.nodes[i][0].entries)]
 
-    def operand_values(self, i: int) -> list[Any]:
+    def operands(self, i: int) -> Any:
         """Return the operands of a system that was computed."""
-        return [self.values[j] for j in self.graph.nodes[i][1:]]
+        return _array([self.values[j] for j in self.graph.nodes[i][1:]])
 
     def differentiate_subgraph(self, i: int, along: Sequence[Any]) -> list[Any]:
         """Compute the next node, which is a subgraph, together with the derivatives of its outputs, and return these."""
         if i in self._marks:
             self.trace.mark()
         op, *operands = self.graph.nodes[i]
-        entries = self.system(tangent_subgraph(op), [*(self.values[j] for j in operands), *along])
+        entries = self.trace.system(_derivative(op, "tangent"), [*(self.values[j] for j in operands), *along])
         self.values.append(entries[: op.entries])
         return entries[op.entries :]
 
@@ -225,36 +217,27 @@ class _EliminationRule:
     @staticmethod
     def tangent(replay: _Replay, i: int, along: Sequence[Any]) -> list[Any]:
         op: Elimination = replay.graph.nodes[i][0]
-        x, operands = replay.entries(i), replay.operand_values(i)
+        x, operands = replay.entries(i), replay.operands(i)
         right = [along[start] for start in op.starts]
-        for k, (start, depth) in enumerate(zip(op.starts, op.depth, strict=True)):
-            for j, column in _path(op, k, depth):
+        for k, start in enumerate(op.starts):
+            for j, column in op.path(k):
                 change = along[start + column]
                 if _counts(change):
                     right[k] = right[k] - change * x[j]
                     right[j] = right[j] - change * x[k] if j != k else right[j]
-        return replay.system(op, _with_right(op, operands, right))
+        return replay.trace.system(op, _with_right(op, operands, right))
 
     @staticmethod
     def adjoint(replay: _Replay, i: int, bars: Sequence[Any]) -> list[Any]:
         op: Elimination = replay.graph.nodes[i][0]
-        x, operands = replay.entries(i), replay.operand_values(i)
-        w = replay.system(op, _with_right(op, operands, bars))
+        x, operands = replay.entries(i), replay.operands(i)
+        w = replay.trace.system(op, _with_right(op, operands, bars))
         found: list[Any] = [0.0] * op.size
-        for k, (start, depth) in enumerate(zip(op.starts, op.depth, strict=True)):
+        for k, start in enumerate(op.starts):
             found[start] = w[k]
-            for j, column in _path(op, k, depth):
+            for j, column in op.path(k):
                 found[start + column] = -(w[k] * x[j]) if j == k else -(w[k] * x[j] + w[j] * x[k])
         return found
-
-
-def _path(op: Elimination, k: int, depth: int) -> list[tuple[int, int]]:
-    """Return the unknowns from k to the root, with their columns in row k."""
-    found, j = [], k
-    for column in range(depth + 1, 0, -1):
-        found.append((j, column))
-        j = op.parent[j]
-    return found
 
 
 def _with_right(op: Elimination, operands: Sequence[Any], right: Sequence[Any]) -> list[Any]:
@@ -269,45 +252,30 @@ class _SaddlePointRule:
     """M x + J^T y = f, J x = g; what is known of the rank and the residual is not differentiated."""
 
     @staticmethod
-    def _parts(op: SaddlePoint, operands: Sequence[Any]) -> tuple[Any, Any, Any, Any, Any, Any]:
-        """Return M, f, J, g, and the last two operands; of any entries."""
-        n, m, k = op.unknowns, op.constraints, op.columns
-        flat = np.empty(len(operands), dtype=object)
-        flat[:] = operands
-        J, g, lower, f, (tolerance, most) = np.split(flat, np.cumsum([m * n, m * k, n * (n + 1) // 2, n * k]))
-        M = np.empty((n, n), dtype=object)
-        M[np.tril_indices(n)] = lower
-        M.T[np.tril_indices(n)] = lower
-        return M, f.reshape(k, n).T, J.reshape(n, m).T, g.reshape(k, m).T, tolerance, most
-
-    @classmethod
-    def tangent(cls, replay: _Replay, i: int, along: Sequence[Any]) -> list[Any]:
+    def tangent(replay: _Replay, i: int, along: Sequence[Any]) -> list[Any]:
         op: SaddlePoint = replay.graph.nodes[i][0]
-        M, _, J, _, tolerance, most = cls._parts(op, replay.operand_values(i))
-        dM, df, dJ, dg, _, _ = cls._parts(op, along)
-        solved = op.unpacked(np.array(replay.entries(i), dtype=object))
+        M, _, J, _, tolerance, most = op.matrices(replay.operands(i))
+        dM, df, dJ, dg, _, _ = op.matrices(_array(along))
+        solved = op.unpacked(_array(replay.entries(i)))
         right = df - _product(dM, solved.x) - _product(dJ.T, solved.y)
-        entries = replay.system(op, op.operands(M, right, J, dg - _product(dJ, solved.x), tolerance, most))
-        return cls._derivatives(op, entries)
+        entries = replay.trace.system(op, op.operands(M, right, J, dg - _product(dJ, solved.x), tolerance, most))
+        determined = op.columns * (op.unknowns + op.constraints)
+        return [*entries[:determined], *[0.0] * (op.entries - determined)]
 
-    @classmethod
-    def adjoint(cls, replay: _Replay, i: int, bars: Sequence[Any]) -> list[Any]:
+    @staticmethod
+    def adjoint(replay: _Replay, i: int, bars: Sequence[Any]) -> list[Any]:
         op: SaddlePoint = replay.graph.nodes[i][0]
-        n = op.unknowns
-        M, _, J, _, tolerance, most = cls._parts(op, replay.operand_values(i))
-        solved = op.unpacked(np.array(replay.entries(i), dtype=object))
-        bar = op.unpacked(np.array(bars, dtype=object))
-        found = replay.system(op, op.operands(M, bar.x, J, bar.y, tolerance, most))
-        back = op.unpacked(np.array(found, dtype=object))
+        M, _, J, _, tolerance, most = op.matrices(replay.operands(i))
+        solved, bar = op.unpacked(_array(replay.entries(i))), op.unpacked(_array(bars))
+        back = op.unpacked(_array(replay.trace.system(op, op.operands(M, bar.x, J, bar.y, tolerance, most))))
         outer = _product(back.x, solved.x.T)
-        M_bar = [-(outer[a, b] + outer[b, a]) if a != b else -outer[a, a] for a in range(n) for b in range(a + 1)]
+        M_bar = [-(outer[a, b] + outer[b, a]) if a != b else -outer[a, a] for a in range(op.unknowns) for b in range(a + 1)]
         J_bar = -(_product(back.y, solved.x.T) + _product(solved.y, back.x.T))
         return [*J_bar.T.ravel(), *back.y.T.ravel(), *M_bar, *back.x.T.ravel(), 0.0, 0.0]
 
-    @staticmethod
-    def _derivatives(op: SaddlePoint, entries: list[Any]) -> list[Any]:
-        determined = op.columns * (op.unknowns + op.constraints)
-        return [*entries[:determined], *[0.0] * (op.entries - determined)]
+
+def _array(entries: Sequence[Any]) -> Any:
+    return object_array(entries, (len(entries),))
 
 
 def _product(A: Any, B: Any) -> Any:
@@ -322,39 +290,28 @@ class _LinearSystemRule:
     """A X = B."""
 
     @staticmethod
-    def _parts(op: LinearSystem, operands: Sequence[Any]) -> tuple[Any, Any]:
-        """Return A and B, of any entries."""
-        flat = np.empty(len(operands), dtype=object)
-        flat[:] = operands
-        return flat[: op.unknowns**2].reshape(op.unknowns, -1), flat[op.unknowns**2 :].reshape(op.unknowns, -1)
-
-    @classmethod
-    def tangent(cls, replay: _Replay, i: int, along: Sequence[Any]) -> list[Any]:
+    def tangent(replay: _Replay, i: int, along: Sequence[Any]) -> list[Any]:
         op: LinearSystem = replay.graph.nodes[i][0]
-        A, _ = cls._parts(op, replay.operand_values(i))
-        dA, dB = cls._parts(op, along)
-        X = np.array(replay.entries(i), dtype=object).reshape(op.unknowns, -1)
-        return replay.system(op, [*A.ravel(), *(dB - _product(dA, X)).ravel()])
+        A, _ = op.matrices(replay.operands(i))
+        dA, dB = op.matrices(_array(along))
+        X = object_array(replay.entries(i), (op.unknowns, op.columns))
+        return replay.trace.system(op, [*A.ravel(), *(dB - _product(dA, X)).ravel()])
 
-    @classmethod
-    def adjoint(cls, replay: _Replay, i: int, bars: Sequence[Any]) -> list[Any]:
+    @staticmethod
+    def adjoint(replay: _Replay, i: int, bars: Sequence[Any]) -> list[Any]:
         op: LinearSystem = replay.graph.nodes[i][0]
-        A, _ = cls._parts(op, replay.operand_values(i))
-        X = np.array(replay.entries(i), dtype=object).reshape(op.unknowns, -1)
-        B_bar = np.array(replay.system(op, [*A.T.ravel(), *bars]), dtype=object).reshape(op.unknowns, -1)
+        A, _ = op.matrices(replay.operands(i))
+        X = object_array(replay.entries(i), (op.unknowns, op.columns))
+        B_bar = object_array(replay.trace.system(op, [*A.T.ravel(), *bars]), (op.unknowns, op.columns))
         return [*(-_product(B_bar, X.T)).ravel(), *B_bar.ravel()]
 
 
 class _SubgraphRule:
-    """A graph inside the graph."""
-
-    @staticmethod
-    def tangent(replay: _Replay, i: int, along: Sequence[Any]) -> list[Any]:
-        raise NotImplementedError("subgraphs are computed together with their tangents")
+    """A graph inside the graph; its tangents are computed together with it."""
 
     @staticmethod
     def adjoint(replay: _Replay, i: int, bars: Sequence[Any]) -> list[Any]:
-        return replay.system(adjoint_subgraph(replay.graph.nodes[i][0]), [*replay.operand_values(i), *bars])
+        return replay.trace.system(_derivative(replay.graph.nodes[i][0], "adjoint"), [*replay.operands(i), *bars])
 
 
 _SYSTEMS: dict[type, Any] = {
@@ -365,31 +322,19 @@ _SYSTEMS: dict[type, Any] = {
 _derived: WeakKeyDictionary[Subgraph, dict[str, Subgraph]] = WeakKeyDictionary()
 
 
-def tangent_subgraph(subgraph: Subgraph) -> Subgraph:
-    """Return the subgraph (inputs, directions) -> (outputs, their derivatives) of a subgraph, all flat; made once."""
+def _derivative(subgraph: Subgraph, kind: str) -> Subgraph:
+    """Return a derivative of a subgraph, all flat; made once.
 
-    def make(trace: Trace, inputs: list[Any]) -> dict[str, Any]:
-        directions = list(trace.input("directions", (subgraph.size,)))
-        values, changes = tangents(trace, subgraph.graph, inputs, directions)
-        return {"values": values, "changes": changes}
-
-    return _subgraph(subgraph, "tangent", make)
-
-
-def adjoint_subgraph(subgraph: Subgraph) -> Subgraph:
-    """Return the subgraph (inputs, cotangents) -> gradients of a subgraph, all flat; made once."""
-
-    def make(trace: Trace, inputs: list[Any]) -> dict[str, Any]:
-        cotangents = list(trace.input("cotangents", (subgraph.entries,)))
-        return {"gradients": adjoints(trace, subgraph.graph, inputs, cotangents)[1]}
-
-    return _subgraph(subgraph, "adjoint", make)
-
-
-def _subgraph(subgraph: Subgraph, kind: str, make: Any) -> Subgraph:
+    Its "tangent" is (inputs, directions) -> (outputs, their derivatives), its "adjoint" (inputs, cotangents) -> gradients.
+    """
     made = _derived.setdefault(subgraph, {})
     if kind not in made:
-        trace = Trace(f"{subgraph.graph.name}, {kind}")
+        trace, graph = Trace(f"{subgraph.graph.name}, {kind}"), subgraph.graph
         inputs = list(trace.input("inputs", (subgraph.size,)))
-        made[kind] = Subgraph(trace.graph(**make(trace, inputs)).check(), subgraph.quick)
+        if kind == "tangent":
+            values, changes = tangents(trace, graph, inputs, list(trace.input("directions", (subgraph.size,))))
+            outputs = {"values": values, "changes": changes}
+        else:
+            outputs = {"gradients": adjoints(trace, graph, inputs, list(trace.input("cotangents", (subgraph.entries,))))[1]}
+        made[kind] = Subgraph(trace.graph(**outputs).check(), subgraph.quick)
     return made[kind]

@@ -50,7 +50,6 @@ def tangent_graph(graph: Graph, wrt: Sequence[str], charts: Charts, carried: Col
     """Return the graph (inputs, directions d… of the inputs `wrt`) -> (outputs, their derivatives d…); outputs `carried` come last."""
     trace = Trace(f"{graph.name}, tangent")
     build = _Builder(trace, graph, charts)
-    build.take_inputs()
     directions = {name: trace.input(f"d{name}", build.shape(build.input_port(name))) for name in wrt}
     values, changes = build.tangents(directions)
     outputs = {name: value for name, value in values.items() if name not in carried}
@@ -62,7 +61,6 @@ def adjoint_graph(graph: Graph, wrt: Sequence[str], charts: Charts, carried: Col
     """Return the graph (inputs, cotangents …_bar of the outputs) -> gradients …_bar by the inputs `wrt`; outputs `carried` come last."""
     trace = Trace(f"{graph.name}, adjoint")
     build = _Builder(trace, graph, charts)
-    build.take_inputs()
     bars = {port.name: trace.input(f"{port.name}_bar", build.shape(port)) for port in graph.outputs if port.name not in carried}
     values, gradients = build.adjoints(bars, wrt)
     named = {f"{name}_bar": gradient for name, gradient in gradients.items()}
@@ -78,7 +76,6 @@ def jacobian_graph(
     """
     trace = Trace(f"{graph.name}, jacobian")
     build = _Builder(trace, graph, charts)
-    build.take_inputs()
     matrices = _matrices(build, outputs, wrt)
     named = {f"d{output}_d{name}": matrices[output, name] for output in outputs for name in wrt}
     known = build.tangents({})[0] if carried or values else {}
@@ -87,63 +84,39 @@ def jacobian_graph(
 
 
 def _matrices(build: _Builder, outputs: Sequence[str], wrt: Sequence[str]) -> dict[tuple[str, str], Any]:
-    """Return the derivatives of outputs by inputs, by columns or by rows, whichever takes less."""
+    """Return the derivatives of outputs by inputs: by columns, one direction after the other, or by rows, one cotangent after the other,
+    whichever takes less.
+    """
     columns = sum(build.size(build.input_port(name)) for name in wrt)
     rows = sum(build.size(build.output_port(name)) for name in outputs)
-    count = min(_ROW * rows, _COLUMN * columns) * len(build.graph.nodes)
-    fill = _rows if _ROW * rows < _COLUMN * columns else _columns
-    return fill(build, outputs, wrt, count > UNROLLED)
-
-
-def _columns(build: _Builder, outputs: Sequence[str], wrt: Sequence[str], shared: bool) -> dict[tuple[str, str], Any]:
-    """Return the matrices, one direction after the other."""
-    code = None
-    if shared:
-        graph = _only(tangent_graph(build.graph, wrt, build.charts), [f"d{name}" for name in outputs])
+    by_rows = _ROW * rows < _COLUMN * columns
+    port, seeds, others = (build.output_port, outputs, wrt) if by_rows else (build.input_port, wrt, outputs)
+    code, given = None, seeds
+    if min(_ROW * rows, _COLUMN * columns) * len(build.graph.nodes) > UNROLLED:
+        if by_rows:
+            given = [port.name for port in build.graph.outputs if port.name in outputs]
+            unused = [port.name for port in build.graph.outputs if port.name not in outputs]
+            graph = _only(adjoint_graph(build.graph, wrt, build.charts, unused), [f"{name}_bar" for name in wrt])
+        else:
+            graph = _only(tangent_graph(build.graph, wrt, build.charts), [f"d{name}" for name in outputs])
         code = Shared(build.trace, graph, build.inputs)
 
-    def along(directions: dict[str, Any]) -> dict[str, Any]:
-        if code is None:
-            return build.tangents(directions)[1]
-        whole = [directions.get(name, np.zeros(build.shape(build.input_port(name)))) for name in wrt]
-        return dict(zip(outputs, code(*whole), strict=True))
-
     matrices = build.empty(outputs, wrt)
-    for name in wrt:
-        shape = build.shape(build.input_port(name))
+    for name in seeds:
+        shape = build.shape(port(name))
         for at in np.ndindex(shape):
             unit = np.zeros(shape)
             unit[at] = 1.0
-            changes = along({name: unit})
-            for output in outputs:
-                matrices[output, name][(..., *at)] = changes[output]
-    return matrices
-
-
-def _rows(build: _Builder, outputs: Sequence[str], wrt: Sequence[str], shared: bool) -> dict[tuple[str, str], Any]:
-    """Return the matrices, one cotangent after the other."""
-    code = None
-    weighed = [port.name for port in build.graph.outputs if port.name in outputs]
-    if shared:
-        others = [port.name for port in build.graph.outputs if port.name not in outputs]
-        graph = _only(adjoint_graph(build.graph, wrt, build.charts, others), [f"{name}_bar" for name in wrt])
-        code = Shared(build.trace, graph, build.inputs)
-
-    def back(bars: dict[str, Any]) -> dict[str, Any]:
-        if code is None:
-            return build.adjoints(bars, wrt)[1]
-        whole = [bars.get(name, np.zeros(build.shape(build.output_port(name)))) for name in weighed]
-        return dict(zip(wrt, code(*whole), strict=True))
-
-    matrices = build.empty(outputs, wrt)
-    for output in outputs:
-        shape = build.shape(build.output_port(output))
-        for at in np.ndindex(shape):
-            unit = np.zeros(shape)
-            unit[at] = 1.0
-            gradients = back({output: unit})
-            for name in wrt:
-                matrices[output, name][at] = gradients[name]
+            if code is not None:
+                whole = code(*(unit if other == name else np.zeros(build.shape(port(other))) for other in given))
+                found = dict(zip(others, whole, strict=True))
+            else:
+                found = build.adjoints({name: unit}, wrt)[1] if by_rows else build.tangents({name: unit})[1]
+            for other in others:
+                if by_rows:
+                    matrices[name, other][at] = found[other]
+                else:
+                    matrices[other, name][(..., *at)] = found[other]
     return matrices
 
 
@@ -169,15 +142,12 @@ class Shared:
 
 
 class _Builder:
-    """The derivatives of a graph in a trace, with inputs and outputs by name."""
+    """The derivatives of a graph in a trace whose inputs begin with those of the graph, with inputs and outputs by name."""
 
     def __init__(self, trace: Trace, graph: Graph, charts: Charts) -> None:
         self.trace, self.graph, self.charts = trace, graph, charts
-        self.inputs: dict[str, Any] = {}
-
-    def take_inputs(self) -> None:
-        """Make the inputs of the graph inputs of the trace."""
-        self.inputs = {port.name: self.trace.input(port.name, port.shape) for port in self.graph.inputs}
+        self.inputs: dict[str, Any] = {port.name: trace.input(port.name, port.shape) for port in graph.inputs}
+        self._arguments = _flat(self.inputs.values())
 
     def input_port(self, name: str) -> Port:
         return named(self.graph.name, self.graph.inputs, name, "input")
@@ -198,9 +168,6 @@ class _Builder:
         shapes = {(o, i): (*self.shape(self.output_port(o)), *self.shape(self.input_port(i))) for o in outputs for i in wrt}
         return {pair: np.zeros(shape).astype(object) for pair, shape in shapes.items()}
 
-    def _arguments(self) -> list[Any]:
-        return _flat(self.inputs.values())
-
     def tangents(self, directions: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
         """Return the outputs by name, and their derivatives along directions of some inputs."""
         entries: list[Any] = []
@@ -210,7 +177,7 @@ class _Builder:
                 continue
             u = directions[port.name]
             entries += _flat([self.charts[port.name].rate(self.inputs[port.name], u) if port.name in self.charts else u])
-        values, changes = (self._by_output(x) for x in tangents(self.trace, self.graph, self._arguments(), entries))
+        values, changes = (self._by_output(x) for x in tangents(self.trace, self.graph, self._arguments, entries))
         for name in changes:
             if name in self.charts:
                 changes[name] = self.charts[name].velocity(values[name], changes[name])
@@ -224,14 +191,14 @@ class _Builder:
             if bar is None:
                 cotangents += [0.0] * port.size
             elif port.name in self.charts:  # the transpose of what velocity does
-                x = self._value(port.name)
+                x = self._by_output(tangents(self.trace, self.graph, self._arguments, [0.0] * len(self._arguments))[0])[port.name]
                 units = [self.charts[port.name].velocity(x, unit) for unit in np.eye(port.size)]
                 cotangents += [_dot(bar, direction) for direction in units]
             else:
                 cotangents += _flat([bar])
         starts = np.cumsum([0, *(port.size for port in self.graph.inputs)])
         wanted = {i for port, a in zip(self.graph.inputs, starts, strict=False) if port.name in wrt for i in range(a, a + port.size)}
-        values, gradients = adjoints(self.trace, self.graph, self._arguments(), cotangents, wanted)
+        values, gradients = adjoints(self.trace, self.graph, self._arguments, cotangents, wanted)
         found = {}
         for port, a in zip(self.graph.inputs, starts, strict=False):
             if port.name in wrt:
@@ -241,9 +208,6 @@ class _Builder:
                     own = object_array([_dot(own, chart.rate(x, unit)) for unit in np.eye(chart.size)], (chart.size,))
                 found[port.name] = own
         return self._by_output(values), {name: found[name] for name in wrt}
-
-    def _value(self, output: str) -> Any:
-        return self._by_output(tangents(self.trace, self.graph, self._arguments(), [0.0] * len(self._arguments()))[0])[output]
 
     def _by_output(self, entries: Sequence[Any]) -> dict[str, Any]:
         return dict(zip((port.name for port in self.graph.outputs), by_output(self.graph, entries), strict=True))
@@ -272,8 +236,4 @@ def _flat(arrays: Any) -> list[Any]:
 
 
 def _dot(a: Any, b: Any) -> Any:
-    total: Any = 0.0
-    for x, y in zip(a, b, strict=True):
-        if not (isinstance(y, float) and y == 0.0):
-            total = total + x * y
-    return total
+    return sum((x * y for x, y in zip(a, b, strict=True) if not (isinstance(y, float) and y == 0.0)), 0.0)

@@ -88,15 +88,20 @@ class Elimination:
             path.append(k)
         return bool(self.parent)
 
+    def path(self, k: int) -> list[tuple[int, int]]:
+        """Return the unknowns from k to the root, with their columns in row k."""
+        unknowns = [k]
+        while self.parent[unknowns[-1]] >= 0:
+            unknowns.append(self.parent[unknowns[-1]])
+        return list(zip(unknowns, range(len(unknowns), 0, -1), strict=True))
+
     def solution(self, operands: Sequence[Any]) -> np.ndarray:
         """Return the solution of the system as a full matrix, by NumPy; operands broadcast, the last axis of the result is the unknowns."""
         rows = np.stack(np.broadcast_arrays(*operands), axis=-1)
         A = np.zeros((*rows.shape[:-1], len(self.parent), len(self.parent)))
-        for k, (start, depth) in enumerate(zip(self.starts, self.depth, strict=True)):
-            j = k
-            for column in range(depth + 1, 0, -1):
+        for k, start in enumerate(self.starts):
+            for j, column in self.path(k):
                 A[..., k, j] = A[..., j, k] = rows[..., start + column]
-                j = self.parent[j]
         return np.linalg.solve(A, rows[..., self.starts, None])[..., 0]
 
 

@@ -58,11 +58,15 @@ class LinearSystem:
         """Whether there is something to solve."""
         return self.unknowns > 0 and self.columns > 0
 
+    def matrices(self, operands: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return A and B, of operands in the last axis."""
+        n, batch = self.unknowns, operands.shape[:-1]
+        return operands[..., : n * n].reshape(*batch, n, n), operands[..., n * n :].reshape(*batch, n, self.columns)
+
     def solution(self, operands: Sequence[Any]) -> np.ndarray:
         """Return the entries of the solution by NumPy; operands broadcast, the last axis of the result are the entries."""
         rows = np.stack(np.broadcast_arrays(*operands), axis=-1).astype(float)
-        n, batch = self.unknowns, rows.shape[:-1]
-        A, B = rows[..., : n * n].reshape(*batch, n, n), rows[..., n * n :].reshape(*batch, n, self.columns)
+        n, (A, B) = self.unknowns, self.matrices(rows)
         singular = ~(np.isfinite(rows).all(axis=-1) & (np.linalg.matrix_rank(np.where(np.isfinite(A), A, 0.0)) == n))
         A = np.where(singular[..., None, None], np.eye(n), A)
-        return np.where(singular[..., None], np.nan, np.linalg.solve(A, B).reshape(*batch, -1))
+        return np.where(singular[..., None], np.nan, np.linalg.solve(A, B).reshape(*rows.shape[:-1], -1))

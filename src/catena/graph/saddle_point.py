@@ -119,6 +119,15 @@ class SaddlePoint:
         lower = [M[i, j] for i in range(self.unknowns) for j in range(i + 1)]
         return [*J.T.ravel(), *g.T.ravel(), *lower, *f.T.ravel(), tolerance, most]
 
+    def matrices(self, operands: np.ndarray) -> tuple[Any, Any, Any, Any, Any, Any]:
+        """Return what `operands` takes, of an array of these."""
+        n, m, k = self.unknowns, self.constraints, self.columns
+        J, g, lower, f, (tolerance, most) = np.split(operands, np.cumsum([m * n, m * k, n * (n + 1) // 2, n * k]))
+        M = np.empty((n, n), dtype=operands.dtype)
+        M[np.tril_indices(n)] = lower
+        M.T[np.tril_indices(n)] = lower
+        return M, f.reshape(k, n).T, J.reshape(n, m).T, g.reshape(k, m).T, tolerance, most
+
     def unpacked(self, entries: Any) -> SaddlePointSolution:
         """Return the result of its entries, in the last axis, which are of any scalar."""
         n, m, k = self.unknowns, self.constraints, self.columns
@@ -137,11 +146,8 @@ class SaddlePoint:
 
     def _solved(self, operands: np.ndarray) -> np.ndarray:
         n, m, k = self.unknowns, self.constraints, self.columns
-        J, g, lower, f, (tolerance, most) = np.split(operands.astype(float), np.cumsum([m * n, m * k, n * (n + 1) // 2, n * k]))
-        J, g, f = J.reshape(n, m).copy(), g.reshape(k, m).copy(), f.reshape(k, n)  # rows are columns of the system
-        M = np.zeros((n, n))
-        M[np.tril_indices(n)] = lower
-        M = M + np.tril(M, -1).T
+        M, f, J, g, tolerance, most = self.matrices(operands.astype(float))
+        J, g, f = J.T.copy(), g.T.copy(), f.T  # rows are columns of the system
         R, on = np.zeros((n, min(n, m))), np.zeros((k, min(n, m)))
         order, diagonal = np.arange(n), np.zeros(min(n, m))
         squares = (J * J).sum(axis=1)

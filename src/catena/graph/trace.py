@@ -62,19 +62,19 @@ class Trace:
             operands += [x[k], *[A[k, j] for j in paths[k]]]
         solution = np.empty(len(order), dtype=object)
         if order:
-            solution[order] = self._system(Elimination(tuple(at[parent[k]] for k in order)), operands)
+            solution[order] = self.system(Elimination(tuple(at[parent[k]] for k in order)), operands)
         return solution
 
     def linear_system(self, A: Any, B: Any) -> Any:
         """Return A^-1 B, (n, n) and (n, k), as one operation in a region of its own."""
         system = LinearSystem(*B.shape)
-        entries = self._system(system, [*A.ravel(), *B.ravel()])
+        entries = self.system(system, [*A.ravel(), *B.ravel()])
         return object_array(entries, B.shape)
 
     def saddle_point(self, M: Any, f: Any, J: Any, g: Any, tolerance: Any, most: Any) -> SaddlePointSolution:
         """Return the solution of a saddle point, (n, n), (n, k), (m, n), (m, k), as one operation in a region of its own."""
         system = SaddlePoint(len(M), len(J), f.shape[1])
-        entries = self._system(system, system.operands(M, f, J, g, tolerance, most))
+        entries = self.system(system, system.operands(M, f, J, g, tolerance, most))
         return system.unpacked(object_array(entries, (system.entries,)))
 
     def call(self, subgraph: Subgraph, *arguments: Any) -> tuple[Any, ...]:
@@ -88,10 +88,10 @@ class Trace:
         >>> trace.graph(y=y).evaluate(3.0)
         (array(81.),)
         """
-        entries = iter(self._system(subgraph, [x for argument in arguments for x in np.asarray(argument, dtype=object).ravel()]))
+        entries = iter(self.system(subgraph, [x for argument in arguments for x in np.asarray(argument, dtype=object).ravel()]))
         return tuple(object_array([next(entries) for _ in range(port.size)], port.shape) for port in subgraph.graph.outputs)
 
-    def _system(self, system: Any, operands: Sequence[Any]) -> list[Scalar]:
+    def system(self, system: Any, operands: Sequence[Any]) -> list[Scalar]:
         """Return the entries of an operation of several results, in a region of its own."""
         self.mark()
         node = self.node(system, *[self.index(x) for x in operands]).index

@@ -71,12 +71,10 @@ class _Columns:
         count, nv = len(self.independent), self.m.nv
         drift, N, own = self._basis(trace, state)
         matrices: dict[str, Any] = {name: np.zeros((nv, nv)).astype(object) for name in ("q", "v")}
-        along = self._code(trace, state, ("q",))
-        for x, j in zip(N.T, self.independent, strict=True):
-            matrices["q"][:, j] = along(x)
-        along = self._code(trace, state, ("v",))
-        for x, j in zip(N.T, self.independent, strict=True):
-            matrices["v"][:, j] = along(x)
+        for name, matrix in matrices.items():
+            along = self._code(trace, state, (name,))
+            for x, j in zip(N.T, self.independent, strict=True):
+                matrix[:, j] = along(x)
         along = self._code(trace, state, ("tau",))
         under_force = [along(self._spread(unit)) for unit in np.eye(count)]  # N m^-1
         matrices["tau"] = np.stack(under_force, axis=1) @ N.T if count else np.zeros((nv, nv))

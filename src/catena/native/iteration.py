@@ -28,8 +28,6 @@ from catena.native.llvm.layout import ALIGN, Data
 class Iteration:
     """A compiled iteration of a graph with the inputs `state`, `row`, `constants` and the outputs `state`, `record`, all vectors.
 
-    With `quick` it is compiled several times as fast, and runs somewhat slower.
-
     >>> from catena.graph import Trace
     >>> trace = Trace("halving")
     >>> state, row, constants = trace.input("state", (4,)), trace.input("row", (1,)), trace.input("constants", (1,))
@@ -41,7 +39,7 @@ class Iteration:
     array([4., 2., 1.])
     """
 
-    def __init__(self, graph: Graph, trace_seconds: float = 0.0, quick: bool = False) -> None:
+    def __init__(self, graph: Graph, trace_seconds: float = 0.0) -> None:
         started = time.perf_counter()
         host = machine.host()
         self.graph, self.lanes, self._streams = graph, host.lanes, host.streams
@@ -55,7 +53,7 @@ class Iteration:
         self.blocks, self.calls = len(program.blocks), len(program.calls)
         driver = calls(host.lanes, direct=False) + repeat(host.lanes, host.streams)
         before = time.perf_counter() - started
-        code = compiled_program(program, angles, graph, driver, "iterate", quick=quick)
+        code = compiled_program(program, angles, graph, driver, "iterate")
         self.llvm, self.cached, self._data, self._keep_alive = code.llvm, code.cached, code.data, code.keep_alive
         self._function = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)(code.entry)
         self.seconds = {"trace": trace_seconds, **code.seconds, "lower": before + code.seconds["lower"]}

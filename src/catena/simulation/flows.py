@@ -22,7 +22,7 @@ from catena.kernels.tracing import acting_forces
 from catena.loops.projection import Projected, projection_kernel, projection_subgraph
 from catena.model import Mechanism, Tree
 from catena.model.simple_joints import with_simple_joints
-from catena.simulation.integrators.flow import Flow, Linearised, Part
+from catena.simulation.integrators.flow import Linearised, Part
 
 if TYPE_CHECKING:
     from catena.simulation.system import System
@@ -97,8 +97,10 @@ def _product(size: int) -> Subgraph:
     return Subgraph(trace.graph(y=np.array(rows)))
 
 
-class _SystemFlow(Flow):
-    """The flow of a system, for one row of the table and set of constants."""
+class Flow:
+    """What a step needs of a system, for one row of the table and set of constants: in floats, with the controller and the marked forces
+    called from Python.
+    """
 
     def __init__(self, system: System, row: dict[str, Any], constants: dict[str, Any]) -> None:
         self.model: Mechanism = system.model
@@ -106,13 +108,37 @@ class _SystemFlow(Flow):
         known = system.model.parameters() if system.model.varied else {}
         self._given = [np.reshape(constants[path], known[path].shape) for path in system.model.varied]
 
+    def mark(self) -> None:
+        """Begin a new region of the trace."""
+
     def force(self, t: Any, q: Array, v: Array) -> Array:
         """Return the joint forces put in."""
-        return self._system.input.force(t, q, v, self._row, self._constants)
+        q, v = np.asarray(q, dtype=float), np.asarray(v, dtype=float)
+        return np.asarray(self._system.input.force(float(t), q, v, self._row, self._constants), dtype=float)
 
-    joint_forces = force
+    def joint_forces(self, t: Any, q: Array, v: Array) -> Array:
+        """Return the joint forces put in, and those of forces that are called from Python."""
+        q, v = np.asarray(q, dtype=float), np.asarray(v, dtype=float)
+        tau = self.force(t, q, v)
+        for applied, kernel in self._system.called:
+            value = np.asarray(applied.value(self.model.nv, float(t), q, v), dtype=float)
+            tau = tau + (value if kernel is None else kernel(*((t, q) if self.model.driven_names else (q,))).T @ value)
+        return tau
+
+    def evaluate(self, name: str, *arguments: Any) -> Any:
+        """Return the results of an evaluation, several as a tuple."""
+        given = () if name == "controller" else self._given
+        return self._system.kernel(name)(*(np.asarray(x, dtype=float) for x in (*arguments, *given)))
+
+    def acceleration(self, t: Any, q: Array, v: Array) -> Array:
+        return self.evaluate("accelerations", t, q, v, self.joint_forces(t, q, v))
+
+    def momenta(self, t: Any, q: Array, v: Array) -> tuple[Array, Array]:
+        """Return the canonical momenta p, and dp/dt."""
+        return self.evaluate("momenta", t, q, v, self.joint_forces(t, q, v))
 
     def linearised(self, t: Any, q: Array, v: Array, a: Array) -> Linearised:
+        """Return how the accelerations a of a state change with it."""
         if self._system.recursive:
             inertia, damping, stiffness = self.evaluate("linearised", t, q, v, a)
             response = None
@@ -127,66 +153,6 @@ class _SystemFlow(Flow):
 
     def force_gradients(self, t: Any, q: Array, v: Array) -> Sequence[Array] | None:
         """Return the derivatives of `joint_forces` by positions along velocities, and by velocities; None where they do not change."""
-        raise NotImplementedError
-
-    def project(self, t: Any, q: Array, v: Array) -> Projected | None:
-        solver = self._system.loop_solver
-        return None if solver is None else Projected(*self._projected((self.model, solver.method, solver.loop_plan), t, q, v))
-
-    def _projected(self, of: tuple[Any, ...], t: Any, q: Array, v: Array) -> Any:
-        raise NotImplementedError
-
-
-class TracedFlow(_SystemFlow):
-    def __init__(self, system: System, trace: Trace, row: dict[str, Any], constants: dict[str, Any]) -> None:
-        super().__init__(system, row, constants)
-        self._trace, self.mark = trace, trace.mark
-        self._inputs = [x for part in (row, constants) for x in part.values()]
-
-    def evaluate(self, name: str, *arguments: Any) -> Any:
-        given = () if name == "controller" else self._given
-        results = self._trace.call(self._system.subgraph(name), *arguments, *given)
-        return results[0] if len(results) == 1 else results
-
-    def apply(self, part: Part, *arguments: Any) -> tuple[Any, ...]:
-        return self._trace.call(self._system.part(part, arguments), *arguments, *self._inputs)
-
-    def jacobian(self, part: Part, *arguments: Any) -> Array:
-        return self._trace.call(self._system.part(part, arguments, derived=True), *arguments, *self._inputs)[0]
-
-    def force_gradients(self, t: Any, q: Array, v: Array) -> Sequence[Array] | None:
-        return None if self._system.input.controller is None else self.evaluate("controller", t, q, v)
-
-    def solved(self, A: Array, B: Array) -> Array:
-        return self._trace.linear_system(A, B)
-
-    def product(self, A: Array, x: Array) -> Array:
-        return self._trace.call(_product(len(x)), A, x)[0]
-
-    def _projected(self, of: tuple[Any, ...], t: Any, q: Array, v: Array) -> Any:
-        return self._trace.call(projection_subgraph(*of), t, q, v, *self._given)
-
-
-class PythonFlow(_SystemFlow):
-    """The flow in floats, which calls the controller and the marked forces from Python."""
-
-    @staticmethod
-    def mark() -> None:
-        """Do nothing: nothing is traced."""
-
-    def apply(self, part: Part, *arguments: Any) -> tuple[Any, ...]:
-        return tuple(np.asarray(x, dtype=float) for x in part(self, *arguments))
-
-    def jacobian(self, part: Part, *arguments: Any) -> Array:
-        *before, x = arguments
-        first = self.apply(part, *arguments)[0]
-        return np.stack([(self.apply(part, *before, x + unit)[0] - first) / _SMALL for unit in _SMALL * np.eye(len(x))], axis=1)
-
-    def evaluate(self, name: str, *arguments: Any) -> Any:
-        given = () if name == "controller" else self._given
-        return self._system.kernel(name)(*(np.asarray(x, dtype=float) for x in (*arguments, *given)))
-
-    def force_gradients(self, t: Any, q: Array, v: Array) -> Sequence[Array] | None:
         if self._system.input.controller is None and not self._system.called:
             return None
         if not self._system.input.in_python:
@@ -196,25 +162,71 @@ class PythonFlow(_SystemFlow):
         by_v = [self.joint_forces(t, q, v + unit) - force for unit in units]
         return [np.transpose(by) / _SMALL for by in (by_q, by_v)]
 
-    def solved(self, A: Array, B: Array) -> Array:
-        try:
-            return np.linalg.solve(np.asarray(A, dtype=float), np.asarray(B, dtype=float))
-        except np.linalg.LinAlgError:  # as machine code has it: the step is not solved
-            return np.full(np.shape(B), np.nan)
-
-    def product(self, A: Array, x: Array) -> Array:
-        return A @ x
+    def project(self, t: Any, q: Array, v: Array) -> Projected | None:
+        """Return the state nearest to (q, v) that meets the constraints, with their conditioning; or None where there are none."""
+        solver = self._system.loop_solver
+        return None if solver is None else Projected(*self._projected((self.model, solver.method, solver.loop_plan), t, q, v))
 
     def _projected(self, of: tuple[Any, ...], t: Any, q: Array, v: Array) -> Any:
         return projection_kernel(*of)(t, np.asarray(q, dtype=float), np.asarray(v, dtype=float), *self._given)
 
-    def force(self, t: Any, q: Array, v: Array) -> Array:
-        return np.asarray(super().force(float(t), np.asarray(q, dtype=float), np.asarray(v, dtype=float)), dtype=float)
+    def solved(self, A: Array, B: Array) -> Array:
+        """Return A^-1 B, two matrices; not numbers where A is singular, as machine code has it."""
+        try:
+            return np.linalg.solve(np.asarray(A, dtype=float), np.asarray(B, dtype=float))
+        except np.linalg.LinAlgError:  # the step is not solved
+            return np.full(np.shape(B), np.nan)
 
-    def joint_forces(self, t: Any, q: Array, v: Array) -> Array:
-        q, v = np.asarray(q, dtype=float), np.asarray(v, dtype=float)
-        tau = self.force(t, q, v)
-        for applied, kernel in self._system.called:
-            value = np.asarray(applied.value(self.model.nv, float(t), q, v), dtype=float)
-            tau = tau + (value if kernel is None else kernel(*((t, q) if self.model.driven_names else (q,))).T @ value)
-        return tau
+    def product(self, A: Array, x: Array) -> Array:
+        """Return A x, of a large matrix."""
+        return A @ x
+
+    def apply(self, part: Part, *arguments: Any) -> tuple[Any, ...]:
+        """Return the results of a part of a step, which is code of its own."""
+        return tuple(np.asarray(x, dtype=float) for x in part(self, *arguments))
+
+    def jacobian(self, part: Part, *arguments: Any) -> Array:
+        """Return the derivative of its first result by its last argument."""
+        *before, x = arguments
+        first = self.apply(part, *arguments)[0]
+        return np.stack([(self.apply(part, *before, x + unit)[0] - first) / _SMALL for unit in _SMALL * np.eye(len(x))], axis=1)
+
+
+class TracedFlow(Flow):
+    """The flow in a trace, where nothing is called from Python."""
+
+    def __init__(self, system: System, trace: Trace, row: dict[str, Any], constants: dict[str, Any]) -> None:
+        super().__init__(system, row, constants)
+        self._trace = trace
+        self._inputs = [x for part in (row, constants) for x in part.values()]
+
+    def mark(self) -> None:
+        self._trace.mark()
+
+    def force(self, t: Any, q: Array, v: Array) -> Array:
+        return self._system.input.force(t, q, v, self._row, self._constants)
+
+    joint_forces = force
+
+    def evaluate(self, name: str, *arguments: Any) -> Any:
+        given = () if name == "controller" else self._given
+        results = self._trace.call(self._system.subgraph(name), *arguments, *given)
+        return results[0] if len(results) == 1 else results
+
+    def force_gradients(self, t: Any, q: Array, v: Array) -> Sequence[Array] | None:
+        return None if self._system.input.controller is None else self.evaluate("controller", t, q, v)
+
+    def _projected(self, of: tuple[Any, ...], t: Any, q: Array, v: Array) -> Any:
+        return self._trace.call(projection_subgraph(*of), t, q, v, *self._given)
+
+    def solved(self, A: Array, B: Array) -> Array:
+        return self._trace.linear_system(A, B)
+
+    def product(self, A: Array, x: Array) -> Array:
+        return self._trace.call(_product(len(x)), A, x)[0]
+
+    def apply(self, part: Part, *arguments: Any) -> tuple[Any, ...]:
+        return self._trace.call(self._system.part(part, arguments), *arguments, *self._inputs)
+
+    def jacobian(self, part: Part, *arguments: Any) -> Array:
+        return self._trace.call(self._system.part(part, arguments, derived=True), *arguments, *self._inputs)[0]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
@@ -151,7 +151,10 @@ class RolloutSettings:
         start = number("start", start)
         check_step("step", step_size, start, start + steps * step_size)
         integrator = _chosen(m, integrator, step_size)
-        q, v = _states(m, q0, v0, start)
+        q, v = _array("q0", q0, m.nq, m), np.zeros(m.nv) if v0 is None else _array("v0", v0, m.nv, m)
+        normalise(m, q, "q0")
+        if m.has_loops:
+            check_closed(m, start, q, "rollout: q0", f"start from m.assemble(guess=q0{f', t={start:g}' if m.driven_names else ''})")
         table, controller = _controls(m, controls, steps, max(q.ndim, v.ndim) - 1)
         shapes = {"q0": q.shape[:-1], "v0": v.shape[:-1], "controls": () if table is None else table.shape[:-2]}
         shapes |= {path: value.shape[: value.ndim - len(m.parameters()[path].shape)] for path, value in values.items()}
@@ -200,7 +203,7 @@ class RolloutSettings:
             which = groups.pop(plan)
             if len(which):
                 work.advance(plan, which)
-                for other, at in work.regrouped(plan, which).items():
+                for other, at in work.regrouped(plan, which):
                     groups[other] = np.union1d(groups.get(other, at), at)
         return work.rollout()
 
@@ -243,24 +246,19 @@ class _Work:
         self.samples[:, 0] = np.concatenate([q, v], axis=1)
         return groups
 
-    def regrouped(self, plan: LoopPlan | None, which: np.ndarray) -> _Groups:
-        """Return the groups in which those trajectories of a group go on whose plan fails, or that look for one again."""
+    def regrouped(self, plan: LoopPlan | None, which: np.ndarray) -> Iterator[tuple[LoopPlan | None, np.ndarray]]:
+        """Yield the groups in which those trajectories of a group go on whose plan fails, or that look for one again."""
         if plan is None:  # there are no loops
-            return {}
+            return
         code = self.part("done")[which, 0]
         weak, looking = which[code >= WEAKENED], which[code == LOOKED]
-        groups: _Groups = {}
         if plan.plan is not None and len(weak):
-            pivots = self._pivots(weak, plan.rank)
-            self._use(weak, pivots)
-            groups[pivots.loop_plan] = weak
+            yield self._use(weak, self._pivots(weak, plan.rank))
         elif len(weak):
             codes = self.part("done")[weak, 0]
             self.part("done")[weak, 0] = np.where(codes == OPENED, OPENED, NO_WAY_ON)
         if len(looking):
-            for other, at in self._assigned(looking, plan.rank, self.part("q"), self._times()).items():
-                groups[other] = np.union1d(groups.get(other, at), at)
-        return groups
+            yield from self._assigned(looking, plan.rank, self.part("q"), self._times()).items()
 
     def _pivots(self, which: np.ndarray, rank: int) -> Selected:
         return self.system.plans.pivoted(self.given.start, self.given.q[which[0]], rank)
@@ -271,22 +269,18 @@ class _Work:
         good = np.zeros(len(which), dtype=bool)
         if generic.loop_plan.plan is not None and generic.loop_plan.rank == rank:
             good = self.system.plans.conditioning_of(generic.loop_plan, t[which], q[which]) >= generic.limit
-        groups: _Groups = {}
-        for selected, at in ((generic, which[good]), (pivots, which[~good])):
-            if len(at):
-                self._use(at, selected)
-                groups[selected.loop_plan] = at
-        return groups
+        return dict(self._use(at, selected) for selected, at in ((generic, which[good]), (pivots, which[~good])) if len(at))
 
     def _times(self) -> np.ndarray:
         """Return the times that trajectories have come to."""
         return self.given.start + self.part("count")[:, 0] * self.given.step
 
-    def _use(self, at: np.ndarray, selected: Selected) -> None:
-        """Let trajectories go on with a plan."""
+    def _use(self, at: np.ndarray, selected: Selected) -> tuple[LoopPlan, np.ndarray]:
+        """Let trajectories go on with a plan, and return these as a group."""
         self.part("limit")[at, 0] = selected.limit
         self.part("look")[at, 0] = LOOK if selected.loop_plan.plan is None else np.inf
         self.part("done")[at, 0] = RUNNING
+        return selected.loop_plan, at
 
     def advance(self, plan: LoopPlan | None, which: np.ndarray) -> None:
         """Advance a group of trajectories with the same plan as far as that goes."""
@@ -379,16 +373,6 @@ def _chosen(m: Mechanism, name: str, step: float) -> str:
     if not integrator_of(name, m).stable:
         warn_of(stiffest, f"rollout '{m.name}'", name, step)
     return name
-
-
-def _states(m: Mechanism, q0: Any, v0: Any, start: float) -> tuple[np.ndarray, np.ndarray]:
-    """Return positions and velocities as arrays of floats, or say what is wrong with them."""
-    q = _array("q0", q0, m.nq, m)
-    v = np.zeros(m.nv) if v0 is None else _array("v0", v0, m.nv, m)
-    normalise(m, q, "q0")
-    if m.has_loops:
-        check_closed(m, start, q, "rollout: q0", f"start from m.assemble(guess=q0{f', t={start:g}' if m.driven_names else ''})")
-    return q, v
 
 
 def _controls(m: Mechanism, controls: Any, steps: int, axes: int) -> tuple[np.ndarray | None, Function | None]:

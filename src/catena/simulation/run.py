@@ -16,7 +16,7 @@ from catena.model import Mechanism
 from catena.model.forces import python
 from catena.simulation.arguments import MOST_STEPS, check_span, check_state, check_step, moving, number, positive, recording
 from catena.simulation.events import Event, State
-from catena.simulation.flows import PythonFlow
+from catena.simulation.flows import Flow
 from catena.simulation.inputs import Input, check_traceable
 from catena.simulation.integrators.steps import Integrator
 from catena.simulation.integrators.steps import integrator as integrator_of
@@ -31,7 +31,7 @@ from catena.tolerances import SINGULAR
 _LONG, _MOST = 100_000, 12
 
 #: Explicit methods of SciPy.
-_EXPLICIT_OF_SCIPY = ("RK23", "RK45", "DOP853")
+EXPLICIT_OF_SCIPY = ("RK23", "RK45", "DOP853")
 
 #: Relative tolerance of adaptive runs, unless given; the absolute one is this part of it.
 RTOL, _ABSOLUTE = 1e-8, 1e-2
@@ -88,7 +88,12 @@ class RunSettings:
         if until <= start:
             raise ArgumentError(f"until = {until:g} s is not after the start at {start:g} s; give a later time")
         check_span(start, until)
-        events = _checked(events)
+        if isinstance(events, Event) or not isinstance(events, Sequence):
+            raise ArgumentError(f"events {events!r} is not a list of events; give [ct.Event(name, function), …]")
+        for event in events:
+            if not isinstance(event, Event):
+                raise ArgumentError(f"event {event!r} is not an event; give ct.Event(name, function)")
+        events = tuple(events)
         step, largest = _step_sizes(start, until, step, largest_step, bool(events))
         rtol = number("rtol", rtol)
         atol = number("atol", _ABSOLUTE * rtol if atol is None else atol)
@@ -120,7 +125,7 @@ class RunSettings:
         if integrator == "auto" or scipy_method:
             name, why = _automatic(m, start, until, step, stiffest, input_.acts)
         made = integrator_of(name, m)
-        if stiffest is not None and (scipy_method in _EXPLICIT_OF_SCIPY if scipy_method else not made.stable):
+        if stiffest is not None and (scipy_method in EXPLICIT_OF_SCIPY if scipy_method else not made.stable):
             warn_of(stiffest, f"simulate '{m.name}'", integrator, step)
         if step is None and not made.adaptive:
             raise ArgumentError(f"integrator '{name}' does not choose its steps; give step=, the step size in seconds")
@@ -154,15 +159,6 @@ def _automatic(m: Mechanism, start: float, until: float, step: float | None, sti
     if not (acts or m.has_loops or m.changes_energy) and steps >= _LONG and m.nv <= _MOST:
         return "symplectic-gauss-4", f"auto: the model keeps its energy, over {steps:,.0f} steps"
     return "rk4", ""
-
-
-def _checked(events: Any) -> tuple[Event, ...]:
-    if isinstance(events, Event) or not isinstance(events, Sequence):
-        raise ArgumentError(f"events {events!r} is not a list of events; give [ct.Event(name, function), …]")
-    for event in events:
-        if not isinstance(event, Event):
-            raise ArgumentError(f"event {event!r} is not an event; give ct.Event(name, function)")
-    return tuple(events)
 
 
 class Run:
@@ -301,7 +297,7 @@ class Run:
             return flow.acceleration(t, q, v), flow.force(t, q, v), events
         return self.system.start()(t, q, v, self._row(t), self.constants[0])
 
-    def flow(self, t: float) -> PythonFlow:
+    def flow(self, t: float) -> Flow:
         """Return the flow at a time, in floats."""
         return self.system.python_flow(self._row(t), self.constants[0])
 

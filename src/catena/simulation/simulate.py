@@ -96,12 +96,7 @@ def simulate(
         warnings.warn("simulate: every= is now checkpoint_every=, the seconds between checkpoints", DeprecationWarning, stacklevel=2)
         checkpoint_every = every
     file = Checkpoint(checkpoint, checkpoint_every) if checkpoint is not None else None
-    return _carried_out(Run(settings), file, resume, show_progress)
-
-
-def _carried_out(run: Run, file: Checkpoint | None, resume: Any, show: bool | None) -> Trajectory:
-    """Return the trajectory of a whole run."""
-    began = time.perf_counter()
+    run, began = Run(settings), time.perf_counter()
     if run.settings.in_python:
         run.begin()
     else:
@@ -111,7 +106,7 @@ def _carried_out(run: Run, file: Checkpoint | None, resume: Any, show: bool | No
     if resume is not None:
         restore(run, resume)
     try:
-        stopped = _run_to_end(run, file, show)
+        stopped = _run_to_end(run, file, show_progress)
         if file is not None:
             file.save(run)
     except SimulationError as error:

@@ -146,6 +146,6 @@ class StiffnessWatch:
                 f"t = {t:.4g} s; give the force as damping or friction of a joint, which integrator='auto' treats implicitly, make it less "
                 "steep, or use 'implicit-midpoint' with a fixed step, without loops also 'scipy:Radau'",
                 StiffnessWarning,
-                stacklevel=5,
+                stacklevel=4,
             )
             self._next = np.inf

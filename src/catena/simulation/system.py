@@ -20,7 +20,7 @@ from catena.model import Mechanism
 from catena.model.forces import Applied, traced
 from catena.model.simple_joints import with_simple_joints
 from catena.native import Iteration, Kernel, compile_graph
-from catena.simulation.flows import EVALUATIONS, PythonFlow, TracedFlow
+from catena.simulation.flows import EVALUATIONS, Flow, TracedFlow
 from catena.simulation.inputs import Function, Input
 from catena.simulation.integrators.flow import Part
 from catena.simulation.integrators.steps import Integrator
@@ -90,8 +90,13 @@ class System:
 
     def _graph(self, name: str) -> Graph:
         assert self.loop_solver is not None or not self.model.has_loops, "the plan of the loops must be chosen first"
-        if name in ("gradients", "controller"):
-            return self._gradients(name)
+        m, controller = self.model, self.input.controller
+        if name == "controller":  # its derivatives by q and v
+            assert controller is not None
+            return jacobian_graph(traced(controller, m.nq, m.nv), ["value"], ["q", "v"], charts(m))
+        if name == "gradients":  # of the accelerations by q, v and joint forces that change with these
+            wrt = ["q", "v", *(["tau"] if controller is not None or self.called else [])]
+            return jacobian_graph(self._graph("accelerations"), ["vdot"], wrt, charts(m))
         function, inputs = EVALUATIONS[name]
         trace = Trace(name)
         t, *arguments = self._inputs(trace, ("t", "q", *inputs))
@@ -110,15 +115,6 @@ class System:
             return Subgraph(jacobian_graph(graph, ["y0"], [f"x{len(given) - 1}"], {}) if derived else graph, self._quick)
 
         return self._once((part, derived), make)
-
-    def _gradients(self, name: str) -> Graph:
-        """Return the derivatives of the accelerations by q, v and joint forces that change with these; or of the controller by q and v."""
-        m, controller = self.model, self.input.controller
-        if name == "controller":
-            assert controller is not None
-            return jacobian_graph(traced(controller, m.nq, m.nv), ["value"], ["q", "v"], charts(m))
-        wrt = ["q", "v", *(["tau"] if controller is not None or self.called else [])]
-        return jacobian_graph(self._graph("accelerations"), ["vdot"], wrt, charts(m))
 
     @cached_property
     def recursive(self) -> bool:
@@ -146,12 +142,12 @@ class System:
         graph = trace.graph(state=state, record=record)
         return Iteration(graph, time.perf_counter() - started)
 
-    def python_flow(self, row: Array, constants: Array) -> PythonFlow:
-        return PythonFlow(self, self.stepping.row.split(row), self.stepping.constants.split(constants))
+    def python_flow(self, row: Array, constants: Array) -> Flow:
+        return Flow(self, self.stepping.row.split(row), self.stepping.constants.split(constants))
 
     def python_attempt(self) -> Callable[..., tuple[Array, Array]]:
         """Return the attempt at a step as a function of floats, for what must be called from Python."""
-        return lambda *arguments: attempt(self.stepping, lambda row, constants: PythonFlow(self, row, constants), *arguments)
+        return lambda *arguments: attempt(self.stepping, lambda row, constants: Flow(self, row, constants), *arguments)
 
     @cached_property
     def called(self) -> tuple[tuple[Applied, Kernel | None], ...]:

@@ -82,7 +82,13 @@ def save(run: Trajectory, path: str | os.PathLike[str]) -> None:
             f"{file}: a trajectory is saved as .npz or .nc, not as '{ending}'; for a table use to_csv, for a picture plot"
         )
     if ending == ".nc":
-        content = _netcdf(run, file)
+        _xarray(f"{file}: NetCDF")
+        if max(run.q.nbytes, run.v.nbytes) >= 2**31:
+            raise TrajectoryFileError(f"{file}: NetCDF 3 holds no variables of 2 GiB or more; save as .npz")
+        try:
+            content = bytes(dataset(run).to_netcdf(engine="scipy"))
+        except UnicodeEncodeError as error:
+            raise TrajectoryFileError(f"{file}: character {error.object[error.start]!r} in a name cannot be written; rename it") from None
         with replacing(file, TrajectoryFileError) as stream:
             stream.write(content)
         return
@@ -93,16 +99,6 @@ def save(run: Trajectory, path: str | os.PathLike[str]) -> None:
     entries |= {key: np.array(text) for key, text in _head(run).items()}
     with replacing(file, TrajectoryFileError) as stream:
         np.savez(stream, **entries)
-
-
-def _netcdf(run: Trajectory, file: Path) -> bytes:
-    _xarray(f"{file}: NetCDF")
-    if max(run.q.nbytes, run.v.nbytes) >= 2**31:
-        raise TrajectoryFileError(f"{file}: NetCDF 3 holds no variables of 2 GiB or more; save as .npz")
-    try:
-        return bytes(dataset(run).to_netcdf(engine="scipy"))
-    except UnicodeEncodeError as error:
-        raise TrajectoryFileError(f"{file}: character {error.object[error.start]!r} in a name cannot be written; rename it") from None
 
 
 def load(path: str | os.PathLike[str], model: Mechanism | None = None, kind: type[Builder] = Builder) -> Trajectory:

@@ -14,13 +14,11 @@ from catena.model.coordinates import PositionChart
 from catena.scalars.dual import moving, part
 from catena.simulation.interrupts import noted_interrupts
 from catena.simulation.progress import progress
-from catena.simulation.run import Run
+from catena.simulation.run import EXPLICIT_OF_SCIPY, Run
 from catena.simulation.trajectory import Trajectory
 
-_METHODS = ("RK23", "RK45", "DOP853", "Radau", "BDF", "LSODA")
-
-
 _IMPLICIT = ("Radau", "BDF", "LSODA")
+_METHODS = (*EXPLICIT_OF_SCIPY, *_IMPLICIT)
 
 
 class _NotFinite(Exception):

@@ -10,11 +10,12 @@ A symmetric 6 x 6 matrix is [[A, B], [B^T, C]] in 3 x 3 blocks; both triangles h
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import reduce
 from typing import Any
 
 import numpy as np
 
-from catena.spatial.vectors import Array, cross, plain, skew
+from catena.spatial.vectors import Array, columns, cross, plain, skew
 
 
 class Screw:
@@ -183,54 +184,35 @@ class Placement:
 
     def motion(self, V: Array) -> Array:
         """Return a motion of the parent, seen in the child frame."""
-        for factor in self.factors:
-            V = factor.motion(V)
-        return V
+        return reduce(lambda V, factor: factor.motion(V), self.factors, V)
 
     def force(self, f: Array) -> Array:
         """Return a force of the child, seen in the parent frame."""
-        for factor in reversed(self.factors):
-            f = factor.force(f)
-        return f
+        return reduce(lambda f, factor: factor.force(f), reversed(self.factors), f)
 
     def direction(self, x: Array) -> Array:
         """Return a direction of the parent, seen in the child frame."""
-        for factor in self.factors:
-            x = factor.direction(x)
-        return x
+        return reduce(lambda x, factor: factor.direction(x), self.factors, x)
 
     def moment(self, h: Array, mass: Any) -> Array:
         """Return the first moment of a mass that moves with the child, seen in the parent frame."""
-        for factor in reversed(self.factors):
-            h = factor.moment(h, mass)
-        return h
+        return reduce(lambda h, factor: factor.moment(h, mass), reversed(self.factors), h)
 
     def inertia(self, P: Array) -> Array:
         """Return a symmetric inertia of the child, seen in the parent frame."""
-        for factor in reversed(self.factors):
-            P = factor.inertia(P)
-        return P
+        return reduce(lambda P, factor: factor.inertia(P), reversed(self.factors), P)
 
     def motions(self, S: Array) -> Array:
         """Return the columns of S as motions, seen in the child frame."""
-        return _columns(self.motion, S)
+        return columns(self.motion, S)
 
     def forces(self, F: Array) -> Array:
         """Return the columns of F as forces, seen in the parent frame."""
-        return _columns(self.force, F)
+        return columns(self.force, F)
 
     def rigid(self) -> Rigid:
         """Return the same placement as one dense factor."""
-        whole = Rigid(np.eye(3), np.zeros(3))
-        for factor in self.factors:
-            whole = whole @ factor.rigid()
-        return whole
-
-
-def _columns(function: Any, S: Array) -> Array:
-    if S.shape[1] == 0:
-        return S
-    return np.stack([function(S[:, c]) for c in range(S.shape[1])], axis=1)
+        return reduce(lambda whole, factor: whole @ factor.rigid(), self.factors, Rigid(np.eye(3), np.zeros(3)))
 
 
 def _congruence(R: Array, A: Array) -> Array:

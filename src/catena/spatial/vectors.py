@@ -5,7 +5,7 @@ Spatial vectors are angular first: motion (omega, v), force (moment, force).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -31,6 +31,11 @@ def cross_motion(V: Array, W: Array) -> Array:
 def cross_force(V: Array, f: Array) -> Array:
     """Return V x* f: the rate of a force f, fixed in a frame that moves with V."""
     return np.concatenate([cross(V[:3], f[:3]) + cross(V[3:], f[3:]), cross(V[:3], f[3:])])
+
+
+def columns(function: Callable[[Array], Array], S: Array) -> Array:
+    """Return a matrix whose columns are functions of those of S."""
+    return np.stack([function(S[:, c]) for c in range(S.shape[1])], axis=1) if S.shape[1] else S
 
 
 def stack_columns(columns: Sequence[Array]) -> Array:

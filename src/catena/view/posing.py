@@ -106,7 +106,13 @@ class Posing:
     def _moved(self, name: str, x: float) -> np.ndarray | None:
         """Return the position with a coordinate at a value and all loops closed, if that is near."""
         q = self.q.copy()
-        self._put(q, name, x)
+        if name in self.model.q_names:
+            q[self.model.q_names.index(name)] = x
+        else:
+            body, _, turn = name.rpartition(".")
+            angles = self._turned(body)
+            angles[_TURNS.index(turn)] = x
+            q[self._quaternion(body)] = quaternion_of_rpy(angles)
         if not self.model.has_loops:
             return q
         now = self.model.at(self.t) if self.model.driven_names else self.model
@@ -115,15 +121,6 @@ class Posing:
         except ModelError:
             return None
         return q if np.abs(self.model.difference(self.q, q)).max() <= JUMP else None
-
-    def _put(self, q: np.ndarray, name: str, x: float) -> None:
-        if name in self.model.q_names:
-            q[self.model.q_names.index(name)] = x
-            return
-        body, _, turn = name.rpartition(".")
-        angles = self._turned(body)
-        angles[_TURNS.index(turn)] = x
-        q[self._quaternion(body)] = quaternion_of_rpy(angles)
 
     @property
     def when(self) -> float | None:

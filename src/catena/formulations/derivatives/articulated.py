@@ -25,7 +25,7 @@ import numpy as np
 from catena.formulations.derivatives.common_frame import body_force, changes, crossed, drag, inertia, kinematics
 from catena.formulations.derivatives.inverse_dynamics import accelerations
 from catena.formulations.inertias import across_joint
-from catena.spatial import cross_force
+from catena.spatial import columns, cross_force
 
 
 def forward_dynamics_derivatives(tree, q, v, tau, force_by_q, force_by_v):
@@ -48,7 +48,7 @@ def forward_dynamics_derivatives(tree, q, v, tau, force_by_q, force_by_v):
         Z[k] = _sum(Z[k], np.stack([B.force(x) for x in np.eye(3)], axis=1))
         D[k], G[k], P_plus[k] = across_joint(tree, k, P[k], S[k])
         e[k], along = tau[at] - S[k].T @ z[k], S[k].T @ Z[k]
-        y[k] = -_solved(D[k], along)
+        y[k] = -columns(D[k].solve, along)
         if p >= 0:
             P[p], z[p], Z[p] = _sum(P[p], P_plus[k]), _sum(z[p], z[k] + G[k] @ e[k]), _sum(Z[p], Z[k] - G[k] @ along)
 
@@ -103,7 +103,7 @@ def forward_dynamics_derivatives(tree, q, v, tau, force_by_q, force_by_v):
         # the joint itself, and those that carry it
         x, moved = tree.columns(2)
         above = -(Lambda[p] @ zeta) if p >= 0 else np.zeros(zeta.shape)
-        x[j] = _solved(D[j], needed) - G[j].T @ (above + a)
+        x[j] = columns(D[j].solve, needed) - G[j].T @ (above + a)
         path = [] if p < 0 else list(tree.path(p))
         for k in tree.path(p):
             if k in Omega[p]:
@@ -152,11 +152,6 @@ def _carries(tree, j, k):
 
 def _sum(total, more):
     return more if total is None else total + more
-
-
-def _solved(D, right):
-    """Return D^-1 of the columns of a matrix."""
-    return np.stack([D.solve(right[:, c]) for c in range(right.shape[1])], axis=1)
 
 
 def _product(inverse, force):

@@ -15,12 +15,13 @@ Joints   their matrices are constant in the frame of their body: `with_simple_jo
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from catena.formulations.kinematics import rest_acceleration
-from catena.spatial import Rigid, cross, cross_force, cross_motion, first_moment
+from catena.spatial import Rigid, columns, cross, cross_force, cross_motion, first_moment
 
 
 class Kinematics(NamedTuple):
@@ -45,7 +46,7 @@ def kinematics(tree, q, v):
             frames[k], ground[k], inboard = frames[p], ground[p], V[p]
             for factor in X.factors:
                 frames[k] = frames[k] @ factor.rigid()
-        S[k] = _columns(frames[k], tree.joint_matrix(k, q))
+        S[k] = columns(partial(_moved, frames[k]), tree.joint_matrix(k, q))
         relative = S[k] @ v[tree.v_slices[k]] + _moved(frames[k], tree.joint_drift(k))
         V[k] = inboard + relative
         a[k] = cross_motion(inboard, relative) + _moved(frames[k], tree.joint_bias(k, q, v))
@@ -56,10 +57,6 @@ def _moved(frame, V):
     """Return a motion of a body in the common frame."""
     turning = frame.R @ V[:3]
     return np.concatenate([turning, frame.R @ V[3:] + cross(frame.p, turning)])
-
-
-def _columns(frame, S):
-    return np.stack([_moved(frame, S[:, c]) for c in range(S.shape[1])], axis=1) if S.shape[1] else S
 
 
 class Inertia(NamedTuple):
@@ -138,7 +135,7 @@ def changes(S, V, A):
 
 def crossed(V, S):
     """Return V x S of the columns of a matrix."""
-    return np.stack([cross_motion(V, S[:, c]) for c in range(S.shape[1])], axis=1) if S.shape[1] else S
+    return columns(partial(cross_motion, V), S)
 
 
 def body_force(body, momentum, V, A):

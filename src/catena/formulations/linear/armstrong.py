@@ -22,7 +22,7 @@ from __future__ import annotations
 import numpy as np
 
 from catena.formulations.kinematics import angular_velocities, bias_wrench, rest_acceleration
-from catena.spatial import Factor, minus_product, vanishes
+from catena.spatial import Factor, columns, minus_product, vanishes
 
 
 def requirement(tree):
@@ -67,7 +67,7 @@ def coefficients(tree, X, a, b, tau):
     for k in tree.inward():
         p = tree.parent[k]
         gamma = Factor(inverse[k])
-        O_w[k] = np.stack([gamma.solve(column) for column in L[k].T], axis=1)
+        O_w[k] = columns(gamma.solve, L[k])
         Y_w[k] = gamma.solve(moment[k])
         O_F[k] = minus_product(mass[k], O_w[k].T, L[k].T)
         Y_F[k] = force[k] - L[k].T @ Y_w[k]

@@ -30,7 +30,7 @@ from catena.formulations.linear.leg_kinematics import FreePlatform, LegKinematic
 from catena.formulations.loops.basic_constraints import constraint_rows, ends, right_hand_sides, row_ranges
 from catena.formulations.loops.closure_kinematics import branch_motion, branch_placements, velocity_coordinates
 from catena.formulations.loops.solutions import LoopSolution
-from catena.spatial import Factor, Rigid, reciprocal, symmetric
+from catena.spatial import Factor, Rigid, columns, reciprocal, symmetric
 
 
 class Platform:
@@ -129,7 +129,7 @@ class Platform:
         for leg in self.legs:
             at = [*(self.place[j] for j in leg.leg.actuated), -1]
             right[:, at] = right[:, at] - leg.projected @ np.concatenate([leg.given, leg.known[:, None]], axis=1)
-        solved = np.stack([self.factor.solve(column) for column in right.T], axis=1)
+        solved = columns(self.factor.solve, right)
         return solved[:, :-1], solved[:, -1]
 
     def rates(self, theta):

@@ -81,10 +81,6 @@ def _angle(u, w, value):
     return np.array([u @ w - value]), -r_b[None], r_b[None]
 
 
-def _d2(basic, at):
-    return _along(at.R_a @ basic.u, at)
-
-
 def _along(u, at):
     """Return d2 for a direction in the common frame."""
     r_b = np.concatenate([cross(at.p_b, u), u])
@@ -114,7 +110,7 @@ def _screw(basic, at):
     return value, r_a - share * s_a, r_b - share * s_b
 
 
-_BASIC = {"s": _s, "d1": _d1, "d2": _d2, "ss": _ss, "screw": _screw}
+_BASIC = {"s": _s, "d1": _d1, "d2": lambda basic, at: _along(at.R_a @ basic.u, at), "ss": _ss, "screw": _screw}
 
 
 def closure_residual(closure, at):
@@ -162,10 +158,6 @@ class _Moving:
         self.bias = cross(self.omega_b, rate_b) - cross(self.omega_a, rate_a)
 
 
-def _s_right(basic, at, moving):
-    return -(at.axes.T @ moving.bias)
-
-
 def _d1_right(basic, at, moving):
     u, w = at.R_a @ basic.u, at.R_b @ basic.w
     return _angle_right(u, w, cross(moving.omega_a, u), cross(moving.omega_b, w), moving)
@@ -175,17 +167,9 @@ def _angle_right(u, w, u_rate, w_rate, moving):
     return (moving.omega_b - moving.omega_a) @ -(cross(w_rate, u) + cross(w, u_rate))
 
 
-def _d2_right(basic, at, moving):
-    return _along_right(at.R_a @ basic.u, moving)
-
-
 def _along_right(u, moving):
     rate = cross(moving.omega_a, u)
     return -(cross(moving.omega_a, rate) @ moving.d) - 2.0 * (rate @ moving.rate) - u @ moving.bias
-
-
-def _ss_right(basic, at, moving):
-    return -2.0 * (moving.rate @ moving.rate + moving.d @ moving.bias)
 
 
 def _screw_right(basic, at, moving):
@@ -197,4 +181,10 @@ def _screw_right(basic, at, moving):
     return turning - (w @ m) * (_along_right(z, moving) / basic.value) + shift * (w_rate @ m + w @ m_rate)
 
 
-_RIGHT = {"s": _s_right, "d1": _d1_right, "d2": _d2_right, "ss": _ss_right, "screw": _screw_right}
+_RIGHT = {
+    "s": lambda basic, at, moving: -(at.axes.T @ moving.bias),
+    "d1": _d1_right,
+    "d2": lambda basic, at, moving: _along_right(at.R_a @ basic.u, moving),
+    "ss": lambda basic, at, moving: -2.0 * (moving.rate @ moving.rate + moving.d @ moving.bias),
+    "screw": _screw_right,
+}

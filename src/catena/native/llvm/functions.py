@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 
-from catena.native.llvm.lines import FLAGS, Lines
+from catena.native.llvm.lines import Lines
 
 #: Largest argument [rad] whose sine and cosine are computed in vector registers: 2^20 quarter turns.
 REACH = 1647099.0
@@ -33,14 +33,11 @@ NUMBERS: dict[str, float] = {
 def sincos(lanes: int, numbers: int) -> str:
     """Return the IR of `@sincos(x, data)`, the pair of sine and cosine; entry `numbers` of data points to `NUMBERS`."""
     lines = Lines(lanes)
-    new, vector, integer = lines.new, lines.vector, f"<{lanes} x i64>"
+    new, op, vector, integer = lines.new, lines.op, lines.vector, f"<{lanes} x i64>"
+    table = lines.entry("%data", numbers)
 
     def number(name: str) -> str:
-        at = new(f"getelementptr {vector}, ptr %table, i64 {list(NUMBERS).index(name)}")
-        return new(f"load {vector}, ptr {at}, align 8, !invariant.load !2")
-
-    def op(name: str, a: str, b: str) -> str:
-        return new(f"{name} {FLAGS} {vector} {a}, {b}")
+        return new(f"load {vector}, ptr {lines.at(table, list(NUMBERS).index(name))}, align 8, !invariant.load !2")
 
     def polynomial(z: str, name: str) -> str:
         value = number(f"{name}5")
@@ -78,54 +75,31 @@ def sincos(lanes: int, numbers: int) -> str:
     size = new(f"call {vector} @llvm.fabs.v{lanes}f64({vector} %x)")
     far = new(f"fcmp ugt {vector} {size}, {number('reach')}")
     any_far = new(f"icmp ne i{lanes} {new(f'bitcast <{lanes} x i1> {far} to i{lanes}')}, 0")
-    body = "\n".join(lines)
-    both = f"{{ {vector}, {vector} }}"
-    return f"""
-define internal {both} @sincos({vector} %x, ptr %data) alwaysinline nounwind {{
-entry:
-  %at = getelementptr ptr, ptr %data, i64 {numbers}
-  %table = load ptr, ptr %at, !invariant.load !2
-{body}
-  br i1 {any_far}, label %cold, label %done, !prof !3
-cold:
-  %sine_far = call {vector} @lanewise(ptr %data, {vector} %x) cold
-  %next = getelementptr ptr, ptr %data, i64 1
-  %cosine_far = call {vector} @lanewise(ptr %next, {vector} %x) cold
-  %sine_cold = select <{lanes} x i1> {far}, {vector} %sine_far, {vector} {pair[0]}
-  %cosine_cold = select <{lanes} x i1> {far}, {vector} %cosine_far, {vector} {pair[1]}
-  br label %done
-done:
-  %sine = phi {vector} [ {pair[0]}, %entry ], [ %sine_cold, %cold ]
-  %cosine = phi {vector} [ {pair[1]}, %entry ], [ %cosine_cold, %cold ]
-  %first = insertvalue {both} poison, {vector} %sine, 0
-  %second = insertvalue {both} %first, {vector} %cosine, 1
-  ret {both} %second
-}}
+    results = [lines.variable(vector, x) for x in pair]
 
-define internal {both} @sincos_once({vector} %x, ptr %data) noinline nounwind {{
-  %pair = call {both} @sincos({vector} %x, ptr %data)
-  ret {both} %pair
-}}
-"""
+    def call_library() -> None:
+        called = [new(f"call {vector} @lanewise(ptr {lines.at('%data', k, 'ptr')}, {vector} %x) cold") for k in range(2)]
+        for result, value, x in zip(results, called, pair, strict=True):
+            lines.set(vector, result, new(f"select <{lanes} x i1> {far}, {vector} {value}, {vector} {x}"))
+
+    lines.when(any_far, call_library, weights=", !prof !3")
+    both, parameters = f"{{ {vector}, {vector} }}", f"({vector} %x, ptr %data)"
+    first = new(f"insertvalue {both} poison, {vector} {lines.get(vector, results[0])}, 0")
+    second = new(f"insertvalue {both} {first}, {vector} {lines.get(vector, results[1])}, 1")
+    inlined = lines.function(f"internal {both} @sincos{parameters}", "alwaysinline nounwind", f"ret {both} {second}")
+    once = Lines(lanes)
+    pair_once = once.new(f"call {both} @sincos{parameters}")
+    return inlined + once.function(f"internal {both} @sincos_once{parameters}", "noinline nounwind", f"ret {both} {pair_once}")
 
 
 def lanewise(lanes: int, arguments: int) -> str:
     """Return the IR of `@lanewise(entry, x)` (or `@lanewise2(entry, x, y)`): the C function that the entry points to, lane by lane."""
-    vector = f"<{lanes} x double>"
-    names = ("x", "y")[:arguments]
-    lines = [f"  %result0 = bitcast {vector} zeroinitializer to {vector}"]
+    lines, names = Lines(lanes), ("x", "y")[:arguments]
+    function, result = lines.get("ptr", "%entry"), "zeroinitializer"
     for lane in range(lanes):
-        for name in names:
-            lines.append(f"  %{name}{lane} = extractelement {vector} %{name}, i32 {lane}")
-        call = ", ".join(f"double %{name}{lane}" for name in names)
-        lines.append(f"  %value{lane} = call double %function({call})")
-        lines.append(f"  %result{lane + 1} = insertelement {vector} %result{lane}, double %value{lane}, i32 {lane}")
-    body = "\n".join(lines)
-    parameters = ", ".join(f"{vector} %{name}" for name in names)
-    return f"""
-define internal {vector} @lanewise{"" if arguments == 1 else arguments}(ptr %entry, {parameters}) noinline nounwind {{
-  %function = load ptr, ptr %entry
-{body}
-  ret {vector} %result{lanes}
-}}
-"""
+        call = ", ".join(f"double {lines.new(f'extractelement {lines.vector} %{name}, i32 {lane}')}" for name in names)
+        value = lines.new(f"call double {function}({call})")
+        result = lines.new(f"insertelement {lines.vector} {result}, double {value}, i32 {lane}")
+    parameters = ", ".join(f"{lines.vector} %{name}" for name in names)
+    head = f"internal {lines.vector} @lanewise{'' if arguments == 1 else arguments}(ptr %entry, {parameters})"
+    return lines.function(head, "noinline nounwind", f"ret {lines.vector} {result}")

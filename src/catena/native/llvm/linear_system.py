@@ -44,14 +44,14 @@ class _LinearSystemCode(SystemCode):
         self.loop(self.plus(self.n, -1), "0", self.substitute, -1)
 
         def write(i: str) -> None:
-            row, result = self.at(self.place(i), self.wide), self.slot(self.times(i, self.k))
+            row, result = self.at(self.ordered(i), self.wide), self.slot(self.times(i, self.k))
             self.loop("0", self.k, lambda c: self.store(self.load(row, c), self.slot(c, result), lane))
 
         self.loop("0", self.n, write)
 
-    def place(self, i: str) -> str:
+    def ordered(self, i: str) -> str:
         """Return the pointer to the row in a place of the order."""
-        return self.new(f"load ptr, ptr {self.at(self.order, i)}")
+        return self.get("ptr", self.at(self.order, i))
 
     def read(self, lane: str) -> None:
         """Copy the operands to the memory of a state, which is zero elsewhere."""
@@ -61,7 +61,7 @@ class _LinearSystemCode(SystemCode):
         def rows(first: str, count: str) -> None:
             def row(i: str) -> None:
                 start = self.at(self.row(self.memory, i, self.length), first)
-                self.append(f"  store ptr {self.row(self.memory, i, self.length)}, ptr {self.at(self.order, i)}")
+                self.set("ptr", self.at(self.order, i), self.row(self.memory, i, self.length))
                 self.loop("0", count, lambda j: self.store(operand(), start, j))
 
             self.loop("0", self.n, row)
@@ -74,7 +74,7 @@ class _LinearSystemCode(SystemCode):
         largest, found = self.variable("double", "-1.0"), self.variable("i64", p)
 
         def look(i: str) -> None:
-            size = self.new(f"call double @llvm.fabs.f64(double {self.load(self.place(i), p)})")
+            size = self.new(f"call double @llvm.fabs.f64(double {self.load(self.ordered(i), p)})")
 
             def take() -> None:
                 self.set("double", largest, size)
@@ -84,16 +84,16 @@ class _LinearSystemCode(SystemCode):
 
         self.loop(p, self.n, look)
         best = self.get("i64", found)
-        row, other = self.place(best), self.place(p)
-        self.append(f"  store ptr {row}, ptr {self.at(self.order, p)}")
-        self.append(f"  store ptr {other}, ptr {self.at(self.order, best)}")
+        row, other = self.ordered(best), self.ordered(p)
+        self.set("ptr", self.at(self.order, p), row)
+        self.set("ptr", self.at(self.order, best), other)
         inverse = self.op("fdiv", self.one, self.load(row, p))
         self.store(inverse, row, p)
         start = self.new(f"and i64 {p}, {-TURN}")  # what comes before in this turn is not read any more, but for the pivot
         count = self.new(f"sub i64 {self.length}, {start}")
 
         def below(i: str) -> None:
-            rest = self.place(i)
+            rest = self.ordered(i)
             factor = self.op("fmul", self.load(rest, p), inverse)
             differs = self.new(f"fcmp une double {factor}, 0.0")
             self.when(differs, lambda: self.subtract(self.at(rest, start), self.at(row, start), factor, count))
@@ -102,13 +102,13 @@ class _LinearSystemCode(SystemCode):
 
     def substitute(self, p: str) -> None:
         """Write the solution of a row to where its right-hand side was."""
-        row = self.place(p)
+        row = self.ordered(p)
         right = self.at(row, self.wide)
 
         def known(j: str) -> None:
             entry = self.load(row, j)
             differs = self.new(f"fcmp une double {entry}, 0.0")
-            self.when(differs, lambda: self.subtract(right, self.at(self.place(j), self.wide), entry, self.right))
+            self.when(differs, lambda: self.subtract(right, self.at(self.ordered(j), self.wide), entry, self.right))
 
         self.loop(self.plus(p, 1), self.n, known)
         inverse = self.load(row, p)

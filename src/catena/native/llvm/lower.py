@@ -13,7 +13,7 @@ from catena.graph.operations import CONDITION
 from catena.native.llvm.eliminate import eliminate
 from catena.native.llvm.functions import lanewise, sincos
 from catena.native.llvm.layout import ALIGN, LIBRARY, Data
-from catena.native.llvm.lines import FLAGS, Lines
+from catena.native.llvm.lines import BLOCK, FLAGS, Lines
 
 
 class _BlockWriter(Lines):
@@ -27,26 +27,19 @@ class _BlockWriter(Lines):
         self.conditions: dict[int, str] = {}
         self.pairs: dict[int, tuple[str, str]] = {}
 
-    def new(self, text: str) -> str:
-        """Return the name of a new value."""
-        name = f"%t{len(self)}"
-        self.append(f"  {name} = {text}")
-        return name
-
-    def place(self, i: int, slot: int | None) -> str:
+    def slot(self, i: int, slot: int | None) -> str:
         """Return the pointer to a slot, which is given, or else in entry i of the row of places."""
-        return self.new(f"getelementptr i8, ptr %scratch, i64 {self.integer('%places', i) if slot is None else slot * 8 * self.lanes}")
+        return self.place(i) if slot is None else self.at("%scratch", slot * 8 * self.lanes, "i8")
 
     def prepare(self, local: int) -> None:
         """Load an input or a number, where it is first used."""
         if local in self.numbers or local in self.conditions:
             return
         if local < self.block.inputs:
-            at = self.place(local, None if self.reads is None else self.reads[local])
+            at = self.slot(local, None if self.reads is None else self.reads[local])
             self.numbers[local] = self.new(f"load {self.vector}, ptr {at}, {self.aligned}, !alias.scope !1")
         else:
-            number = self.new(f"getelementptr double, ptr %numbers, i64 {local - self.block.inputs}")
-            self.numbers[local] = self.broadcast(self.new(f"load double, ptr {number}, !invariant.load !2"))
+            self.numbers[local] = self.broadcast(self.entry("%numbers", local - self.block.inputs, "double"))
 
     def number(self, local: int) -> str:
         """Return the vector of doubles of a local, 1 or 0 for a condition."""
@@ -72,7 +65,7 @@ class _BlockWriter(Lines):
         elif operation.llvm.startswith("@llvm."):
             value = self.new(f"call nsz {self.vector} {operation.llvm}.v{self.lanes}f64({arguments})")
         elif operation.llvm.startswith("@"):
-            entry = self.new(f"getelementptr ptr, ptr %data, i64 {LIBRARY.index(op)}")
+            entry = self.at("%data", LIBRARY.index(op), "ptr")
             value = self.new(f"call {self.vector} {operation.llvm}(ptr {entry}, {arguments})")
         else:
             true = f"<{', '.join(['i1 true'] * self.lanes)}>"
@@ -104,19 +97,12 @@ def _write_block(name: str, block: Block, lanes: int, reads: Sequence[int] | Non
             writer.prepare(local)
         for k in written.get(local, ()):
             if first is None:
-                first = writer.place(block.inputs, write)
-            at = writer.new(f"getelementptr i8, ptr {first}, i64 {k * 8 * lanes}")
+                first = writer.slot(block.inputs, write)
+            at = writer.at(first, k * 8 * lanes, "i8")
             writer.append(f"  store {writer.vector} {writer.number(local)}, ptr {at}, {writer.aligned}, !noalias !1")
-    body = "\n".join(writer)
-    read = "ptr noalias readonly"
     # the stack is aligned, or half of the spilled vectors would straddle two cache lines; small blocks do not spill
     attributes = "nounwind" + (f" alignstack({ALIGN})" if len(block.nodes) > 50 else "") + (" noinline optnone" if quick else "")
-    return f"""
-define void @{name}(ptr noalias %scratch, {read} %places, {read} %numbers, {read} %data) {attributes} {{
-{body}
-  ret void
-}}
-"""
+    return writer.function(f"void @{name}({BLOCK})", attributes)
 
 
 def write(program: Program, driver: str, *, lanes: int, merged: bool, quick: bool = False) -> str:

@@ -43,7 +43,7 @@ class _SaddlePointCode(SystemCode):
         sizes = [self.integer("%places", i) for i in range(_SIZES)]
         self.n, self.m, self.k, self.wide, self.tall, self.deep, self.pivots = sizes
         starts = [self.integer("%places", _SIZES + i) for i in range(_PARTS)]
-        self.small, self.rounding = self.number(1), self.number(2)
+        self.small, self.rounding = (self.entry("%numbers", i, "double") for i in (1, 2))
         triangle = self.new(f"lshr i64 {self.times(self.n, self.plus(self.n, 1))}, 1")
         operands = self.plus(triangle, 2)
         for a, b in ((self.m, self.n), (self.m, self.k), (self.n, self.k)):
@@ -76,7 +76,7 @@ class _SaddlePointCode(SystemCode):
 
     def unknown_at(self, i: str) -> str:
         """Return the unknown in a place of the order."""
-        return self.new(f"load i64, ptr {self.at(self.order, i)}")
+        return self.get("i64", self.at(self.order, i))
 
     def read(self, slots: str) -> tuple[str, str]:
         """Copy the operands to the memory of a state, which is zero elsewhere, and return those two that are numbers."""
@@ -110,7 +110,7 @@ class _SaddlePointCode(SystemCode):
         longest = self.variable("double", self.one)
 
         def begin(j: str) -> None:
-            self.append(f"  store i64 {j}, ptr {self.at(self.order, j)}")
+            self.set("i64", self.at(self.order, j), j)
             column = self.row(self.J, j, self.tall)
             square = self.dot(column, column, self.tall)
             self.store(square, self.squares, j)
@@ -151,8 +151,8 @@ class _SaddlePointCode(SystemCode):
     def take_pivot(self, s: str, place: str) -> None:
         """Make step s with the column in a place of the order, and take it from the columns after it and from the right-hand sides."""
         j, other = self.unknown_at(place), self.unknown_at(s)
-        self.append(f"  store i64 {j}, ptr {self.at(self.order, s)}")
-        self.append(f"  store i64 {other}, ptr {self.at(self.order, place)}")
+        self.set("i64", self.at(self.order, s), j)
+        self.set("i64", self.at(self.order, place), other)
         column, factors = self.row(self.J, j, self.tall), self.row(self.R, j, self.deep)
 
         def again(t: str) -> None:

@@ -1,14 +1,14 @@
-"""What a step goes by: the flow of a mechanism, its end, and sums of slopes."""
+"""What steps are made of: parts, accelerations near a state, the end of a step, and sums of slopes."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from catena.loops.projection import Projected
-from catena.model import Mechanism
+if TYPE_CHECKING:
+    from catena.simulation.flows import Flow
 
 Array = Any
 
@@ -26,52 +26,6 @@ class Linearised(NamedTuple):
     inertia: Array
     damping: Array
     stiffness: Array
-
-
-class Flow:
-    """What a step needs of a mechanism; `mark` begins a new region of the trace."""
-
-    model: Mechanism
-    mark: Callable[[], None]
-
-    def evaluate(self, name: str, *arguments: Any) -> Any:
-        """Return the results of an evaluation of `simulation.flows`, several as a tuple."""
-        raise NotImplementedError
-
-    def joint_forces(self, t: Any, q: Array, v: Array) -> Array:
-        """Return the joint forces put in, and those of forces that are called from Python."""
-        raise NotImplementedError
-
-    def project(self, t: Any, q: Array, v: Array) -> Projected | None:
-        """Return the state nearest to (q, v) that meets the constraints, with their conditioning; or None where there are none."""
-        raise NotImplementedError
-
-    def linearised(self, t: Any, q: Array, v: Array, a: Array) -> Linearised:
-        """Return how the accelerations a of a state change with it."""
-        raise NotImplementedError
-
-    def solved(self, A: Array, B: Array) -> Array:
-        """Return A^-1 B, two matrices."""
-        raise NotImplementedError
-
-    def product(self, A: Array, x: Array) -> Array:
-        """Return A x, of a large matrix."""
-        raise NotImplementedError
-
-    def apply(self, part: Part, *arguments: Any) -> tuple[Any, ...]:
-        """Return the results of a part of a step, which is code of its own."""
-        raise NotImplementedError
-
-    def jacobian(self, part: Part, *arguments: Any) -> Array:
-        """Return the derivative of its first result by its last argument."""
-        raise NotImplementedError
-
-    def acceleration(self, t: Any, q: Array, v: Array) -> Array:
-        return self.evaluate("accelerations", t, q, v, self.joint_forces(t, q, v))
-
-    def momenta(self, t: Any, q: Array, v: Array) -> tuple[Array, Array]:
-        """Return the canonical momenta p, and dp/dt."""
-        return self.evaluate("momenta", t, q, v, self.joint_forces(t, q, v))
 
 
 class Step(NamedTuple):

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -20,9 +20,12 @@ from catena.errors import MethodError
 from catena.graph import where
 from catena.model import Mechanism
 from catena.simulation.integrators import solving
-from catena.simulation.integrators.flow import Flow, Step, combine, combined, square
+from catena.simulation.integrators.flow import Step, combine, combined, square
 from catena.simulation.integrators.symplectic import EXPLICIT, SYMPLECTIC
 from catena.simulation.integrators.tableaus import TABLEAUS, Tableau
+
+if TYPE_CHECKING:
+    from catena.simulation.flows import Flow
 
 Array = Any
 
@@ -155,7 +158,11 @@ def _implicit(tableau: Tableau) -> Callable[..., Step]:
     def step(flow: Flow, t: Any, q: Array, v: Array, a: Array, h: Any) -> Step:
         n = len(v)
         newton = n * tableau.stages <= solving.LARGEST_JACOBIAN
-        solve = _newton(flow, t, q, v, a, h, coefficients) if newton else None
+        solve = None
+        if newton:
+            near = flow.linearised(t, q, v, a)
+            matrix = solving.matrix(near, h, coefficients, coefficients @ coefficients)
+            solve = partial(flow.product, flow.solved(matrix, np.kron(np.eye(tableau.stages), near.inertia)))
         accelerations = [a for _ in stages]
         rate = flow.model.chart_rate(q, np.zeros(n), v)
         half = (0.5 * h) * rate
@@ -181,14 +188,6 @@ def _implicit(tableau: Tableau) -> Callable[..., Step]:
         return Step(flow.model.chart(q, 2.0 * half), v1, None, (), correction)
 
     return step
-
-
-def _newton(flow: Flow, t: Any, q: Array, v: Array, a: Array, h: Any, coefficients: np.ndarray) -> Callable[[Array], Array]:
-    """Return the solution of the stage equations linearised at the start of the step."""
-    near = flow.linearised(t, q, v, a)
-    matrix = solving.matrix(near, h, coefficients, coefficients @ coefficients)
-    inertia = np.kron(np.eye(len(coefficients)), near.inertia)
-    return partial(flow.product, flow.solved(matrix, inertia))
 
 
 _INTEGRATORS = (

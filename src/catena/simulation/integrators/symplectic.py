@@ -24,14 +24,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from catena.scalars.dual import moving, part
 from catena.simulation.integrators import solving
-from catena.simulation.integrators.flow import Flow, Step, combine, square
+from catena.simulation.integrators.flow import Step, combine, square
 from catena.simulation.integrators.tableaus import TABLEAUS
+
+if TYPE_CHECKING:
+    from catena.simulation.flows import Flow
 
 Array = Any
 
