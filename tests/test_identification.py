@@ -352,3 +352,74 @@ def test_bad_input_is_refused_with_the_reason() -> None:
         ct.identify(four_bar, ["pin.at_a.xyz", "coupler.at.xyz", "pin.at_b.xyz", "rocker.at.xyz"], spread)
     with pytest.raises(ct.ArgumentError, match="these positions do not tell"):
         ct.identify(four_bar, ["pin.at_b.xyz", "coupler.at.rpy"], closed)
+
+
+# --- paths that excite the parameters
+
+
+def arm_with_limits() -> ct.Model:
+    m, rng = ct.Model("arm"), np.random.default_rng(3)
+    for k, (axis, limits) in enumerate((("z", (-2, 1)), ("y", (0, 1.5)), ("y", None))):
+        joint = ct.Revolute(axis, limits=limits, damping=0.1)
+        m.add(f"link{k}", mechanisms.body(rng), joint, parent=f"link{k - 1}" if k else "ground", at=(0.3 * bool(k), 0, 0.1))
+    return m
+
+
+@pytest.mark.compiled
+def test_excitation_keeps_its_limits_and_begins_and_ends_at_rest() -> None:
+    m = arm_with_limits()
+    path = ct.excitation(m, 6.0, reach=0.8, max_rate=[1.0, 2.0, 2.0], max_acceleration=5.0)
+    q, v, vdot = path(np.linspace(0.0, 6.0, 2001))
+    assert ((q >= [-2.0, 0.0, -0.8]) & (q <= [1.0, 1.5, 0.8])).all()
+    assert (np.abs(v) <= [1.0, 2.0, 2.0]).all()
+    assert (np.abs(vdot) <= 5.0).all()
+    assert np.abs(v).max() > 0.7  # and makes use of them
+    np.testing.assert_allclose([v[0], vdot[0], v[-1], vdot[-1]], 0.0, atol=1e-12)
+    np.testing.assert_allclose(q[0], q[-1], atol=1e-12)
+    np.testing.assert_allclose(np.gradient(q, 0.003, axis=0)[5:-5], v[5:-5], atol=1e-3)
+    np.testing.assert_allclose(np.gradient(v, 0.003, axis=0)[5:-5], vdot[5:-5], atol=1e-3)
+
+
+@pytest.mark.compiled
+def test_excitation_has_a_lower_condition_number_than_random_series_and_is_the_same_again() -> None:
+    m = arm_with_limits()
+    path = ct.excitation(m, 6.0, max_rate=2.0)
+    base = ct.base_parameters(m)
+    rng, t = np.random.default_rng(0), np.linspace(0.0, 6.0, 200)
+
+    def condition(path: ct.Path) -> float:
+        W = base.regressor(*path(t))[:, :, list(base.columns)].reshape(-1, base.number)
+        return float(np.linalg.cond(W / np.linalg.norm(W, axis=0)))
+
+    def random() -> ct.Path:
+        shape = np.abs([path.cosines, path.sines]).mean(axis=1)
+        a, b = rng.normal(size=(2, 5, 3)) * shape[:, None]
+        return ct.FourierPath(path.center, a, b, 6.0, 0.0)
+
+    assert condition(path) < 0.5 * min(condition(random()) for _ in range(20))
+    np.testing.assert_array_equal(ct.excitation(m, 6.0, max_rate=2.0).cosines, path.cosines)
+
+
+@pytest.mark.compiled
+def test_an_arm_on_its_excitation_path_gives_parameters_within_their_bounds() -> None:
+    m = EXAMPLES["arm"]()
+    true, rng = m.with_values(OTHER), np.random.default_rng(4)
+    path = ct.excitation(m, 8.0, max_rate=2.5, starts=1)
+    states = path(np.linspace(0.0, 8.0, 401))
+    tau = ct.inverse_dynamics(true)(*states) + 0.05 * rng.normal(size=(401, 7))
+    within(ct.identify(m, "base", *states, tau), ct.base_parameters(true).values)
+
+
+def test_excitation_refuses_what_it_cannot_move() -> None:
+    for m, options, error, message in [
+        (EXAMPLES["four-bar"](), {}, ct.ModelError, "has loops"),
+        (EXAMPLES["top"](), {}, ct.ModelError, "are not plain numbers"),
+        (EXAMPLES["arm"](), {"harmonics": 1}, ct.ArgumentError, "give 2 or more"),
+        (EXAMPLES["arm"](), {"max_rate": [1.0, 2.0]}, ct.ArgumentError, r"max_rate = \[1.0, 2.0\]; give a number above 0, or 7"),
+        (EXAMPLES["arm"](), {"reach": -1.0}, ct.ArgumentError, "reach = -1.0"),
+        (EXAMPLES["arm"](), {"starts": 0}, ct.ArgumentError, "starts = 0"),
+    ]:
+        with pytest.raises(error, match=message):
+            ct.excitation(m, 5.0, **options)
+    with pytest.raises(ct.ArgumentError, match="duration = 0 is not positive"):
+        ct.excitation(EXAMPLES["arm"](), 0.0)
