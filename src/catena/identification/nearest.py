@@ -13,12 +13,12 @@ from catena.identification.unknowns import Unknowns
 
 #: Weights of the distance from the model's own numbers, beside the squares of deviations in standard errors; the last counts. Solutions
 #: with each begin at the one before, for Newton's steps from afar are short where no real bodies have the base parameters.
-_DRAWN = (1e3, 1e2, 1e1, 1e0, 1e-1, 1e-2, 1e-3)
+_DRAWN = tuple(10.0**k for k in range(3, -7, -1))
 
 #: Newton's steps at most, the shortest part of one, and the decrease at which they end: less than a standard error could show.
 _STEPS, _SHORTEST, _DONE = 50, 1e-9, 1e-9
 
-#: Numbers of joints that are zero in the model count as this.
+#: Numbers of joints that are zero in the model begin with this.
 _LEAST = 1e-6
 
 
@@ -34,14 +34,16 @@ def nearest(given: Any, base: BaseParameters, joints: tuple[str, ...], values: n
     bodies = unknown.bodies
     K, wanted = base.K[:, unknown.columns] / errors[:, None], values / errors
     start = unknown.at(unknown.start)[2] + unknown.nominal
-    start[10 * bodies :] = np.maximum(start[10 * bodies :], _LEAST)
+    own = start[10 * bodies :]
+    near = np.divide(1.0, own, out=np.zeros(len(own)), where=own > 0.0)  # numbers of joints that are zero draw nothing
+    start[10 * bodies :] = np.maximum(own, _LEAST)
 
     def evaluated(pi: np.ndarray, drawn: float) -> tuple[float, np.ndarray, np.ndarray]:
-        off, rest, at = K @ pi - wanted, pi[10 * bodies :], start[10 * bodies :]
+        off, rest = K @ pi - wanted, pi[10 * bodies :]
         if (rest <= 0.0).any():
             return np.inf, pi, K
-        away = float(np.sum(rest / at - np.log(rest)))
-        by = np.concatenate([np.zeros(10 * bodies), 1.0 / at - 1.0 / rest])
+        away = float(np.sum(rest * near - np.log(rest)))
+        by = np.concatenate([np.zeros(10 * bodies), near - 1.0 / rest])
         second = np.diag(np.concatenate([np.zeros(10 * bodies), 1.0 / rest**2]))
         for k in range(bodies):
             own = slice(10 * k, 10 * k + 10)
