@@ -50,6 +50,21 @@ def test_stops_and_springs_and_forces_act_besides() -> None:
     assert relative(ct.regressor(hung)(*state), ct.regressor(m)(*state)) < 1e-14
 
 
+def test_driven_joints_and_names_with_dots() -> None:
+    m, rng = ct.Model("shaken"), np.random.default_rng(0)
+    m.add("table", mechanisms.body(rng), ct.Driven(ct.Revolute("z"), lambda t: 0.5 * np.sin(3.0 * t)))
+    m.add("arm.upper", mechanisms.body(rng), ct.Revolute("y", damping=0.2), parent="table", at=(0.3, 0, 0.1))
+    m.add("arm.fore", mechanisms.body(rng), ct.Revolute("z"), parent="arm.upper", at=(1, 0, 0))
+    t, (q, v, vdot) = rng.uniform(0.0, 2.0, 200), rng.normal(size=(3, 200, 2))
+    assert relative(ct.regressor(m)(t, q, v, vdot) @ parameters(m), ct.inverse_dynamics(m)(t, q, v, vdot)) < 1e-11
+    true = m.with_values({"arm.fore.mass": 3.0, "arm.upper.damping": 0.4})
+    tau = ct.inverse_dynamics(true)(t, q, v, vdot) + 0.01 * rng.normal(size=(200, 2))
+    within(ct.identify(m, ["arm.fore.mass", "arm.upper.damping"], q, v, vdot, tau, t=t), np.array([3.0, 0.4]))
+    within(ct.identify(m, "base", q, v, vdot, tau, t=t), ct.base_parameters(true).values)
+    with pytest.raises(ct.ArgumentError, match="depends on time; give the times of the samples"):
+        ct.identify(m, "base", q, v, vdot, tau)
+
+
 @pytest.mark.parametrize("name", LINKAGES)
 def test_with_loops_it_gives_the_forces_along_independent_coordinates(name: str) -> None:
     m, rng = EXAMPLES[name](), np.random.default_rng(0)

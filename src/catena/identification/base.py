@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from catena.identification.regressor import INERTIAL, independent, joint_options, linear_parameters, regressor
+from catena.identification.regressor import independent, joint_options, linear_parameters, regressor
 from catena.kernels.tracing import frozen
 from catena.loops.mobility import configurations
 from catena.loops.scaling import coordinate_units, mechanism_size
@@ -97,9 +97,10 @@ def base_parameters(
 
 def _base_parameters(m: Mechanism, actuated: Collection[str] | None, at: Any, joints: tuple[str, ...]) -> BaseParameters:
     kernel = regressor(m, actuated, at, joints)
+    bodies = len(m.body_names)
     names, pi = kernel.labels["pi"], np.array(list(linear_parameters(m, joints).values()))
     W = kernel(*states(m, kernel.labels["regressor"], len(names), at)).reshape(-1, len(names))
-    kept, K = grouped(W, order(names), sizes(names, mechanism_size(m)))
+    kept, K = grouped(W, order(bodies, len(names)), sizes(bodies, len(names), mechanism_size(m)))
     none = tuple(name for name, column in zip(names, K.T, strict=True) if not column.any())
     return BaseParameters(names, tuple(kept), K, K @ pi, none, kernel)
 
@@ -128,17 +129,16 @@ def states(m: Mechanism, rows: Sequence[str], columns: int, at: Any = None) -> t
     return (*time, q, v, by.accelerations(*time, q, v, 3.0 * acceleration))
 
 
-def order(names: Sequence[str]) -> list[int]:
+def order(bodies: int, columns: int) -> list[int]:
     """Return the columns in the order in which they are kept, where they can be: a body's mass after its other parameters."""
-    inertial = [i for i, name in enumerate(names) if name.split(".", 1)[-1] in INERTIAL]
-    rest = [i for i in range(len(names)) if i not in set(inertial)]
-    return [*(i for k in range(0, len(inertial), 10) for i in (*inertial[k + 1 : k + 10], inertial[k])), *rest]
+    inertial = [i for k in range(0, 10 * bodies, 10) for i in (*range(k + 1, k + 10), k)]
+    return [*inertial, *range(10 * bodies, columns)]
 
 
-def sizes(names: Sequence[str], length: float) -> np.ndarray:
-    """Return by what columns are multiplied so that they compare: those of inertias and first moments by the mechanism's size."""
-    powers = {name: 0 if name == "mass" else 1 if name.startswith("first") else 2 for name in INERTIAL}
-    return np.array([length ** powers.get(name.split(".", 1)[-1], 1) for name in names])
+def sizes(bodies: int, columns: int, length: float) -> np.ndarray:
+    """Return by what columns are multiplied so that they compare: by the mechanism's size, as often as it is in the parameter's unit."""
+    powers = np.concatenate([np.tile(np.repeat([0, 1, 2], [1, 3, 6]), bodies), np.ones(columns - 10 * bodies)])
+    return length**powers
 
 
 def grouped(W: np.ndarray, order: Sequence[int], size: np.ndarray) -> Grouping:
