@@ -280,7 +280,8 @@ def test_an_out_that_does_not_fit_is_refused(name: str) -> None:
 #: Kernels whose results have the shape of no argument.
 UNLIKE = (
     "mass matrix", "energy", "poses", "loop: joint wrenches", "spatial loop: joint wrenches", "other plans: joint wrenches",
-    "reduced: basis", "reduced: mass matrix", "reduced: bias force", "robot: jacobian", "robot: mass matrix", "regressor", "loop: regressor",
+    "reduced: basis", "reduced: mass matrix", "reduced: bias force", "robot: jacobian", "robot: mass matrix", "regressor",
+    "loop: regressor",
 )  # fmt: skip
 
 
