@@ -184,8 +184,16 @@ def upright(text):
     assert fallen > 90.0
 
 
+def identify(text):
+    assert "below 15: True" in text
+    assert re.search(r"^57 base parameters, 5[5-7] within 3 standard errors$", text, re.M)
+    assert numbers(text)[-3] < 0.1  # of the noise
+    before, after = re.findall(r"(\S+) N m off", text)
+    assert float(after) < 0.05 * float(before)
+
+
 SILENT = (pendulum, batch, joints, inverse_dynamics, custom_joint, shaken_pendulum)
-DRAWN = (double_pendulum, top, bouncing, control, five_bar, four_bar, five_bar_robot, upright)
+DRAWN = (double_pendulum, top, bouncing, control, five_bar, four_bar, five_bar_robot, upright, identify)
 CHECKS = {f"{check.__name__}.py": check for check in (*SILENT, *DRAWN)}
 
 

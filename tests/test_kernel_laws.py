@@ -127,6 +127,7 @@ KERNELS: dict[str, tuple[type, Callable[[], Case]]] = {
     "forward dynamics in regions": (Kernel, kernel(long_chain, ct.forward_dynamics)),
     "forward dynamics, driven": (Kernel, kernel(crane, ct.forward_dynamics)),
     "inverse dynamics": (Kernel, kernel(gallery, ct.inverse_dynamics)),
+    "regressor": (Kernel, kernel(gallery, ct.regressor)),
     "mass matrix": (Kernel, kernel(short_chain, ct.mass_matrix)),
     "hamiltonian dynamics": (Kernel, kernel(short_chain, ct.hamiltonian_dynamics)),
     "energy": (Kernel, kernel(gallery, ct.energy)),
@@ -137,6 +138,7 @@ KERNELS: dict[str, tuple[type, Callable[[], Case]]] = {
     ),
     "conjugate gradients, driven": (IterativeKernel, kernel(crane, lambda m: ct.forward_dynamics(m, "conjugate-gradient"))),
     "loop: forward dynamics": (ConstrainedKernel, kernel(four_bar, ct.forward_dynamics)),
+    "loop: regressor": (ConstrainedKernel, kernel(four_bar, ct.regressor)),
     "loop: multipliers": (ConstrainedKernel, kernel(four_bar, lambda m: ct.forward_dynamics(m, "fully-recursive/joint"))),
     "loop: inverse dynamics": (ConstrainedKernel, kernel(four_bar, lambda m: ct.inverse_dynamics(m, actuated=["crank"]))),
     "loop: velocities": (ConstrainedKernel, kernel(four_bar, ct.velocities)),
@@ -278,7 +280,8 @@ def test_an_out_that_does_not_fit_is_refused(name: str) -> None:
 #: Kernels whose results have the shape of no argument.
 UNLIKE = (
     "mass matrix", "energy", "poses", "loop: joint wrenches", "spatial loop: joint wrenches", "other plans: joint wrenches",
-    "reduced: basis", "reduced: mass matrix", "reduced: bias force", "robot: jacobian", "robot: mass matrix",
+    "reduced: basis", "reduced: mass matrix", "reduced: bias force", "robot: jacobian", "robot: mass matrix", "regressor",
+    "loop: regressor",
 )  # fmt: skip
 
 

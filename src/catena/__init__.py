@@ -25,6 +25,16 @@ from catena.errors import (
 from catena.export import CSource, export_c, export_casadi, export_jax
 from catena.facade import Model, load
 from catena.graph import atan2, maximum, minimum, where
+from catena.identification import (
+    BaseParameters,
+    FourierPath,
+    Identified,
+    base_parameters,
+    excitation,
+    identify,
+    linear_parameters,
+    regressor,
+)
 from catena.kernels.derivatives import forward_dynamics_derivatives, inverse_dynamics_derivatives
 from catena.kernels.dynamics import (
     bias_force,
@@ -74,16 +84,17 @@ from catena.spatial_operators import Operators, operators
 from catena.version import __version__ as __version__
 
 __all__ = [
-    "ArgumentError", "AssemblyWarning", "Body", "CSource", "CatenaError", "CompileError", "ConvergenceWarning", "Custom", "Cylindrical",
-    "Distance", "Driven", "Equilibrium", "Event", "ExportError", "Fixed", "Free", "Geometry", "Harmonic", "Helical", "InertiaWarning",
-    "Kernel", "LimitWarning", "Linearization", "MethodError", "MissingPackageError", "Mode", "Model", "ModelError", "ModelFileError",
-    "Modes", "Occurrence", "Operators", "ParallelManipulator", "Path", "Planar", "Pose", "Prismatic", "Reduced", "Revolute", "Rollout",
-    "SimulationError", "SingularWarning", "Spherical", "StiffnessWarning", "TraceError", "Trajectory", "TrajectoryFileError", "Universal",
-    "ViewWarning", "atan2", "bias_force", "box", "computed_torque", "cycloidal", "cylinder", "driving_forces", "energy", "ensemble",
-    "equilibrium", "export_c", "export_casadi", "export_jax", "forward_dynamics", "forward_dynamics_derivatives", "hamiltonian_dynamics",
-    "inverse_dynamics", "inverse_dynamics_derivatives", "jacobian", "joint_wrenches", "linearize", "load", "loop_error", "mass_matrix",
-    "maximum", "methods", "minimum", "modes", "momenta", "operators", "point_mass", "polynomial", "poses", "python", "reduced", "rod",
-    "rollout", "simulate", "sphere", "trapezoidal", "velocities", "where",
+    "ArgumentError", "AssemblyWarning", "BaseParameters", "Body", "CSource", "CatenaError", "CompileError", "ConvergenceWarning", "Custom",
+    "Cylindrical", "Distance", "Driven", "Equilibrium", "Event", "ExportError", "Fixed", "FourierPath", "Free", "Geometry", "Harmonic",
+    "Helical", "Identified", "InertiaWarning", "Kernel", "LimitWarning", "Linearization", "MethodError", "MissingPackageError", "Mode",
+    "Model", "ModelError", "ModelFileError", "Modes", "Occurrence", "Operators", "ParallelManipulator", "Path", "Planar", "Pose",
+    "Prismatic", "Reduced", "Revolute", "Rollout", "SimulationError", "SingularWarning", "Spherical", "StiffnessWarning", "TraceError",
+    "Trajectory", "TrajectoryFileError", "Universal", "ViewWarning", "atan2", "base_parameters", "bias_force", "box", "computed_torque",
+    "cycloidal", "cylinder", "driving_forces", "energy", "ensemble", "equilibrium", "excitation", "export_c", "export_casadi", "export_jax",
+    "forward_dynamics", "forward_dynamics_derivatives", "hamiltonian_dynamics", "identify", "inverse_dynamics",
+    "inverse_dynamics_derivatives", "jacobian", "joint_wrenches", "linear_parameters", "linearize", "load", "loop_error", "mass_matrix",
+    "maximum", "methods", "minimum", "modes", "momenta", "operators", "point_mass", "polynomial", "poses", "python", "reduced", "regressor",
+    "rod", "rollout", "simulate", "sphere", "trapezoidal", "velocities", "where",
 ]  # fmt: skip
 
 

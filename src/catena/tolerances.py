@@ -1,4 +1,4 @@
-"""Every threshold of loops, with its unit and reason. Numbers of steps and starts are beside the searches that they end.
+"""Every threshold of loops and of identification, with its unit and reason. Numbers of steps and starts are beside their searches.
 
 Constraints are measured without units: lengths by the size of their own loop, angles in radians, couplings by their largest coefficient;
 coordinates by their reach, a radian or the size of the loop. Masses have no say in it. A pivot is what is left of a row, or column, of the
@@ -107,3 +107,16 @@ SAMPLED = 1e-5
 
 #: Steps of runs meet all constraints to this, relative to the mechanism's size or in radians, those that are not in the plan too.
 ON_CONSTRAINTS = 1e-11
+
+# identification
+
+#: A column of the regressor, or of a Jacobian by parameters, of which less than this part is independent of the columns before it is a
+#: combination of them. Over random states, rounding leaves 1e-14 or so of a column that depends on others, and 1e-3 or more of others: this
+#: is the middle of the two, and no measurement could tell apart columns that are this near to each other.
+IDENTIFIABLE = 1e-8
+
+#: A column is zero, and its parameter without effect, below this part of the largest, where lengths are measured by the mechanism's size.
+NO_EFFECT = 1e-10
+
+#: Coefficients of combinations below this, for columns of length 1, are rounding.
+COEFFICIENT = 1e-7

@@ -92,12 +92,12 @@ class Reduced:
     @cached_property
     def rates(self) -> ConstrainedKernel:
         """The function (q, rate) -> v."""
-        return self._kernel("rates", ("q", "rate"), "v", lambda closed, rate: closed.rates(spread(self.model, self._at, rate)))
+        return self.kernel("rates", ("q", "rate"), "v", lambda closed, rate: closed.rates(spread(self.model, self._at, rate)))
 
     @cached_property
     def basis(self) -> ConstrainedKernel:
         """The function q -> N (nv, freedom), with v = N rate."""
-        return self._kernel("basis", ("q",), "basis", lambda closed: closed.basis()[:, self._at])
+        return self.kernel("basis", ("q",), "basis", lambda closed: closed.basis()[:, self._at])
 
     @cached_property
     def mass_matrix(self) -> ConstrainedKernel:
@@ -107,7 +107,7 @@ class Reduced:
             N = closed.basis()[:, self._at]
             return N.T @ composite_body.mass_matrix(closed.tree, closed.q) @ N
 
-        return self._kernel("mass_matrix", ("q",), "mass", function)
+        return self.kernel("mass_matrix", ("q",), "mass", function)
 
     @cached_property
     def accelerations(self) -> ConstrainedKernel:
@@ -116,7 +116,7 @@ class Reduced:
         def function(closed: Any, v: Any, acceleration: Any) -> Any:
             return closed.accelerations(v, spread(self.model, self._at, acceleration))
 
-        return self._kernel("accelerations", ("q", "v", "acceleration"), "vdot", function)
+        return self.kernel("accelerations", ("q", "v", "acceleration"), "vdot", function)
 
     @cached_property
     def bias_force(self) -> ConstrainedKernel:
@@ -127,7 +127,7 @@ class Reduced:
             bias = closed.on_independent(newton_euler.inverse_dynamics(closed.tree, closed.q, v, vdot, wrenches) - force)
             return bias[self._at]
 
-        return self._kernel("bias_force", ("q", "v"), "bias", function, acting=True)
+        return self.kernel("bias_force", ("q", "v"), "bias", function, acting=True)
 
     def positions(self, x: Any, guess: Any = None, t: Any = None) -> np.ndarray:
         """Return the positions (..., nq) that close the loops, with the independent coordinates x (..., freedom).
@@ -210,29 +210,33 @@ class Reduced:
             open_by = largest_residual(m, closed) if isinstance(closed, DependentMap) else largest(closed.loops.values)
             return np.array([*m.moved(closed.q, change), largest(change * (1.0 / columns)), open_by], dtype=object)
 
-        return self._kernel("positions", ("q",), "q_next", function, opened=False)
+        return self.kernel("positions", ("q",), "q_next", function, opened=False)
 
-    def _kernel(
-        self, name: str, inputs: tuple[str, ...], output: str, function: Callable[..., Any], opened: bool = True, acting: bool = False
-    ) -> ConstrainedKernel:
+    def kernel(
+        self, name: str, inputs: tuple[str, ...], output: str, function: Callable[..., Any], opened: bool = True, acting: bool = False,
+        references: tuple[str, ...] = _SOURCE,
+    ) -> ConstrainedKernel:  # fmt: skip
         """Return the kernel of a function of the solved constraints and of the inputs after q; if `acting`, also of the forces that act."""
         m = self.model
+
+        def given(what: str, rest: tuple[Any, ...]) -> Any:
+            return rest[inputs.index(what) - 1] if what in inputs else None
 
         def planned(chosen: CoordinatePartition) -> Any:
             def traced(tree: Tree, q: Any, *rest: Any) -> Any:
                 closed = DependentMap(tree, q, chosen)
-                return function(closed, *rest), flags(m, closed, v=rest[0] if "v" in inputs else None, opened=opened)
+                return function(closed, *rest), flags(m, closed, given("v", rest), given("vdot", rest), opened)
 
             return traced
 
         def pivoted(tree: Tree, q: Any, *rest: Any) -> Any:
             following = PivotedMap(tree, q, self._at, measures(m))
             result = function(following, *rest)
-            return result, following_flags(m, following, rest[0] if "v" in inputs else None, opened)
+            return result, following_flags(m, following, given("v", rest), opened)
 
         kernel = partial(dynamics_kernel if acting else traced_kernel, m, name, inputs, (output, "flags"))
         shapes = dict.fromkeys(("rate", "acceleration"), (len(self._at),))
-        make = partial(kernel, method=_METHOD, references=_SOURCE, shapes=shapes)
+        make = partial(kernel, method=_METHOD, references=references, shapes=shapes)
         return planned_kernel(m, self.made_for, self._plan, planned, pivoted, make)
 
 

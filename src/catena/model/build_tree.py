@@ -128,10 +128,10 @@ def _carried(links: Sequence[Link], moving: Sequence[Link], numbers: Numbers) ->
             pose=place.pose @ inward, moves=place.moves or numbers.moves(path), turns=place.turns or numbers.turns(path)
         )
         carried[name] = place
-        own = {"mass": link.body.mass, "com": np.array(link.body.com), "inertia": link.body.inertia}
-        values = [numbers.get(f"{name}.{what}", value) for what, value in own.items()]
-        shifts = place.moves or numbers.vary(f"{name}.com")
-        bodies[place.body].append(_Part(*values, place, numbers.vary(f"{name}.mass"), shifts))
+        body, vary = link.body, numbers.vary
+        own = (("mass", body.mass), ("com", np.array(body.com)), ("inertia", body.inertia))
+        mass, com, inertia = (numbers.get(f"{name}.{what}", value) for what, value in own)
+        bodies[place.body].append(_Part(mass, com, inertia, place, vary(f"{name}.mass"), place.moves or vary(f"{name}.com")))
     return carried, bodies
 
 

@@ -37,8 +37,9 @@ def with_simple_joints(tree: Tree) -> Tree | None:
             for name, whole in (("q_slices", tree.q_slices[k]), ("v_slices", tree.v_slices[k])):
                 parts[name].append(whole if at is None else slice(whole.start + at.start, whole.start + at.stop))
         last.append(len(parts["parent"]) - 1)
-    tuples = {name: tuple(values) for name, values in parts.items()}
-    return replace(tree, **tuples, kept=None if tree.kept is None else tuple(kept), springs=(), forces=(), closures=(), couplings=(), frames=MappingProxyType({}))
+    tuples: dict[str, Any] = {name: tuple(values) for name, values in parts.items()}
+    tuples["kept"] = None if tree.kept is None else tuple(kept)
+    return replace(tree, **tuples, springs=(), forces=(), closures=(), couplings=(), frames=MappingProxyType({}))
 
 
 def _taken_apart(motion: Any) -> list[tuple[Any, slice | None]]:

@@ -1,1 +1,1 @@
-"""Inverse dynamics: joint forces from accelerations. Both ways are O(n)."""
+"""Inverse dynamics: joint forces from accelerations, O(n) in both ways; and their regressor, joint forces from parameters."""
