@@ -66,4 +66,7 @@ def atan2(y: Any, x: Any) -> Any:
         return y.arctan2(x)
     if type(x) is Scalar:
         return x.trace.node("atan2", x.trace.index(y), x.index)
+    for one in (y, x):
+        if hasattr(one, "now"):  # a formula
+            return one.chosen(atan2, y, x)
     return math.atan2(as_number(y), as_number(x))

@@ -115,6 +115,8 @@ class Trace:
             if x.trace is not self:
                 raise TraceError(f"a value traced in '{x.trace.name}' is used in '{self.name}'; build both in one trace")
             return x.index
+        if hasattr(x, "now"):  # a formula, which stands for what it gives here
+            return self.index(x.now())
         return self.node("const", as_number(x)).index
 
     def node(self, op: Any, *operands: Any) -> Scalar:

@@ -235,7 +235,7 @@ def energy(m: Mechanism, parameters: Parameters = ()) -> Kernel:
         return traced_kernel(m, "energy", ("q", "v"), ("kinetic", "potential"), _energy)
 
     def function(tree: Tree, t: Any, q: Any, v: Any) -> Any:
-        q, v, _ = with_driven_coordinates(m, t, q, v, v)
+        q, v, _ = with_driven_coordinates(m, tree, t, q, v, v)
         return _energy(undriven_tree(m, tree), q, v)
 
     return traced_kernel(m, "energy", ("t", "q", "v"), ("kinetic", "potential"), function)

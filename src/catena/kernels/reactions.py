@@ -165,7 +165,7 @@ def driving_forces(m: Mechanism, by: Solution, at: Any) -> DrivingKernel:
     def function(tree: Tree, chosen: WithCoordinates | None, t: Any, q: Any, v: Any, tau: Any) -> Any:
         vdot, closing, flag = _moved(m, by, tree, chosen, t, q, v, tau)
         free = undriven_tree(m, tree)
-        q_all, v_all, vdot_all = with_driven_coordinates(m, t, q, v, vdot)
+        q_all, v_all, vdot_all = with_driven_coordinates(m, tree, t, q, v, vdot)
         loads = _loads(tree, applied_forces(tree, t, q, v)[1], closing)
         force = newton_euler.inverse_dynamics(free, q_all, v_all, vdot_all, loads) - passive_force(free, q_all, v_all)
         return force[driven], flag

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -48,8 +49,10 @@ class Body:
     com: Any = (0.0, 0.0, 0.0)
     inertia: Any = ((0.0, 0.0, 0.0), (0.0, 0.0, 0.0), (0.0, 0.0, 0.0))
     geometry: tuple[Geometry, ...] = ()
+    tied: ClassVar[Mapping[str, Any]] = {}  # expressions that the numbers of a body follow, by name
 
     def __post_init__(self) -> None:
+        values.take(self, "mass", "com", "inertia")
         mass = values.number("body mass", self.mass, least=0.0)
         inertia = values.array("body inertia", self.inertia, (3, 3))
         scale = np.abs(inertia).max()
@@ -91,16 +94,22 @@ def _along(axis: Any, along: float, across: float) -> np.ndarray:
     return across * np.eye(3) + (along - across) * np.outer(a, a)
 
 
+def _looks(kind: str, size: tuple[Any, ...], com: Any, axis: tuple[float, float, float] = (0.0, 0.0, 1.0)) -> tuple[Geometry, ...]:
+    """Return the shape of a body to look at, centred at its centre of mass."""
+    center = values.array(f"{kind} com", values.plain(com), (3,)).tolist()
+    return (Geometry(kind, tuple(map(values.plain, size)), tuple(center), axis),)
+
+
 def rod(length: float, mass: float, axis: Any = "x") -> Body:
     """Return a slender rod from the origin along an axis.
 
     >>> ct.rod(0.5, mass=2.0).com
     (0.25, 0.0, 0.0)
     """
-    length, mass = values.number("rod length", length, above=0.0), values.number("rod mass", mass, least=0.0)
+    length, mass = values.checked("rod length", length, above=0.0), values.checked("rod mass", mass, least=0.0)
     a = values.direction("rod axis", axis)
     com = (0.5 * length * a[0], 0.5 * length * a[1], 0.5 * length * a[2])
-    return Body(mass, com, _along(a, 0.0, mass * length**2 / 12.0), (Geometry("rod", (length,), com, a),))
+    return Body(mass, com, _along(a, 0.0, mass * length**2 / 12.0), _looks("rod", (length,), com, a))
 
 
 def box(x: float, y: float, z: float, mass: float, com: Any = (0.0, 0.0, 0.0)) -> Body:
@@ -109,11 +118,10 @@ def box(x: float, y: float, z: float, mass: float, com: Any = (0.0, 0.0, 0.0)) -
     >>> ct.box(1.0, 1.0, 1.0, mass=6.0).inertia.diagonal().tolist()
     [1.0, 1.0, 1.0]
     """
-    x, y, z = (values.number(f"box {n}", v, above=0.0) for n, v in zip("xyz", (x, y, z), strict=True))
-    mass = values.number("box mass", mass, least=0.0)
+    x, y, z = (values.checked(f"box {n}", v, above=0.0) for n, v in zip("xyz", (x, y, z), strict=True))
+    mass = values.checked("box mass", mass, least=0.0)
     inertia = mass / 12.0 * np.diag([y * y + z * z, x * x + z * z, x * x + y * y])
-    center = tuple(values.array("box com", com, (3,)).tolist())
-    return Body(mass, center, inertia, (Geometry("box", (x, y, z), center),))
+    return Body(mass, com, inertia, _looks("box", (x, y, z), com))
 
 
 def cylinder(length: float, radius: float, mass: float, axis: Any = "z", com: Any = (0.0, 0.0, 0.0)) -> Body:
@@ -122,12 +130,11 @@ def cylinder(length: float, radius: float, mass: float, axis: Any = "z", com: An
     >>> ct.cylinder(1.0, 0.2, mass=2.0).inertia[2, 2].round(3)
     np.float64(0.04)
     """
-    length, radius = values.number("cylinder length", length, above=0.0), values.number("cylinder radius", radius, above=0.0)
-    mass = values.number("cylinder mass", mass, least=0.0)
+    length, radius = values.checked("cylinder length", length, above=0.0), values.checked("cylinder radius", radius, above=0.0)
+    mass = values.checked("cylinder mass", mass, least=0.0)
     a = values.direction("cylinder axis", axis)
-    center = tuple(values.array("cylinder com", com, (3,)).tolist())
     inertia = _along(a, 0.5 * mass * radius**2, mass * (3.0 * radius**2 + length**2) / 12.0)
-    return Body(mass, center, inertia, (Geometry("cylinder", (length, radius), center, a),))
+    return Body(mass, com, inertia, _looks("cylinder", (length, radius), com, a))
 
 
 def sphere(radius: float, mass: float, com: Any = (0.0, 0.0, 0.0)) -> Body:
@@ -136,9 +143,8 @@ def sphere(radius: float, mass: float, com: Any = (0.0, 0.0, 0.0)) -> Body:
     >>> ct.sphere(0.5, mass=1.0).inertia[0, 0].round(3)
     np.float64(0.1)
     """
-    radius, mass = values.number("sphere radius", radius, above=0.0), values.number("sphere mass", mass, least=0.0)
-    center = tuple(values.array("sphere com", com, (3,)).tolist())
-    return Body(mass, center, 0.4 * mass * radius**2 * np.eye(3), (Geometry("sphere", (radius,), center),))
+    radius, mass = values.checked("sphere radius", radius, above=0.0), values.checked("sphere mass", mass, least=0.0)
+    return Body(mass, com, 0.4 * mass * radius**2 * np.eye(3), _looks("sphere", (radius,), com))
 
 
 def point_mass(mass: float, at: Any = (0.0, 0.0, 0.0)) -> Body:
@@ -147,4 +153,4 @@ def point_mass(mass: float, at: Any = (0.0, 0.0, 0.0)) -> Body:
     >>> ct.point_mass(3.0, at=(0, 0, 1)).com
     (0.0, 0.0, 1.0)
     """
-    return Body(values.number("point mass", mass, least=0.0), at)
+    return Body(values.checked("point mass", mass, least=0.0), at)

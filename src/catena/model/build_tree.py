@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -15,7 +16,7 @@ from catena.model.closures import Closure, Coupling, Distance, constraints
 from catena.model.driven import Driven, undriven
 from catena.model.forces import Applied, Spring
 from catena.model.joints import Fixed, Joint
-from catena.model.motions import DenseMotion, DrivenMotion, Motion, clean
+from catena.model.motions import CustomMotion, DenseMotion, DrivenMotion, Motion, clean
 from catena.model.parameters import Numbers, varies
 from catena.model.placed import PlacedClosure, PlacedCoupling, PlacedForce, PlacedSpring
 from catena.model.tree import Tree, read_only
@@ -34,7 +35,7 @@ def build(model: Mechanism, weld: bool = True, given: Mapping[str, Any] | None =
 
     Scalars that are `given` by path stand for numbers of the model. Canonical frames follow from the numbers that the model does not vary.
     """
-    numbers = Numbers(given, model.varied)
+    numbers = Numbers.of(model, given)
     links = [link for link in model.links if not (weld and isinstance(link.joint, Fixed))]
     if not links:
         raise ModelError(f"model '{model.name}' has no moving body; add one with a joint other than Fixed")
@@ -42,7 +43,7 @@ def build(model: Mechanism, weld: bool = True, given: Mapping[str, Any] | None =
     parent = [carried[link.parent].body for link in links]
     joints = [link.joint for link in links]
     at = [carried[link.parent].moved(numbers, f"{link.name}.at", link.at) for link in links]
-    before, motions, frames = _canonical(joints, parent, at, [_centre(parts) for parts in bodies])
+    before, motions, frames = _canonical(joints, parent, at, [_centre(parts) for parts in bodies], numbers)
     named = {name: (place.body, frames[place.body].inverse() @ place.pose) for name, place in carried.items()}
     names = [link.name for link in links]
     places = [(at_q, at_v) for link, at_q, at_v in model.slices() if link.name in names]
@@ -169,7 +170,7 @@ def _dusted(x: Any, *sources: Any) -> Any:
 
 
 def _canonical(
-    joints: Sequence[Joint], parent: Sequence[int], at: Sequence[_Place], centres: Sequence[np.ndarray | None]
+    joints: Sequence[Joint], parent: Sequence[int], at: Sequence[_Place], centres: Sequence[np.ndarray | None], numbers: Numbers
 ) -> tuple[list[Placement], list[Motion], list[Rigid]]:
     """Return the constant placements before the joints, the motions of the joints, and the canonical frames in the user's frames.
 
@@ -177,6 +178,7 @@ def _canonical(
     The last frame is the ground's.
     """
     motions: list[Any] = [undriven(joint).motion() for joint in joints]
+    motions = [replace(x, function=numbers.within(x.function)) if isinstance(x, CustomMotion) else x for x in motions]
     towards: list[Rigid | None] = [None] * (len(joints) + 1)
     for k in reversed(range(len(joints))):
         if (not isinstance(motions[k], DenseMotion) or parent[k] < 0) and not at[k].moves:
@@ -197,7 +199,7 @@ def _canonical(
             placement, motions[k] = canonical.connect(pose, motions[k], scale)
         before.append(placement)
         if isinstance(joint, Driven):
-            motions[k] = DrivenMotion(motions[k], joint.given)
+            motions[k] = DrivenMotion(motions[k], numbers.within(joint.given))
     return before, motions, frames
 
 
@@ -211,7 +213,7 @@ def _placed_spring(spring: Spring, frames: dict[str, tuple[int, Rigid]], numbers
 def _placed_force(force: Applied, nv: int, frames: dict[str, tuple[int, Rigid]], numbers: Numbers) -> PlacedForce:
     k, frame = (None, _IDENTITY) if force.body is None else frames[force.body]
     point = numbers.get(f"{force.name}.point", np.array(force.point))
-    return PlacedForce(force.name, partial(force.value, nv), k, frame.p + frame.R @ point)
+    return PlacedForce(force.name, numbers.within(partial(force.value, nv)), k, frame.p + frame.R @ point)
 
 
 def _placed_closure(closure: Closure, frames: dict[str, tuple[int, Rigid]], numbers: Numbers) -> PlacedClosure:

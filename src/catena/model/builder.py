@@ -118,7 +118,9 @@ class Builder(Mechanism):
         else:
             added = Link(name, body, joint, parent, place, outer)
             take_names(added, self._coordinate_names)
+        tied = self._tied(f"body '{name}'", name, body, joint, at=place, at_body=outer)
         self.parts.added[name] = added
+        self.parts.ties.update(tied)
         self._changed()
 
     def _check_new(self, name: str, body: Body, joint: Joint | None, parent: str) -> None:
@@ -173,7 +175,10 @@ class Builder(Mechanism):
         """
         name = f"{a}-{b}" if name is None else name
         self._check_loop("connection", name)
-        self.parts.connections[name] = Connection(name, joint, a, b, *self._ends(f"connection '{name}'", joint, a, b, at_a, at_b))
+        ends = self._ends(f"connection '{name}'", joint, a, b, at_a, at_b)
+        tied = self._tied(f"connection '{name}'", name, joint, at_a=ends[0], at_b=ends[1])
+        self.parts.connections[name] = Connection(name, joint, a, b, *ends)
+        self.parts.ties.update(tied)
         self._changed()
 
     def close(self, name: str, joint: Joint | Distance, a: str, b: str, at_a: Any = (0.0, 0.0, 0.0), at_b: Any = (0.0, 0.0, 0.0)) -> None:
@@ -196,7 +201,9 @@ class Builder(Mechanism):
         closures.check_closing(f"loop '{name}'", joint)
         closure = Closure(name, joint, a, b, *ends)
         check_not_welded(closure, self.parts.added)
+        tied = self._tied(f"loop '{name}'", name, joint, at_a=ends[0], at_b=ends[1])
         self.parts.closures[name] = closure
+        self.parts.ties.update(tied)
         self._changed()
 
     def _ends(self, what: str, joint: Any, a: str, b: str, at_a: Any, at_b: Any) -> tuple[Pose, Pose]:
@@ -224,7 +231,9 @@ class Builder(Mechanism):
         self._check_loop("coupling", name)
         coupling = closures.coupling(name, coefficients, offset)
         placed_coupling(coupling, self)
+        tied = parameters.tied(self, f"coupling '{name}'", {f"{name}.{key}": x for key, x in coupling.tied.items()})
         self.parts.couplings[name] = coupling  # the spanning tree stays the same
+        self.parts.ties.update(tied)
 
     def add_spring(
         self,
@@ -256,7 +265,10 @@ class Builder(Mechanism):
             self.check_body(body, f"spring '{name}' names body")
         if a == b:
             raise ModelError(f"spring '{name}': both ends are on '{a}', which it cannot move; give two bodies")
-        self.parts.springs[name] = Spring(name, a, b, at_a, at_b, stiffness, damping, length)
+        spring = Spring(name, a, b, at_a, at_b, stiffness, damping, length)
+        tied = self._tied(f"spring '{name}'", name, spring)
+        self.parts.springs[name] = spring
+        self.parts.ties.update(tied)
         self._changed()
 
     def add_force(self, name: str, function: Callable[[Any, Any, Any], Any], body: str | None = None, point: Any = (0.0, 0.0, 0.0)) -> None:
@@ -292,6 +304,41 @@ class Builder(Mechanism):
             force.uses_time(self.nq, self.nv)
         self.parts.forces[name] = force
         self._changed()
+
+    def parameter(self, name: str, value: Any) -> Any:
+        """Add a parameter of one's own: a number, or an array of numbers, that other numbers and functions of the model follow.
+
+        Use what is returned like a number: in shapes, placements and options of joints, in formulas of these, and in functions of forces,
+        motions and controllers. `m.parameters` lists it by its name, and kernels take it with `parameters=`.
+
+        >>> m = ct.Model("pendulum")
+        >>> length = m.parameter("length", 0.5)
+        >>> m.add("rod", ct.rod(length, mass=1.0), ct.Revolute("y"))
+        >>> m.add("bob", ct.point_mass(2.0), ct.Fixed(), parent="rod", at=(length, 0, 0))
+        >>> ct.mass_matrix(m, parameters="length")([0.0], length=[0.5, 1.0]).ravel()
+        array([0.58333333, 2.33333333])
+        """
+        return parameters.new(self, name, value)
+
+    def tie(self, path: str, value: Any) -> None:
+        """Let a number of the model, by its path in `m.parameters`, follow parameters of one's own.
+
+        >>> m = ct.Model("pendulum")
+        >>> m.add("rod", ct.rod(0.5, mass=1.0), ct.Revolute("y"))
+        >>> weight = m.parameter("weight", 2.0)
+        >>> m.tie("rod.mass", 0.5 * weight)
+        >>> m.with_values({"weight": 6.0}).links[0].body.mass
+        3.0
+        """
+        found = parameters.tied(self, "tie", {path: value})
+        self._set(parameters.replaced(self.frozen(), {path: values.plain(value)}))
+        self.parts.ties.update(found)
+
+    def _tied(self, what: str, name: str, *parts: Any, **poses: Pose) -> dict[str, Any]:
+        """Return the expressions that numbers of parts and poses follow, by path."""
+        found = {f"{name}.{key}": x for part in parts for key, x in getattr(part, "tied", {}).items()}
+        found |= {f"{name}.{place}.{key}": x for place, pose in poses.items() for key, x in pose.tied.items()}
+        return parameters.tied(self, what, found)
 
     def with_values(self, values: Mapping[str, Any]) -> Self:
         return self.of(parameters.replaced(self.frozen(), values))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -20,6 +20,7 @@ from catena.model.joints import Custom, Cylindrical, Fixed, Helical, Joint, Plan
 from catena.model.motions import DrivenMotion
 from catena.model.placed import Basic
 from catena.model.pose import Pose
+from catena.scalars.expression import expressed
 
 
 @dataclass(frozen=True)
@@ -33,8 +34,10 @@ class Distance:
     """
 
     length: float
+    tied: ClassVar[Mapping[str, Any]] = {}  # the expression that the length follows
 
     def __post_init__(self) -> None:
+        values.take(self, "length")
         length = values.number("distance length", self.length, least=0.0)
         if length == 0.0:
             raise ModelError("distance length 0 holds two points together, which a length cannot do smoothly; give ct.Spherical() instead")
@@ -84,6 +87,7 @@ class Coupling:
     name: str
     coefficients: tuple[tuple[str, float], ...]
     offset: float
+    tied: ClassVar[Mapping[str, Any]] = {}  # expressions that coefficients and offset follow, by the names of the coordinates
 
 
 def closing_pose(what: str, key: str, value: Any) -> Pose:
@@ -126,8 +130,11 @@ def coupling(name: str, coefficients: Any, offset: Any) -> Coupling:
         raise ModelError(f"{what}: coefficients {coefficients!r} are not a table; give a dict such as {{'a': 1.0, 'b': -2.0}}")
     if not coefficients:
         raise ModelError(f"{what}: coefficients {coefficients!r} relate nothing; give a dict such as {{'a': 1.0, 'b': -2.0}}")
-    pairs = tuple((key, coefficient(what, key, value)) for key, value in coefficients.items())
-    return Coupling(name, pairs, values.number(f"{what}: offset", offset))
+    pairs = tuple((key, coefficient(what, key, values.plain(value))) for key, value in coefficients.items())
+    made = Coupling(name, pairs, values.number(f"{what}: offset", values.plain(offset)))
+    if tied := {key: np.array(x, dtype=object) for key, x in {**coefficients, "offset": offset}.items() if expressed(x)}:
+        object.__setattr__(made, "tied", tied)
+    return made
 
 
 def coefficient(what: str, key: Any, value: Any) -> float:

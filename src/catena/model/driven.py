@@ -15,6 +15,7 @@ from catena.model.forces import reason
 from catena.model.joints import Joint
 from catena.model.manifolds import unit
 from catena.model.motions import DrivenMotion, Given, Motion
+from catena.scalars import expression
 from catena.scalars.dual import Dual, part
 
 _REMEDY = "write it with arithmetic and NumPy's functions, and choices with catena.where(condition, a, b), not with math, float() or `if`"
@@ -82,7 +83,8 @@ class Driven(Joint):
 
     def _coordinates(self, t: Any) -> Any:
         """Return the coordinates at a time, of any scalar."""
-        value = self.function(t)
+        with expression.values({}):
+            value = expression.settled(self.function(t))
         try:
             x = np.array(value, dtype=object)
         except ValueError:

@@ -11,6 +11,7 @@ import numpy as np
 from catena.model.driven import Driven, undriven
 from catena.model.mechanism import Mechanism
 from catena.model.motions import DrivenMotion, Given
+from catena.model.parameters import Numbers
 from catena.model.spanning_tree import Link, SpanningTree, placed
 from catena.model.tree import Tree
 
@@ -46,10 +47,11 @@ def undriven_slices(m: Mechanism) -> Iterator[tuple[Link, slice, slice]]:
     return placed((link, undriven(link.joint)) for link in m.links)
 
 
-def with_driven_coordinates(m: Mechanism, t: Any, q: Any, v: Any, vdot: Any) -> tuple[Any, Any, Any]:
+def with_driven_coordinates(m: Mechanism, tree: Tree, t: Any, q: Any, v: Any, vdot: Any) -> tuple[Any, Any, Any]:
     """Return positions, velocities and accelerations of the undriven tree: those that are driven among the others; for any scalar."""
     parts: list[tuple[Any, Any, Any]] = [(np.zeros(0), np.zeros(0), np.zeros(0))]
+    numbers = Numbers.of(m, tree.given)
     for link, at_q, at_v in m.slices():
-        parts.append(link.joint.given(t) if isinstance(link.joint, Driven) else (q[at_q], v[at_v], vdot[at_v]))
+        parts.append(numbers.within(link.joint.given)(t) if isinstance(link.joint, Driven) else (q[at_q], v[at_v], vdot[at_v]))
     q, v, vdot = (np.concatenate(part) for part in zip(*parts, strict=True))
     return q, v, vdot

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -13,6 +13,7 @@ from catena.errors import ModelError, TraceError
 from catena.graph import Graph, Trace
 from catena.model import values
 from catena.model.wording import short
+from catena.scalars import expression
 
 _REMEDY = (
     "write it with arithmetic and NumPy's functions, and choices entry by entry with catena.where(condition, a, b), "
@@ -60,8 +61,10 @@ class Spring:
     stiffness: float
     damping: float
     length: float
+    tied: ClassVar[Mapping[str, Any]] = {}  # expressions that its numbers follow, by name
 
     def __post_init__(self) -> None:
+        values.take(self, "at_a", "at_b", "stiffness", "damping", "length")
         for key in ("at_a", "at_b"):
             object.__setattr__(self, key, tuple(values.array(f"spring '{self.name}': {key}", getattr(self, key), (3,)).tolist()))
         for key in ("stiffness", "damping", "length"):
@@ -86,7 +89,8 @@ class Applied:
 
     def value(self, nv: int, t: Any, q: Any, v: Any) -> Any:
         """Return the function's result: nv joint forces, or with a body a wrench (moment, force) of 6 entries; for any scalar."""
-        result = self.function(t, np.array(q), np.array(v))  # copies, which the function may write to
+        with expression.values({}):
+            result = expression.settled(self.function(t, np.array(q), np.array(v)))  # copies, which the function may write to
         try:
             array = np.asarray(result)
             if array.dtype.kind not in "buifO":
@@ -133,10 +137,14 @@ class Applied:
         return ("input", 0) in graph.nodes
 
 
-def traced(function: Callable[[Any, Any, Any], Any], nq: int, nv: int) -> Graph:
-    """Return the graph of a function of (t, q, v), with its result as the only output."""
+def traced(
+    function: Callable[[Any, Any, Any], Any], nq: int, nv: int, given: Callable[[Trace], Mapping[str, Any]] = lambda trace: {}
+) -> Graph:
+    """Return the graph of a function of (t, q, v), with its result as the only output; `given` makes parameters further inputs."""
     trace = Trace("function")
-    return trace.graph(value=function(trace.input("t"), trace.input("q", (nq,)), trace.input("v", (nv,))))
+    state = trace.input("t"), trace.input("q", (nq,)), trace.input("v", (nv,))
+    with expression.values(given(trace)):
+        return trace.graph(value=expression.settled(function(*state)))
 
 
 def reason(error: Exception) -> str:

@@ -22,6 +22,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from catena.model.manifolds import difference_rotation
+from catena.scalars import expression
 from catena.scalars.dual import Dual, moving, part
 from catena.spatial import Array, Placement, Rigid, Screw, cross_motion, first_moment, inertia_matrix, rotation, stack_columns
 from catena.spatial.inertias import moved
@@ -233,7 +234,8 @@ class CustomMotion(DenseMotion):
     function: Callable[[Array], Any] = lambda q: np.eye(4)
 
     def pose(self, q: Array) -> Rigid:
-        return as_rigid(self.function(np.asarray(q)))
+        with expression.values({}):
+            return as_rigid(expression.settled(self.function(np.asarray(q))))
 
     def _twist(self, q: Array, v: Array) -> Array:
         pose = self.pose(moving(q, v))

@@ -7,20 +7,23 @@ is taken from the numbers that stay.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from catena.errors import ArgumentError
+from catena.errors import ArgumentError, ModelError
 from catena.model.closures import Distance
-from catena.model.driven import undriven
-from catena.model.joints import Joint
+from catena.model.driven import Driven, Harmonic, undriven
+from catena.model.forces import python
+from catena.model.joints import Custom, Joint
 from catena.model.parts import Parts
 from catena.model.pose import Pose, from_rpy, rpy
 from catena.model.spanning_tree import Link, Loose
 from catena.model.values import array, floats, number
+from catena.scalars.expression import Named, expressed, names, resolved, within
 from catena.spatial import Rigid
 
 if TYPE_CHECKING:
@@ -39,6 +42,7 @@ class Parameter(NamedTuple):
     path: str
     value: np.ndarray
     unit: str
+    follows: str = ""  # parameters of the user's own that it follows
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -49,12 +53,65 @@ class Parameter(NamedTuple):
 def parameters(m: Mechanism) -> dict[str, Parameter]:
     """Return all numbers of a mechanism by path, bodies and their joints first."""
     found: dict[str, Parameter] = {}
+    follow = {path: text for path, text in ((path, ", ".join(sorted(names(x)))) for path, x in ties(m).items())}
     for path, value, unit in _numbers(m):
         if path in found:
             raise ArgumentError(f"model '{m.name}': '{path}' names two numbers; give bodies, loops and springs names of their own")
         array = np.array(value, dtype=float)
         array.setflags(write=False)
-        found[path] = Parameter(path, array, unit)
+        found[path] = Parameter(path, array, unit, follow.get(path, ""))
+    return found
+
+
+def new(m: Mechanism, name: Any, value: Any) -> Any:
+    """Enter a parameter of the user's own in a model, and return it for use in formulas."""
+    what = f"parameter {name!r}"
+    if not isinstance(name, str) or not name.isidentifier():
+        raise ModelError(f"{what}: this is not a name; give letters, digits and underscores, such as 'length'")
+    if name in m.parameters():
+        raise ModelError(f"{what}: model '{m.name}' has a number of this name already; give another name")
+    array = floats(what, value, "give a finite number, or an array of such", ModelError)
+    if not np.isfinite(array).all():
+        raise ModelError(f"{what}: {value!r} is not finite; give a finite number, or an array of such")
+    array.setflags(write=False)
+    m.parts.own[name] = array
+    found = np.empty(array.shape, dtype=object)
+    for at, x in np.ndenumerate(array):
+        found[at] = Named(name, at, float(x))
+    return found if array.shape else found[()]
+
+
+def tied(m: Mechanism, what: str, found: Mapping[str, Any]) -> dict[str, np.ndarray]:
+    """Return expressions that numbers shall follow, by path, or say which are none, or of parameters of another model."""
+    for path, x in found.items():
+        if not expressed(x):
+            raise ModelError(f"{what}: {path} = {x!r} follows no parameter; give a formula of those that m.parameter returned")
+        for name in names(x) - m.parts.own.keys():
+            raise ModelError(f"{what}: {path} follows '{name}', which is no parameter of model '{m.name}'; add it by m.parameter")
+    return {path: np.array(x, dtype=object) for path, x in found.items()}
+
+
+def ties(m: Mechanism) -> dict[str, np.ndarray]:
+    """Return the expressions that numbers follow, by path; those of connections that hang a body by the paths of the body."""
+    found = dict(m.parts.ties)
+    for name, (child, turned) in _hanging(m).items() if found else ():
+        places = {"at_a": "at_body", "at_b": "at"} if turned else {"at_a": "at", "at_b": "at_body"}
+        for path in [path for path in found if path.startswith(f"{name}.")]:
+            key, _, rest = path.removeprefix(f"{name}.").partition(".")
+            value = found.pop(path)
+            swapped = turned and key in OPTIONS and value.ndim == 1  # the two angles of a universal joint
+            found[".".join(filter(None, (child, places.get(key, key), rest)))] = value[::-1] if swapped else value
+    return found
+
+
+def _hanging(m: Mechanism) -> dict[str, tuple[str, bool]]:
+    """Return of each connection that hangs a body this body, and whether it hangs a on b."""
+    parents, closing = {link.name: link.parent for link in m.links}, {closure.name for closure in m.loops}
+    found = {}
+    for name, connection in m.parts.connections.items():
+        for parent, child in ((connection.a, connection.b), (connection.b, connection.a)):
+            if name not in closing and isinstance(m.parts.added.get(child), Loose) and parents.get(child) == parent:
+                found[name] = (child, child == connection.a)
     return found
 
 
@@ -89,6 +146,8 @@ def _numbers(m: Mechanism) -> Iterator[tuple[str, Any, str]]:
     for force in m.forces:
         if force.body is not None:
             yield f"{force.name}.point", force.point, "m"
+    for name, value in m.parts.own.items():
+        yield name, value, ""
     yield "friction_speed", m.friction_speed, "rad/s or m/s"
     yield "gravity", m.gravity, "m/s^2"
 
@@ -118,6 +177,9 @@ def check(m: Mechanism, paths: Any, what: str) -> tuple[str, ...]:
             close = difflib.get_close_matches(str(path), known, 3)
             remedy = f"did you mean {' or '.join(map(repr, close))}?" if close else "m.parameters() lists all"
             raise ArgumentError(f"{what}: {path!r} is not a number of model '{m.name}'; {remedy}")
+        for one in (path, f"{path}.xyz", f"{path}.rpy", path.removesuffix(".xyz").removesuffix(".rpy")):
+            if one in known and (source := known[one].follows):
+                raise ArgumentError(f"{what}: {path!r} follows {source}; name {source} instead")
         for one in (path, *(path.removesuffix(f".{part}") for part in ("xyz", "rpy") if path.endswith(f".{part}"))):
             if one in taken:
                 raise ArgumentError(f"{what}: '{path}' is given twice, also as part of '{one}'; leave one of them out")
@@ -141,10 +203,30 @@ def given_values(m: Mechanism, values: Mapping[str, Any], what: str) -> dict[str
 
 
 class Numbers:
-    """The numbers of a mechanism, but for those that others stand for, by path; those that are `varied` may become others."""
+    """The numbers of a mechanism, but for those that others stand for, by path; those that are `varied` may become others.
 
-    def __init__(self, given: Mapping[str, Any] | None = None, varied: Iterable[str] = ()) -> None:
-        self.given, self.varied = dict(given or {}), {*varied}
+    `own` are those parameters of the user's own among them.
+    """
+
+    def __init__(self, given: Mapping[str, Any] | None = None) -> None:
+        self.given, self.varied, self.own = dict(given or {}), set[str](), dict[str, Any]()
+
+    @staticmethod
+    def of(m: Mechanism, given: Mapping[str, Any] | None) -> Numbers:
+        """Return the numbers of a mechanism; what follows the user's own parameters is varied and given with them."""
+        found = Numbers(given)
+        found.varied.update(m.varied)
+        found.own = {name: found.given[name] for name in m.parts.own if name in found.given}
+        for path, x in ties(m).items():
+            if not names(x).isdisjoint(m.varied):
+                found.varied.add(path)
+                if found.own:
+                    found.given[path] = _shaped(resolved(x, {**m.parts.own, **found.own}), m.parameters()[path].shape)
+        return found
+
+    def within(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """Return a function of the user's in which own parameters are what they are here."""
+        return within(function, self.own) if self.own else function
 
     def vary(self, *paths: str) -> bool:
         """Return whether one of several numbers is varied."""
@@ -189,7 +271,13 @@ def replaced(m: Mechanism, values: Mapping[str, Any]) -> Parts:
     arrays = {}
     for path, value in values.items():
         arrays[path] = array(f"model '{m.name}': {path}", value, known[path].shape)
-    numbers, links = Numbers(arrays), {link.name: link for link in m.links}
+    own = {name: arrays.pop(name) for name in parts.own if name in arrays}
+    parts.own |= own
+    for path, x in ties(m).items() if own else ():
+        if not names(x).isdisjoint(own):
+            arrays[path] = array(f"model '{m.name}': {path}", _shaped(resolved(x, parts.own), known[path].shape), known[path].shape)
+    numbers, hanging = Numbers(arrays), _hanging(m)
+    bound = partial(bind, given=parts.own if own else {})
 
     def pose(path: str, own: Pose) -> Pose:
         return Pose.of(numbers.pose(path, own))
@@ -200,17 +288,16 @@ def replaced(m: Mechanism, values: Mapping[str, Any]) -> Parts:
         body = own if not any(f"{name}.{what}" in arrays for what in inertial) else replace(own, **inertial)
         if isinstance(added, Link):
             changed = {"at": pose(f"{name}.at", added.at), "outer": pose(f"{name}.at_body", added.outer)}
-            parts.added[name] = replace(added, body=body, joint=_joint(added.joint, name, numbers), **changed)
+            parts.added[name] = replace(added, body=body, joint=_joint(added.joint, name, numbers, bound), **changed)
         else:
             parts.added[name] = replace(added, body=body)
     for name, connection in parts.connections.items():
-        ends = {"at_a": connection.at_a, "at_b": connection.at_b}
-        joint: Any = connection.joint
-        for a, b, own, other in ((connection.a, connection.b, "at_a", "at_b"), (connection.b, connection.a, "at_b", "at_a")):
-            link = links.get(b)
-            if link is not None and isinstance(m.parts.added[b], Loose) and link.parent == a and name not in {c.name for c in m.loops}:
-                ends[own], ends[other] = pose(f"{b}.at", ends[own]), pose(f"{b}.at_body", ends[other])
-                joint = _joint(joint, b, numbers)
+        ends, joint = {"at_a": connection.at_a, "at_b": connection.at_b}, connection.joint
+        if name in hanging:
+            child, turned = hanging[name]
+            inner, outer = ("at_b", "at_a") if turned else ("at_a", "at_b")
+            ends[inner], ends[outer] = pose(f"{child}.at", ends[inner]), pose(f"{child}.at_body", ends[outer])
+            joint = _joint(joint, child, numbers, bound)
         ends = {end: pose(f"{name}.{end}", at) for end, at in ends.items()}
         parts.connections[name] = replace(connection, joint=_closing(joint, name, numbers), **ends)
     for name, closure in parts.closures.items():
@@ -223,19 +310,37 @@ def replaced(m: Mechanism, values: Mapping[str, Any]) -> Parts:
         options = {key: numbers.get(f"{name}.{key}", getattr(spring, key)) for key in ("at_a", "at_b", "stiffness", "damping", "length")}
         parts.springs[name] = replace(spring, **options)
     for name, force in parts.forces.items():
-        parts.forces[name] = replace(force, point=tuple(numbers.get(f"{name}.point", np.array(force.point)).tolist()))
+        point = tuple(numbers.get(f"{name}.point", np.array(force.point)).tolist())
+        parts.forces[name] = replace(force, function=bound(force.function), point=point)
     parts.gravity = tuple(numbers.get("gravity", np.array(parts.gravity)).tolist())
     parts.friction_speed = number("model friction_speed", numbers.get("friction_speed", parts.friction_speed), above=0.0)
     return parts
 
 
-def _joint(joint: Joint, name: str, numbers: Numbers) -> Joint:
+def _shaped(x: Any, shape: tuple[int, ...]) -> Any:
+    """Return numbers in another shape, or one number for all."""
+    array = np.broadcast_to(np.array(x, dtype=object), shape)
+    return array if shape else array[()]
+
+
+def bind(function: Callable[..., Any], given: Mapping[str, Any]) -> Callable[..., Any]:
+    """Return a function of the user's in which own parameters have these values; the mark of those that are not traced stays."""
+    if not given:
+        return function
+    return python(within(function.function, given)) if isinstance(function, python) else within(function, given)
+
+
+def _joint(joint: Joint, name: str, numbers: Numbers, bound: Callable[[Any], Any]) -> Joint:
     """Return a joint with other options."""
+    if isinstance(joint, Driven):
+        return joint if isinstance(joint.function, Harmonic) else Driven(joint.joint, bound(joint.function))
     given = {option: numbers.given.get(f"{name}.{option}") for option in (*OPTIONS, "rest")}
-    options = {option: np.atleast_1d(value).tolist() for option, value in given.items() if value is not None}
+    options: dict[str, Any] = {option: np.atleast_1d(value).tolist() for option, value in given.items() if value is not None}
     if any(f"{name}.{end}" in numbers.given for end in ("lower", "upper")):
         ends = (numbers.several(f"{name}.lower", joint.lower), numbers.several(f"{name}.upper", joint.upper))
         options["limits"] = [tuple(pair) for pair in np.stack(ends, axis=1).tolist()]
+    if isinstance(joint, Custom):
+        options["function"] = bound(joint.function)
     return replace(joint, **options) if options else joint
 
 

@@ -27,6 +27,8 @@ class Parts:
     closures: dict[str, Closure] = field(default_factory=dict)
     couplings: dict[str, Coupling] = field(default_factory=dict)
     connections: dict[str, Connection] = field(default_factory=dict)
+    own: dict[str, np.ndarray] = field(default_factory=dict)  # parameters of the user's own
+    ties: dict[str, np.ndarray] = field(default_factory=dict)  # expressions of these that numbers follow, by path
     keyframes: dict[str, np.ndarray] = field(default_factory=dict)
     joint_names: dict[str, str] = field(default_factory=dict)  # of a file, by the bodies that the joints carry
     notes: list[str] = field(default_factory=list)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from catena.errors import ModelError
 from catena.model import values
+from catena.scalars.expression import expressed
 from catena.spatial import Rigid, quaternion_exp, quaternion_product, rotation
 
 
@@ -22,14 +24,16 @@ class Pose(Rigid):
            [ 1.,  0.,  0.,  0.]])
     """
 
-    __slots__ = ()
+    __slots__ = ("tied",)
+    tied: Mapping[str, Any]  # expressions that translation and angles follow, as "xyz" and "rpy"
 
     def __init__(self, xyz: Any = (0.0, 0.0, 0.0), *, rpy: Any = None, quat: Any = None, matrix: Any = None) -> None:
         if sum(given is not None for given in (rpy, quat, matrix)) > 1:
             raise ModelError(f"pose: rpy={rpy!r}, quat={quat!r}, matrix={matrix!r} say the rotation more than once; give one of them")
-        R, p = np.eye(3), values.array("pose xyz", xyz, (3,))
+        tied = {key: np.array(x, dtype=object) for key, x in (("xyz", xyz), ("rpy", rpy)) if expressed(x)}
+        R, p = np.eye(3), values.array("pose xyz", values.plain(xyz), (3,))
         if rpy is not None:
-            R = from_rpy(values.array("pose rpy", rpy, (3,)))
+            R = from_rpy(values.array("pose rpy", values.plain(rpy), (3,)))
         elif quat is not None:
             q = values.array("pose quat", quat, (4,))
             if np.abs(q).max() == 0.0:
@@ -43,19 +47,28 @@ class Pose(Rigid):
             if off > 1e-15:
                 u, _, vt = np.linalg.svd(R)
                 R = u @ vt
-        self.__setstate__((R, p))
+        self.__setstate__((R, p, tied))
 
     # models share poses, which therefore never change: copies are the pose itself
     def __setattr__(self, name: str, value: Any) -> None:
         raise ModelError(f"pose: {name} of {self!r} cannot change, for models may share the pose; make another ct.Pose")
 
-    def __setstate__(self, state: tuple[np.ndarray, np.ndarray]) -> None:
-        for name, array in zip(("R", "p"), state, strict=True):
+    def __setstate__(self, state: tuple[np.ndarray, np.ndarray, dict[str, Any]]) -> None:
+        for name, array in zip(("R", "p"), state[:2], strict=True):
             array.setflags(write=False)
             object.__setattr__(self, name, array)
+        object.__setattr__(self, "tied", state[2])
 
     def __reduce__(self) -> tuple:
-        return object.__new__, (Pose,), (self.R, self.p)
+        return object.__new__, (Pose,), (self.R, self.p, self.tied)
+
+    # products and inverses follow the expressions that the poses follow
+    def __matmul__(self, other: Rigid) -> Rigid:
+        first, second = _expressions(self), _expressions(other)
+        return Rigid(first.R @ second.R, first.p + first.R @ second.p)
+
+    def inverse(self) -> Rigid:
+        return _expressions(self).inverse() if self.tied else super().inverse()
 
     def __copy__(self) -> Pose:
         return self
@@ -74,6 +87,12 @@ class Pose(Rigid):
         if isinstance(value, Rigid):
             return value if isinstance(value, Pose) else cls(value.p, matrix=value.R)
         return cls(value)
+
+
+def _expressions(pose: Rigid) -> Rigid:
+    """Return a pose with the expressions that it follows in place of its numbers."""
+    tied = pose.tied if isinstance(pose, Pose) else {}
+    return Rigid(from_rpy(tied["rpy"]), tied.get("xyz", pose.p)) if "rpy" in tied else Rigid(pose.R, tied.get("xyz", pose.p))
 
 
 def from_rpy(rpy: Any) -> Any:

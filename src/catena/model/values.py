@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from catena.errors import ArgumentError, CatenaError, ModelError
+from catena.scalars.expression import expressed, resolved
 
 _AXES = {"x": (1.0, 0.0, 0.0), "y": (0.0, 1.0, 0.0), "z": (0.0, 0.0, 1.0)}
 
@@ -53,6 +54,29 @@ def number(what: str, value: Any, least: float | None = None, above: float | Non
     if above is not None and result <= above:
         raise ModelError(f"{what} {result:g} is not above {above:g}; give a larger number")
     return result
+
+
+def take(part: Any, *names: str) -> None:
+    """Put numbers in place of the expressions among attributes of a part, and keep these as `part.tied`, by name."""
+    tied = {name: np.array(value, dtype=object) for name in names if expressed(value := getattr(part, name))}
+    for name, expressions in tied.items():
+        object.__setattr__(part, name, plain(expressions))
+    if tied:
+        object.__setattr__(part, "tied", tied)
+
+
+def plain(x: Any) -> Any:
+    """Return numbers with the values of expressions in their place."""
+    if not expressed(x):
+        return x
+    value = np.array(resolved(x), dtype=float)
+    return value if value.shape else float(value)
+
+
+def checked(what: str, value: Any, least: float | None = None, above: float | None = None) -> Any:
+    """Return value as a finite float like `number`, or as the expression that it is."""
+    result = number(what, plain(value), least, above)
+    return value if expressed(value) else result
 
 
 def direction(what: str, value: Any) -> tuple[float, float, float]:

@@ -22,6 +22,7 @@ from catena.kernels.tracing import acting_forces
 from catena.loops.projection import Projected, projection_kernel, projection_subgraph
 from catena.model import Mechanism, Tree
 from catena.model.simple_joints import with_simple_joints
+from catena.scalars import expression
 from catena.simulation.integrators.flow import Linearised, Part
 
 if TYPE_CHECKING:
@@ -114,7 +115,11 @@ class Flow:
     def force(self, t: Any, q: Array, v: Array) -> Array:
         """Return the joint forces put in."""
         q, v = np.asarray(q, dtype=float), np.asarray(v, dtype=float)
-        return np.asarray(self._system.input.force(float(t), q, v, self._row, self._constants), dtype=float)
+        return np.asarray(self._put_in(float(t), q, v), dtype=float)
+
+    def _put_in(self, t: Any, q: Array, v: Array) -> Array:
+        with expression.values(dict(zip(self.model.varied, self._given, strict=True))):
+            return self._system.input.force(t, q, v, self._row, self._constants)
 
     def joint_forces(self, t: Any, q: Array, v: Array) -> Array:
         """Return the joint forces put in, and those of forces that are called from Python."""
@@ -127,8 +132,7 @@ class Flow:
 
     def evaluate(self, name: str, *arguments: Any) -> Any:
         """Return the results of an evaluation, several as a tuple."""
-        given = () if name == "controller" else self._given
-        return self._system.kernel(name)(*(np.asarray(x, dtype=float) for x in (*arguments, *given)))
+        return self._system.kernel(name)(*(np.asarray(x, dtype=float) for x in (*arguments, *self._given)))
 
     def acceleration(self, t: Any, q: Array, v: Array) -> Array:
         return self.evaluate("accelerations", t, q, v, self.joint_forces(t, q, v))
@@ -204,13 +208,12 @@ class TracedFlow(Flow):
         self._trace.mark()
 
     def force(self, t: Any, q: Array, v: Array) -> Array:
-        return self._system.input.force(t, q, v, self._row, self._constants)
+        return self._put_in(t, q, v)
 
     joint_forces = force
 
     def evaluate(self, name: str, *arguments: Any) -> Any:
-        given = () if name == "controller" else self._given
-        results = self._trace.call(self._system.subgraph(name), *arguments, *given)
+        results = self._trace.call(self._system.subgraph(name), *arguments, *self._given)
         return results[0] if len(results) == 1 else results
 
     def force_gradients(self, t: Any, q: Array, v: Array) -> Sequence[Array] | None:

@@ -10,6 +10,7 @@ import numpy as np
 from catena.errors import ArgumentError, TraceError
 from catena.model import Mechanism
 from catena.model.forces import python, reason, traced
+from catena.model.parameters import bind
 from catena.model.values import floats
 from catena.simulation.stepping import Layout
 
@@ -31,7 +32,7 @@ class Input:
         if tau is not None and controller is not None:
             raise ArgumentError("both tau and controller are given; give one of them, and add a constant inside the controller")
         if callable(controller):
-            self.controller = controller
+            self.controller = bind(controller, model.parts.own)
         elif controller is not None:
             raise ArgumentError(f"controller {controller!r} is not a function; give a function (t, q, v) -> tau, or forces as tau=")
         elif isinstance(tau, tuple) and len(tau) == 2 and np.ndim(tau[0]) == 1 and np.ndim(tau[1]) == 2:

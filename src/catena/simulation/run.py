@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,7 @@ from catena.loops.plan_library import MADE_ON_THE_WAY, Selected, Since
 from catena.loops.projection import LoopPlan, Projected, projection_kernel
 from catena.model import Mechanism
 from catena.model.forces import python
+from catena.model.parameters import bind
 from catena.simulation.arguments import MOST_STEPS, check_span, check_state, check_step, moving, number, positive, recording
 from catena.simulation.events import Event, State
 from catena.simulation.flows import Flow
@@ -93,7 +94,7 @@ class RunSettings:
         for event in events:
             if not isinstance(event, Event):
                 raise ArgumentError(f"event {event!r} is not an event; give ct.Event(name, function)")
-        events = tuple(events)
+        events = tuple(replace(event, function=bind(event.function, m.parts.own)) for event in events)
         step, largest = _step_sizes(start, until, step, largest_step, bool(events))
         rtol = number("rtol", rtol)
         atol = number("atol", _ABSOLUTE * rtol if atol is None else atol)

@@ -79,7 +79,10 @@ class System:
         if not self._in_python:
             functions += [*self.events, *([] if controller is None else [controller])]
         functions += [lambda t, q, v: np.concatenate([np.zeros(0), *(given.q for given in m.driven_motion(t))])]
-        return tuple(traced(function, m.nq, m.nv) for function in functions)
+        return tuple(map(self._traced, functions))
+
+    def _traced(self, function: Function) -> Graph:
+        return traced(function, self.model.nq, self.model.nv, self.model.given_inputs)
 
     def subgraph(self, name: str) -> Subgraph:
         """Return an evaluation as a subgraph, whose code is the same in all stages of a step and in all that is compiled for a run."""
@@ -93,7 +96,7 @@ class System:
         m, controller = self.model, self.input.controller
         if name == "controller":  # its derivatives by q and v
             assert controller is not None
-            return jacobian_graph(traced(controller, m.nq, m.nv), ["value"], ["q", "v"], charts(m))
+            return jacobian_graph(self._traced(controller), ["value"], ["q", "v"], charts(m))
         if name == "gradients":  # of the accelerations by q, v and joint forces that change with these
             wrt = ["q", "v", *(["tau"] if controller is not None or self.called else [])]
             return jacobian_graph(self._graph("accelerations"), ["vdot"], wrt, charts(m))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar
 
@@ -15,6 +15,9 @@ from catena.model.motions import Motion
 Options = float | Sequence[float]
 Pair = Sequence[float | None]
 Limits = Pair | Sequence[Pair | None] | None
+
+#: Options of which there is one number for each velocity coordinate.
+_PER_RATE = ("damping", "stiffness", "friction", "armature", "stop_stiffness", "stop_damping")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,13 +46,16 @@ class Joint:
     stop_stiffness: Options = 1e4
     stop_damping: Options = 0.1
 
+    tied: ClassVar[Mapping[str, Any]] = {}  # expressions that the options of a joint follow, by name
+
     q_labels: ClassVar[tuple[str, ...]] = ("",)
     v_labels: ClassVar[tuple[str, ...]] = ("",)
     q_units: ClassVar[tuple[str, ...]] = ("rad",)
     v_units: ClassVar[tuple[str, ...]] = ("rad/s",)
 
     def __post_init__(self) -> None:
-        for name in ("damping", "stiffness", "friction", "armature", "stop_stiffness", "stop_damping"):
+        values.take(self, *_PER_RATE, "rest")
+        for name in _PER_RATE:
             object.__setattr__(self, name, self._per_rate(name, getattr(self, name)))
         if self.rest is not None:
             rest = values.array(f"{self.kind} rest", np.atleast_1d(self.rest), (self.nq,))

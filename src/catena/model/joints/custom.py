@@ -12,6 +12,7 @@ from catena.errors import ModelError
 from catena.graph import Trace
 from catena.model.joints.base import Joint
 from catena.model.motions import CustomMotion, Motion, as_rigid
+from catena.scalars import expression
 
 
 @dataclass(frozen=True, repr=False)
@@ -48,7 +49,8 @@ class Custom(Joint):
         rng = np.random.default_rng(0)
         for q in (rng.uniform(-0.5, 0.5, self.nq) for _ in range(3)):
             try:
-                value = self.function(q)
+                with expression.values({}):
+                    value = expression.settled(self.function(q))
                 pose = as_rigid(value)
                 R, p = np.asarray(pose.R, dtype=float), np.asarray(pose.p, dtype=float)
                 if value is not pose and not isinstance(value, tuple) and not np.array_equal(np.asarray(value)[3:], [[0, 0, 0, 1]]):
