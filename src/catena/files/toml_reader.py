@@ -9,6 +9,7 @@ import msgspec
 import numpy as np
 
 from catena.errors import ModelError
+from catena.files import formulas
 from catena.files import toml_records as records
 from catena.files.body_order import parents_first
 from catena.files.toml_records import Table
@@ -48,9 +49,21 @@ class Reader(Source):
             for i, table in enumerate(self.data[kind]):
                 add(model, table, (kind, i))
             self._check_connected(model)
+        self._tie(model)
         if "home" in head:
             self.build(("model",), head, setattr, model, "home", head["home"])
         return model
+
+    def _tie(self, model: Builder) -> None:
+        """Add the parameters of the user's own, and let numbers follow them."""
+        known = {}
+        for name, value in self.data.get("parameters", {}).items():
+            known[name] = self.build(("parameters", name), {}, model.parameter, name, value)
+        for path, value in self.data.get("ties", {}).items():
+            place: Place = ("ties", path)
+            if isinstance(value, dict):
+                self.fail(place, f'{short(value)} is not a formula; write a path in quotes, such as "arm.mass" = "2 * weight"')
+            self.build(place, {}, model.tie, path, self.build(place, {}, formulas.read, value, known))
 
     def _connect(self, model: Builder, table: Table, place: Place) -> None:
         self.check(table, records.ConnectionRecord, place)

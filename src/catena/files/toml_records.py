@@ -33,6 +33,8 @@ class FileRecord(Record):
     spring: list[Table] = msgspec.field(default_factory=list)
     loop: list[Table] = msgspec.field(default_factory=list)
     coupling: list[Table] = msgspec.field(default_factory=list)
+    parameters: Table = msgspec.field(default_factory=dict)
+    ties: Table = msgspec.field(default_factory=dict)
 
 
 class ModelRecord(Record):

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from catena.errors import ModelError
+from catena.files import formulas
 from catena.files.toml_records import JOINT_RECORDS, LOOKS, SHAPES, SIZES, Table
 from catena.model import values
 from catena.model.bodies import Body, Geometry
@@ -19,6 +20,7 @@ from catena.model.driven import Driven, Harmonic
 from catena.model.forces import Spring
 from catena.model.joints import JOINTS, Joint
 from catena.model.mechanism import Mechanism
+from catena.model.parameters import ties
 from catena.model.pose import Pose, rpy
 from catena.model.spanning_tree import Connection, Link, Loose
 
@@ -40,6 +42,10 @@ def text(model: Mechanism) -> str:
     for kind, listed in tables.items():
         for table in listed:
             parts += ["", f"[[{kind}]]", *_lines(table)]
+    if model.parts.own:
+        parts += ["", "[parameters]", *_lines(dict(model.parts.own))]
+    if tied := ties(model):
+        parts += ["", "[ties]", *_lines({path: formulas.written(x) for path, x in tied.items()})]
     return "\n".join([*parts, ""])
 
 
@@ -56,7 +62,7 @@ def _value(value: Any) -> str:
         return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
     if isinstance(value, dict):
         return f"{{ {', '.join(_lines(value))} }}" if value else "{}"
-    if isinstance(value, (list, tuple, np.ndarray)):
+    if isinstance(value, (list, tuple, np.ndarray)) and np.ndim(value):
         return f"[{', '.join(_value(entry) for entry in value)}]"
     return repr(float(value))
 

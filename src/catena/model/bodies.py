@@ -91,7 +91,8 @@ class Body:
 def _along(axis: Any, along: float, across: float) -> np.ndarray:
     """Return the inertia of a body of revolution about an axis."""
     a = np.array(values.direction("axis", axis))
-    return across * np.eye(3) + (along - across) * np.outer(a, a)
+    outer = np.outer(a, a)
+    return along * outer + across * (np.eye(3) - outer)
 
 
 def _looks(kind: str, size: tuple[Any, ...], com: Any, axis: tuple[float, float, float] = (0.0, 0.0, 1.0)) -> tuple[Geometry, ...]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from catena.errors import ModelError
+from catena.errors import ArgumentError, ModelError
 from catena.model import closures, parameters, values
 from catena.model.bodies import Body
 from catena.model.build_tree import placed_coupling
@@ -330,8 +330,12 @@ class Builder(Mechanism):
         >>> m.with_values({"weight": 6.0}).links[0].body.mass
         3.0
         """
+        try:
+            parameters.check(self, path, "tie")
+        except ArgumentError as error:
+            raise ModelError(str(error)) from None
         found = parameters.tied(self, "tie", {path: value})
-        self._set(parameters.replaced(self.frozen(), {path: values.plain(value)}))
+        self._set(parameters.replaced(self.frozen(), {path: np.broadcast_to(values.plain(value), self.parameters()[path].shape)}))
         self.parts.ties.update(found)
 
     def _tied(self, what: str, name: str, *parts: Any, **poses: Pose) -> dict[str, Any]:

@@ -97,7 +97,7 @@ def _expressions(pose: Rigid) -> Rigid:
 
 def from_rpy(rpy: Any) -> Any:
     """Return the rotation of roll, pitch and yaw about the parent's fixed axes, for any scalar."""
-    (cr, cp, cy), (sr, sp, sy) = np.cos(rpy), np.sin(rpy)
+    (cr, cp, cy), (sr, sp, sy) = ([f(angle) for angle in rpy] for f in (np.cos, np.sin))  # of which some may be plain numbers
     return np.array([
         [cy * cp, cy * sp * sr - sy * cr, cy * sp * cr + sy * sr],
         [sy * cp, sy * sp * sr + cy * cr, sy * sp * cr - cy * sr],

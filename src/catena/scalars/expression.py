@@ -40,7 +40,7 @@ def _deferred(function: Callable[..., Any], swap: bool = False) -> Callable[...,
         if any(isinstance(other, np.ndarray) for other in others):
             return NotImplemented  # NumPy goes through the entries
         made = Expression(function, (*others, self) if swap else (self, *others))
-        return made if _values.get() is None else made.now()
+        return made.simpler() if _values.get() is None else made.now()
 
     return method
 
@@ -62,6 +62,19 @@ class Expression:
     def now(self) -> Any:
         """Return the number that it is with the values in place."""
         return self.function(*map(_now, self.arguments))
+
+    def simpler(self) -> Any:
+        """Return what is left of it where a number is 0 or 1 that is added or multiplied."""
+        for x, rest in (self.arguments, self.arguments[::-1]) if len(self.arguments) == 2 else ():
+            if isinstance(x, Expression) or not isinstance(rest, Expression):
+                continue
+            if self.function is operator.mul and x in (0.0, 1.0):
+                return rest if x else 0.0
+            if self.function is operator.add and x == 0.0:
+                return rest
+            if self.function is operator.sub and x == 0.0:
+                return rest if self.arguments[0] is rest else -rest
+        return self
 
     @property
     def value(self) -> float:
