@@ -83,25 +83,31 @@ def build(model: Mechanism, weld: bool = True, given: Mapping[str, Any] | None =
         frames=MappingProxyType(named),
         closures=tuple(_placed_closure(closure, named, numbers) for closure in model.loops),
         couplings=tuple(placed_coupling(coupling, model, numbers) for coupling in model.couplings),
-        kept=model.tree().keeping if numbers.given and weld else None,
+        kept=_kept(model.tree(), at) if numbers.given and weld else None,
         given=MappingProxyType(numbers.given),
     )
     return read_only(tree)
 
 
 class _Place(NamedTuple):
-    """A frame in the joint frame of a moving body; whether numbers that it comes from are varied, and whether its rotation is."""
+    """A frame in the joint frame of a moving body; whether numbers that it comes from are varied, and whether its rotation is.
+
+    One to which a placement leads whose rotation is varied is `first`, and from there a translation and roll, pitch and yaw.
+    """
 
     body: int
     pose: Rigid
     moves: bool = False
     turns: bool = False
+    first: Rigid = _IDENTITY
+    shift: Any = None
+    rpy: Any = None
 
     def moved(self, numbers: Numbers, path: str, own: Rigid) -> _Place:
         """Return a frame that a placement leads to from this one."""
-        return self._replace(
-            pose=self.pose @ numbers.pose(path, own), moves=self.moves or numbers.moves(path), turns=self.turns or numbers.turns(path)
-        )
+        pose = numbers.pose(path, own)
+        place = _Place(self.body, self.pose @ pose, self.moves or numbers.moves(path), self.turns or numbers.turns(path))
+        return place._replace(first=self.pose, shift=pose.p, rpy=numbers.rpy(path, own)) if numbers.turns(path) else place
 
 
 class _Part(NamedTuple):
@@ -134,6 +140,11 @@ def _carried(links: Sequence[Link], moving: Sequence[Link], numbers: Numbers) ->
         mass, com, inertia = (numbers.get(f"{name}.{what}", value) for what, value in own)
         bodies[place.body].append(_Part(mass, com, inertia, place, vary(f"{name}.mass"), place.moves or vary(f"{name}.com")))
     return carried, bodies
+
+
+def _kept(own: Tree, at: Sequence[_Place]) -> tuple[bool, ...]:
+    """Return which bodies keep their inertia: as with the model's own numbers, and where moving some of it past varied ones would take more."""
+    return tuple(keeps or place.moves for keeps, place in zip(own.keeping, at, strict=True))
 
 
 def _total(parts: Sequence[_Part]) -> np.ndarray:
@@ -190,10 +201,14 @@ def _canonical(
 
     before = []
     for k, joint in enumerate(joints):
-        inner = Rigid(motions[k].inner, np.zeros(3))
-        pose = frames[parent[k]].inverse() @ at[k].pose @ inner
-        if at[k].moves:
-            placement, motions[k] = canonical.connect_varied(pose, motions[k], at[k].turns)
+        back, inner = frames[parent[k]].inverse(), motions[k].inner
+        pose = back @ at[k].pose @ Rigid(inner, np.zeros(3))
+        if at[k].rpy is not None:
+            placement, motions[k] = canonical.connect_turned(back @ at[k].first, at[k].shift, at[k].rpy, inner, motions[k])
+        elif at[k].turns and not isinstance(motions[k], DenseMotion):
+            placement = Placement([pose])
+        elif at[k].moves:
+            placement, motions[k] = canonical.connect_varied(pose, motions[k])
         else:
             scale = max(np.abs(at[k].pose.p).max(), np.abs(frames[parent[k]].p).max())
             placement, motions[k] = canonical.connect(pose, motions[k], scale)

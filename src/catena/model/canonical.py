@@ -12,7 +12,8 @@ from dataclasses import replace
 import numpy as np
 
 from catena.model.motions import DenseMotion, ScrewMotion, Undriven, clean, clean_turn
-from catena.spatial import Placement, Rigid, Screw
+from catena.model.pose import from_rpy
+from catena.spatial import Array, Placement, Rigid, Screw
 
 
 def screws(pose: Rigid, scale: float) -> tuple[tuple[float, float], list[Screw], float, float]:
@@ -91,14 +92,30 @@ def connect(pose: Rigid, motion: Undriven, scale: float) -> tuple[Placement, Und
     return constant, ScrewMotion(tidy, moved.inner, moved.outer)
 
 
-def connect_varied(pose: Rigid, motion: Undriven, turns: bool) -> tuple[Placement, Undriven]:
-    """Return the same where the translation is varied, and the rotation if it `turns`: factors do not depend on numbers that may change."""
+def connect_varied(pose: Rigid, motion: Undriven) -> tuple[Placement, Undriven]:
+    """Return the same where the translation is varied: factors do not depend on numbers that may change."""
     if isinstance(motion, DenseMotion):
         return Placement(()), replace(motion, before=pose)
-    if turns:
-        return Placement([pose]), motion
     turned, motion = connect(Rigid(pose.R, np.zeros(3)), motion, 1.0)
     return Placement([Rigid(np.eye(3), pose.p), *turned.factors]), motion
+
+
+def connect_turned(first: Rigid, shift: Array, rpy: Array, last: np.ndarray, motion: Undriven) -> tuple[Placement, Undriven]:
+    """Return the same where the rotation is varied too: a pose, a translation, roll, pitch and yaw, and a constant rotation in turn.
+
+    The three angles are screws. A pose before them that only exchanges axes goes behind them, where it may be undone.
+    """
+    if isinstance(motion, DenseMotion):
+        return Placement(()), replace(motion, before=first @ Rigid(from_rpy(rpy), shift) @ Rigid(last, np.zeros(3)))
+    before, axes = [first], np.eye(3)
+    if first.R.dtype != object and np.isin(first.R, (-1.0, 0.0, 1.0)).all():
+        before, axes, shift, last = [], first.R, first.p + first.R @ shift, first.R @ last
+    turns = []
+    for axis, angle in ((2, rpy[2]), (1, rpy[1]), (0, rpy[0])):
+        k = int(np.argmax(np.abs(axes[:, axis])))
+        turns.append(Screw(k, np.cos(angle), np.sin(angle) * float(axes[k, axis])))
+    constant, motion = connect(Rigid(last, np.zeros(3)), motion, 1.0)
+    return Placement([*before, Rigid(np.eye(3), shift), *turns, *constant.factors]), motion
 
 
 def _screw_z(angle: float, shift: float, scale: float) -> Screw:

@@ -258,6 +258,10 @@ class Numbers:
             return own
         return Rigid(own.R if turned is None else from_rpy(turned), own.p if moved is None else moved)
 
+    def rpy(self, path: str, own: Rigid) -> Any:
+        """Return roll, pitch and yaw of a placement."""
+        return self.given[path][3:] if path in self.given else self.given.get(f"{path}.rpy", np.array(rpy(own.R)))
+
 
 def varies(*values: Any) -> bool:
     """Return whether another scalar than a float stands for one of several numbers or placements."""

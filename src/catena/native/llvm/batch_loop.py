@@ -8,7 +8,9 @@ of its own.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from functools import partial
 
 from catena.graph import Port
 from catena.native.llvm.layout import ALIGN, STACK, Data
@@ -19,7 +21,7 @@ def loop(inputs: Sequence[Port], outputs: Sequence[Port], lanes: int, streams: i
     """Return the IR of `@loop` and its parts; `direct` if there is one block to call, else the table of calls is run."""
     operands = len(inputs) + len(outputs)
     axes = sum(len(port.shape) for port in inputs)
-    copies = _copy("pack", inputs, 0, 0, operands, lanes) + _copy("unpack", outputs, len(inputs), axes, operands, lanes)
+    copies = _copy("pack", inputs, 0, 0, operands, lanes, direct) + _copy("unpack", outputs, len(inputs), axes, operands, lanes, direct)
     return calls(lanes, direct=direct) + copies + _loop(x86, lanes, streams)
 
 
@@ -28,51 +30,71 @@ def calls(lanes: int, *, direct: bool) -> str:
     return "\ndeclare i64 @llvm.smin.i64(i64, i64)\ndeclare ptr @llvm.ptrmask.p0.i64(ptr, i64)\n" + _turn(lanes) + _run(lanes, direct)
 
 
-def _copy(direction: str, ports: Sequence[Port], first: int, axis: int, operands: int, lanes: int) -> str:
+def _copy(direction: str, ports: Sequence[Port], first: int, axis: int, operands: int, lanes: int, known: bool) -> str:
     """Return `@pack` or `@unpack`: the copy of all operands between NumPy's memory and the slots, for the states from %state on.
 
-    Operand and axis numbers begin at `first` and `axis`; strides of the core axes follow the strides of the operands.
+    Operand and axis numbers begin at `first` and `axis`; strides of the core axes follow the strides of the operands. Sizes are in the
+    code if they are `known`, else in the data, for code that serves kernels of several sizes.
     """
     code = Lines(lanes)
-    new, vector = code.new, code.vector
-    slot = code.variable("i64", "0")
+    new, vector, packs = code.new, code.vector, direction == "pack"
+    slot = code.variable("i64", "0")  # the next one
     sizes, outputs = code.entry("%data", Data.SIZES), code.entry("%data", Data.OUTPUTS)
+    extents = [n for port in ports for n in port.shape]
+    begin = axis
 
-    def element(pointers: list[str], offset: str) -> None:
-        places, i = [code.at(pointer, offset, "i8") for pointer in pointers], code.get("i64", slot)
-        if direction == "pack":
-            code.store(code.gathered(places), "%scratch", i)
+    def size(i: int) -> str:
+        return str(extents[i - begin]) if known else code.entry(sizes, i, "i64")
+
+    def place(i: str | int) -> str:
+        return code.at("%scratch", i) if packs else code.place(i, outputs)
+
+    def element(pointers: list[str], offset: str | int, i: str | int) -> None:
+        places = [code.at(pointer, offset, "i8") for pointer in pointers]
+        if packs:
+            code.store(code.gathered(places), place(i))
         else:
-            code.scatter(code.load(code.place(i, outputs)), places)
-        code.set("i64", slot, code.plus(i, 1))
+            code.scatter(code.load(place(i)), places)
 
     def axes(pointers: list[str], offset: str, axis: int, count: int) -> None:
         if count == 0:
-            element(pointers, offset)
+            i = code.get("i64", slot)
+            element(pointers, offset, i)
+            code.set("i64", slot, code.plus(i, 1))
             return
-        extent, stride = code.entry(sizes, axis, "i64"), code.entry("%steps", operands + axis, "i64")
-        code.loop("0", extent, lambda i: axes(pointers, code.plus(offset, code.times(i, stride)), axis + 1, count - 1))
+        stride = code.entry("%steps", operands + axis, "i64")
+        code.loop("0", size(axis), lambda i: axes(pointers, code.plus(offset, code.times(i, stride)), axis + 1, count - 1))
 
-    def flat(pointers: list[str], axis: int, count: int) -> None:
-        """Write the results of an operand that is contiguous: as many entries at a time as there are lanes, with all their states."""
-        total = "1"
+    def flat(pointers: list[str], axis: int, count: int, start: int) -> None:
+        """Copy an operand that is contiguous: as many entries at a time as there are lanes, with all their states; then one by one."""
+        if known:
+            total = math.prod(extents[axis - begin : axis - begin + count])
+            whole = total // lanes * lanes
+            for i in range(0, whole, lanes):
+                transposed(pointers, 8 * i, start + i)
+            for i in range(whole, total):
+                element(pointers, 8 * i, start + i)
+            return
+        entries = "1"
         for i in range(axis, axis + count):
-            total = code.times(total, code.entry(sizes, i, "i64"))
-        whole = new(f"and i64 {total}, {-lanes}")
-        code.loop("0", whole, lambda i: transposed(pointers, new(f"shl i64 {i}, 3")), lanes)
-        code.loop(whole, total, lambda i: element(pointers, new(f"shl i64 {i}, 3")))
+            entries = code.times(entries, size(i))
+        blocks, at = new(f"and i64 {entries}, {-lanes}"), code.get("i64", slot)
+        code.loop("0", blocks, lambda i: transposed(pointers, new(f"shl i64 {i}, 3"), code.plus(at, i)), lanes)
+        code.loop(blocks, entries, lambda i: element(pointers, new(f"shl i64 {i}, 3"), code.plus(at, i)))
+        code.set("i64", slot, code.plus(at, entries))
 
-    def transposed(pointers: list[str], offset: str) -> None:
-        i = code.get("i64", slot)
-        places = [code.place(code.plus(i, k), outputs) for k in range(lanes)]
+    def transposed(pointers: list[str], offset: str | int, i: str | int) -> None:
+        slots = [place(i + k if isinstance(i, int) else code.plus(i, k)) for k in range(lanes)]
+        states = [code.at(pointer, offset, "i8") for pointer in pointers]
+        sources, targets = (states, slots) if packs else (slots, states)
         # the first exchange is done by loads: of halves of vectors, two to a vector
-        half, part = lanes // 2, f"<{lanes // 2} x double>"
+        half, part, align = lanes // 2, f"<{lanes // 2} x double>", 8 if packs else min(4 * lanes, ALIGN)
         rows = [""] * lanes
         for k in range(lanes):
             both = []
-            for place in (places[k % half], places[k % half + half]):
-                at = code.at(place, half * (k // half), "double")
-                both.append(f"{part} {new(f'load {part}, ptr {at}, align {min(4 * lanes, ALIGN)}')}")
+            for source in (sources[k % half], sources[k % half + half]):
+                at = code.at(source, half * (k // half), "double")
+                both.append(f"{part} {new(f'load {part}, ptr {at}, align {align}')}")
             rows[k] = new(f"shufflevector {', '.join(both)}, <{lanes} x i32> <{', '.join(f'i32 {lane}' for lane in range(lanes))}>")
         half //= 2
         while half:
@@ -82,29 +104,31 @@ def _copy(direction: str, ports: Sequence[Port], first: int, axis: int, operands
                 both = f"{vector} {rows[k]}, {vector} {rows[k + half]}"
                 rows[k], rows[k + half] = (new(f"shufflevector {both}, <{lanes} x i32> <{which}>") for which in (low, high))
             half //= 2
-        for row, pointer in zip(rows, pointers, strict=True):
-            code.append(f"  store {vector} {row}, ptr {code.at(pointer, offset, 'i8')}, align 8")
-        code.set("i64", slot, code.plus(i, lanes))
+        for row, target in zip(rows, targets, strict=True):
+            code.append(f"  store {vector} {row}, ptr {target}, align {min(8 * lanes, ALIGN) if packs else 8}")
 
     def contiguous(axis: int, count: int) -> str:
         """Return whether an operand is contiguous: strides of its axes, from the last on, are products of sizes."""
-        known, stride = "true", "8"
+        sofar, stride = "true", "8"
         for i in reversed(range(axis, axis + count)):
             same = new(f"icmp eq i64 {code.entry('%steps', operands + i, 'i64')}, {stride}")
-            known, stride = new(f"and i1 {known}, {same}"), code.times(stride, code.entry(sizes, i, "i64"))
-        return known
-
-    def copy(pointers: list[str], axis: int, count: int) -> None:
-        if direction == "unpack" and count:
-            code.when(contiguous(axis, count), lambda: flat(pointers, axis, count), lambda: axes(pointers, "0", axis, count))
-        else:
-            axes(pointers, "0", axis, count)
+            sofar, stride = new(f"and i1 {sofar}, {same}"), code.times(stride, size(i))
+        return sofar
 
     states = ["%state", *(code.least(code.plus("%state", lane), "%last") for lane in range(1, lanes))]
+    start = 0
     for operand, port in enumerate(ports, first):
-        start, step = code.entry("%args", operand), code.entry("%steps", operand, "i64")
-        copy([code.at(start, code.times(state, step), "i8") for state in states], axis, len(port.shape))
-        axis += len(port.shape)
+        count = len(port.shape)
+        base, step = code.entry("%args", operand), code.entry("%steps", operand, "i64")
+        pointers = [code.at(base, code.times(state, step), "i8") for state in states]
+        one_by_one, together = partial(axes, pointers, "0", axis, count), partial(flat, pointers, axis, count, start)
+        if known:
+            code.set("i64", slot, str(start))
+        if count:
+            code.when(contiguous(axis, count), together, one_by_one)
+        else:
+            one_by_one()
+        axis, start = axis + count, start + port.size
     parameters = "ptr noalias readonly %args, ptr noalias readonly %steps, ptr noalias readonly %data, ptr noalias %scratch"
     return code.function(f"internal void @{direction}({parameters}, i64 %state, i64 %last)")
 
