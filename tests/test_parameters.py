@@ -147,7 +147,11 @@ def test_all_methods_take_parameters(method: str) -> None:
 
 def test_all_kernels_of_trees_take_parameters() -> None:
     m = mechanisms.tree(4, 4, ("revolute", "spherical", "universal"), options=True)
-    values = {"body1.mass": np.array(2.5), "body3.at": np.array([0.3, 0.0, -0.2, 0.1, 0.2, 0.3]), "body2.inertia": np.diag([0.1, 0.2, 0.25])}
+    values = {
+        "body1.mass": np.array(2.5),
+        "body3.at": np.array([0.3, 0.0, -0.2, 0.1, 0.2, 0.3]),
+        "body2.inertia": np.diag([0.1, 0.2, 0.25]),
+    }
     built, (q, v, x) = m.with_values(values), mechanisms.state(m, 1)
     makers = {
         ct.bias_force: (q, v), ct.momenta: (q, v), ct.velocities: (q, x), ct.hamiltonian_dynamics: (q, x, x), ct.poses: (q,),

@@ -15,7 +15,9 @@ from catena.scalars.expression import Expression
 _BINARY: dict[type, Callable[[Any, Any], Any]] = {
     ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv, ast.Pow: operator.pow,
 }  # fmt: skip
-_FUNCTIONS = {f.__name__: f for f in (np.sin, np.cos, np.tan, np.sqrt, np.exp, np.log, np.tanh, np.arcsin, np.arccos, np.arctan, np.arctan2)}
+_FUNCTIONS = {
+    f.__name__: f for f in (np.sin, np.cos, np.tan, np.sqrt, np.exp, np.log, np.tanh, np.arcsin, np.arccos, np.arctan, np.arctan2)
+}
 _REMEDY = f"write it with numbers, parameters, + - * / **, brackets, and {', '.join(_FUNCTIONS)}"
 
 

@@ -150,6 +150,7 @@ def _kernel(kind: Any, m: Mechanism, name: str, output: str, function: Callable[
 
 def joint_wrenches(m: Mechanism, by: Solution, at: Any) -> WrenchKernel:
     """Return the kernel of all joint wrenches, with accelerations by a method."""
+
     def function(tree: Tree, chosen: WithCoordinates | None, t: Any, q: Any, v: Any, tau: Any) -> Any:
         vdot, closing, flag = _moved(m, by, tree, chosen, t, q, v, tau)
         unwelded = m.tree_with(tree.given, weld=False).marked(tree.mark, tree.solver, tree.saddle_solver).at(t)

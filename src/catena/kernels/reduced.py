@@ -54,9 +54,7 @@ class Reduced:
     but `positions(x, guess, t)`; rates have what the driven joints do besides N rate.
     """
 
-    def __init__(
-        self, m: Mechanism, independent: Collection[str] | None = None, at: Any = None, parameters: Parameters = ()
-    ) -> None:
+    def __init__(self, m: Mechanism, independent: Collection[str] | None = None, at: Any = None, parameters: Parameters = ()) -> None:
         m = frozen(m, "reduced", parameters)
         if not m.has_loops:
             raise ModelError(f"reduced: model '{m.name}' has no loops, and all its coordinates are independent; use ct.mass_matrix")

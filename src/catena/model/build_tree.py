@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from catena.errors import ModelError
+from catena.graph import where
 from catena.model import canonical
 from catena.model.closures import Closure, Coupling, Distance, constraints
 from catena.model.driven import Driven, undriven
@@ -131,19 +132,19 @@ def _carried(links: Sequence[Link], moving: Sequence[Link], numbers: Numbers) ->
         place = _Place(index[name], _IDENTITY) if name in index else carried[link.parent].moved(numbers, f"{name}.at", link.at)
         outer, path = numbers.pose(f"{name}.at_body", link.outer), f"{name}.at_body"
         inward = Rigid(outer.R.T, 0.0 - outer.R.T @ outer.p)
-        place = place._replace(
-            pose=place.pose @ inward, moves=place.moves or numbers.moves(path), turns=place.turns or numbers.turns(path)
-        )
+        place = place._replace(pose=place.pose @ inward, moves=place.moves or numbers.moves(path), turns=place.turns or numbers.turns(path))
         carried[name] = place
         body, vary = link.body, numbers.vary
         own = (("mass", body.mass), ("com", np.array(body.com)), ("inertia", body.inertia))
         mass, com, inertia = (numbers.get(f"{name}.{what}", value) for what, value in own)
+        if varies(mass):  # what is given to a kernel may be no mass
+            mass = where(mass >= 0.0, mass, np.nan)
         bodies[place.body].append(_Part(mass, com, inertia, place, vary(f"{name}.mass"), place.moves or vary(f"{name}.com")))
     return carried, bodies
 
 
 def _kept(own: Tree, at: Sequence[_Place]) -> tuple[bool, ...]:
-    """Return which bodies keep their inertia: as with the model's own numbers, and where moving some of it past varied ones would take more."""
+    """Return which bodies keep their inertia: as with the model's own numbers, and where moving it past varied ones would take more."""
     return tuple(keeps or place.moves for keeps, place in zip(own.keeping, at, strict=True))
 
 

@@ -53,7 +53,7 @@ class Parameter(NamedTuple):
 def parameters(m: Mechanism) -> dict[str, Parameter]:
     """Return all numbers of a mechanism by path, bodies and their joints first."""
     found: dict[str, Parameter] = {}
-    follow = {path: text for path, text in ((path, ", ".join(sorted(names(x)))) for path, x in ties(m).items())}
+    follow = {path: ", ".join(sorted(names(x))) for path, x in ties(m).items()}
     for path, value, unit in _numbers(m):
         if path in found:
             raise ArgumentError(f"model '{m.name}': '{path}' names two numbers; give bodies, loops and springs names of their own")
@@ -196,10 +196,28 @@ def given_values(m: Mechanism, values: Mapping[str, Any], what: str) -> dict[str
         array = floats(f"{what}: {path}", value, f"give {form} numbers")
         if array.ndim < len(shape) or array.shape[array.ndim - len(shape) :] != shape:
             raise ArgumentError(f"{what}: {path} has shape {array.shape}; give {shape}, or more axes before")
-        if not np.isfinite(array).all():
-            raise ArgumentError(f"{what}: {path} is not finite; give finite numbers")
+        for bad, says in ((~np.isfinite(array), "is not finite; give finite numbers"), *_impossible(path, array)):
+            if bad.any():
+                at = tuple(int(i) for i in np.argwhere(bad)[0])
+                raise ArgumentError(f"{what}: {path}{list(at) or ''} = {array[at].tolist()} {says}")
         found[path] = array
     return found
+
+
+def _impossible(path: str, array: np.ndarray) -> Iterator[tuple[np.ndarray, str]]:
+    """Yield which values of a number no body or joint can have, and why."""
+    kind = path.rpartition(".")[2]
+    if kind in ("mass", "length", "friction_speed", *OPTIONS):
+        yield array < 0.0, "is below 0; give 0 or more"
+    if kind == "inertia":
+        scale = np.abs(array).max(axis=(-2, -1))
+        yield np.abs(array - array.swapaxes(-2, -1)).max(axis=(-2, -1)) > 1e-9 * scale, "is not symmetric; give a symmetric matrix"
+        moments = np.linalg.eigvalsh(array)
+        yield moments[..., 0] < -1e-9 * scale, "has a negative principal moment; give the inertia about the centre of mass"
+        excess = moments[..., 2] - moments[..., 0] - moments[..., 1]
+        yield excess > 1e-6 * moments[..., 2] + 1e-9 * scale, (
+            "belongs to no body, for the largest principal moment exceeds the sum of the others; give the inertia about the centre of mass"
+        )
 
 
 class Numbers:

@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
+import math
 import pickle
 import time
 from collections.abc import Callable, Collection, Mapping
 from functools import cached_property
 from typing import Any, NoReturn
 
+import numpy as np
+
 from catena.errors import ArgumentError
 from catena.graph import Graph, Port, divided, passes
 from catena.graph.differentiated import Chart
+from catena.graph.stages import split
 from catena.native import arguments, ufunc
 from catena.native.compiled_program import compiled_program
 from catena.native.differentiable import Differentiable
 from catena.native.llvm import machine
 from catena.native.llvm.batch_loop import loop
+
+#: States to one set of inputs with defaults from which on what follows from these is computed once, by code of its own.
+STAGED = 1024
 
 
 class Kernel(Differentiable):
@@ -86,9 +93,31 @@ class Kernel(Differentiable):
         if named or len(arrays) != self._count:
             arrays = arguments.ordered(self.name, self.inputs, arrays, named, self.defaults)
         try:
+            if self.defaults and self._shares(arrays):
+                return self._in_stages(arrays, out)
             return self._run(*arrays) if out is None else self._run(*arrays, out=out)
         except Exception as error:
             self._explain(error, arrays, out)
+
+    def _shares(self, arrays: tuple) -> bool:
+        """Return whether many states share one set of those inputs that have defaults."""
+        first = arrays[0]
+        if not isinstance(first, np.ndarray) or first.size < STAGED * max(self.inputs[0].size, 1):
+            return False
+        batches = [np.shape(x)[: np.ndim(x) - len(port.shape)] for x, port in zip(arrays, self.inputs, strict=True)]
+        own = [batch for batch, port in zip(batches, self.inputs, strict=True) if port.name in self.defaults]
+        return math.prod(np.broadcast_shapes(*batches)) >= STAGED * math.prod(np.broadcast_shapes(*own))
+
+    def _in_stages(self, arrays: tuple, out: Any) -> Any:
+        """Return the outputs, with what follows from inputs with defaults computed once for each set of them."""
+        first, second = self._stages
+        early, late = ([x for x, port in zip(arrays, self.inputs, strict=True) if (port.name in self.defaults) is held] for held in (True, False))
+        return second(first(*early), *late, out=out)
+
+    @cached_property
+    def _stages(self) -> tuple[Kernel, Kernel]:
+        first, second = split(self.graph, self.defaults)
+        return Kernel(first, quick=self._quick), Kernel(second, self.method, quick=self._quick)
 
     def _explain(self, error: Exception, arrays: tuple, out: Any) -> NoReturn:
         """Raise what went wrong in terms of this kernel's arguments."""

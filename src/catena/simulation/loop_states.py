@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -20,8 +21,13 @@ from catena.native import Kernel, compile_graph
 from catena.tolerances import LOOSE, SINGULAR
 
 
-def settled(m: Mechanism, t: np.ndarray, q: np.ndarray, v: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Return states (N, nq), (N, nv) at times (N,) put on the constraints; how many of these are independent, and which are regular."""
+def settled(
+    m: Mechanism, t: np.ndarray, q: np.ndarray, v: np.ndarray, given: Sequence[np.ndarray]
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Return states (N, nq), (N, nv) at times (N,) put on the constraints; how many of these are independent, and which are regular.
+
+    Numbers that the model varies are `given`, as in all that follows.
+    """
 
     def make() -> Kernel:
         trace, tree, q, v = traced_state("settled", m)
@@ -30,16 +36,18 @@ def settled(m: Mechanism, t: np.ndarray, q: np.ndarray, v: np.ndarray) -> tuple[
         flag = pivoted_flags(solved, v)
         return compile_graph(trace.graph(q=q, v=v, rank=solved.rank, least=solved.least, flag=flag))
 
-    q, v, ranks, least, flags = m.once("settled", (), make)(t, q, v)
+    q, v, ranks, least, flags = m.once("settled", (), make)(t, q, v, *given)
     return q, v, ranks.astype(int), (flags == 0.0) & (least**2 > SINGULAR)
 
 
-def opening(m: Mechanism, t: Any, q: np.ndarray) -> np.ndarray:
+def opening(m: Mechanism, t: Any, q: np.ndarray, given: Sequence[np.ndarray] = ()) -> np.ndarray:
     """Return how far the loops are open at configurations (N, nq) at times (N,): the worst, as a length [m] or an angle [rad]."""
-    return m.once("loop error", (), lambda: loop_error(m))(*((t,) if m.driven_names else ()), q).max(axis=-1)
+    return m.once("loop error", (), lambda: loop_error(m))(*((t,) if m.driven_names else ()), q, *given).max(axis=-1)
 
 
-def check_velocities(m: Mechanism, t: float, q: np.ndarray, v: np.ndarray, batch: tuple[int, ...], name: str) -> None:
+def check_velocities(
+    m: Mechanism, t: float, q: np.ndarray, v: np.ndarray, batch: tuple[int, ...], name: str, given: Sequence[np.ndarray] = ()
+) -> None:
     """Refuse velocities (N, nv) that open the loops at positions (N, nq) which close them at a time, as kernels do."""
     units = np.array(loop_units(m))
 
@@ -51,7 +59,8 @@ def check_velocities(m: Mechanism, t: float, q: np.ndarray, v: np.ndarray, batch
         return compile_graph(trace.graph(rate=rates(*state)))
 
     # one state is not worth compiling for
-    speeds = m.once("loop rates", (), make)(t, q, v) if len(q) > 1 else np.array([float(rates(m.tree().at(t), *q, *v))])
+    compiled = len(q) > 1 or m.varied
+    speeds = m.once("loop rates", (), make)(t, q, v, *given) if compiled else np.array([float(rates(m.tree().at(t), *q, *v))])
     opening = np.flatnonzero(opens(speeds, np.abs(v).sum(axis=1)))
     if len(opening):
         at = [int(k) for k in np.unravel_index(opening[0], batch)] or ""
@@ -62,15 +71,17 @@ def check_velocities(m: Mechanism, t: float, q: np.ndarray, v: np.ndarray, batch
         )
 
 
-def check_closed(m: Mechanism, t: float, q: np.ndarray, name: str, remedy: str) -> None:
-    """Refuse positions (..., nq) that do not close the loops at a time."""
-    states = q.reshape(-1, m.nq)
-    suspects: Any = range(len(states))
-    if len(states) > 1:  # what is not clear at once is looked at one by one
-        suspects = np.flatnonzero(~(opening(m, t, states) <= LOOSE * min((1.0, *loop_sizes(m)))))
+def check_closed(
+    m: Mechanism, t: float, q: np.ndarray, batch: tuple[int, ...], name: str, remedy: str, given: Sequence[np.ndarray] = ()
+) -> None:
+    """Refuse positions (N, nq) that do not close the loops at a time."""
+    suspects: Any = range(len(q))
+    if len(q) > 1:  # what is not clear at once is looked at one by one
+        suspects = np.flatnonzero(~(opening(m, t, q, given) <= LOOSE * min((1.0, *loop_sizes(m)))))
     for i in suspects:
-        residual = loop_residuals(m.at(t), states[i])
+        values = {path: x[min(i, len(x) - 1)] for path, x in zip(m.varied, given, strict=True)}
+        residual = loop_residuals((m.with_values(values) if values else m).at(t), q[i])
         if not residual.sizes.max(initial=0.0) <= LOOSE:
-            at = [int(k) for k in np.unravel_index(i, q.shape[:-1])] or ""
+            at = [int(k) for k in np.unravel_index(i, batch)] or ""
             by = f"by {residual.sizes.max():.2g} of its size or rad"
             raise ArgumentError(f"{name}{at} leaves loop '{residual.worst}' of model '{m.name}' open, {by}; {remedy}")

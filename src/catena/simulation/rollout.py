@@ -153,8 +153,6 @@ class RolloutSettings:
         integrator = _chosen(m, integrator, step_size)
         q, v = _array("q0", q0, m.nq, m), np.zeros(m.nv) if v0 is None else _array("v0", v0, m.nv, m)
         normalise(m, q, "q0")
-        if m.has_loops:
-            check_closed(m, start, q, "rollout: q0", f"start from m.assemble(guess=q0{f', t={start:g}' if m.driven_names else ''})")
         table, controller = _controls(m, controls, steps, max(q.ndim, v.ndim) - 1)
         shapes = {"q0": q.shape[:-1], "v0": v.shape[:-1], "controls": () if table is None else table.shape[:-2]}
         shapes |= {path: value.shape[: value.ndim - len(m.parameters()[path].shape)] for path, value in values.items()}
@@ -164,8 +162,6 @@ class RolloutSettings:
             given = ", ".join(f"{name} {shape}" for name, shape in shapes.items())
             raise ArgumentError(f"leading axes do not broadcast: {given}; give axes that are equal or 1") from None
         q, v = (np.ascontiguousarray(np.broadcast_to(x, (*batch, x.shape[-1]))).reshape(-1, x.shape[-1]) for x in (q, v))
-        if m.has_loops and v0 is not None:
-            check_velocities(m, start, q, v, batch, "rollout: v0")
         if table is not None:
             rows = table.shape[-2:]
             shared = table.size == rows[0] * rows[1]
@@ -175,7 +171,24 @@ class RolloutSettings:
             size = m.parameters()[path].value.size
             shared = value.size == size
             flat[path] = (value if shared else np.broadcast_to(value, (*batch, *m.parameters()[path].shape))).reshape(-1, size)
-        return RolloutSettings(m, batch, q, v, v0 is None, table, controller, step_size, steps, every, start, integrator, method, flat)
+        made = RolloutSettings(m, batch, q, v, v0 is None, table, controller, step_size, steps, every, start, integrator, method, flat)
+        if m.has_loops:
+            made._check_loops()
+        return made
+
+    def _check_loops(self) -> None:
+        """Refuse states that do not close the loops, or open them."""
+        m, time = self.model, f", t={self.start:g}" if self.model.driven_names else ""
+        numbers, given = f", parameters={{{', '.join(map(repr, m.varied))}: …}}" if m.varied else "", self.given()
+        remedy = f"start from m.assemble(guess=q0{time}{numbers})"
+        check_closed(m, self.start, self.q, self.batch, "rollout: q0", remedy, given)
+        if not self.at_rest:
+            check_velocities(m, self.start, self.q, self.v, self.batch, "rollout: v0", given)
+
+    def given(self, at: Any = slice(None)) -> list[np.ndarray]:
+        """Return the numbers that are varied, of some trajectories, (N or 1, ...)."""
+        known = self.model.parameters() if self.parameters else {}
+        return [(x if len(x) == 1 else x[at]).reshape(-1, *known[path].shape) for path, x in self.parameters.items()]
 
     @property
     def times(self) -> np.ndarray:
@@ -184,9 +197,7 @@ class RolloutSettings:
     def part(self, at: slice) -> tuple[Any, ...]:
         """Return the arguments of a rollout of some of the trajectories: q0, v0, the table of controls, if there is one, and parameters."""
         table = self.table if self.table is None or len(self.table) == 1 else self.table[at]
-        own = {path: (value[0] if len(value) == 1 else value[at]) for path, value in self.parameters.items()}
-        shapes = {path: self.model.parameters()[path].shape for path in own}
-        parameters = {path: value.reshape((*value.shape[:-1], *shapes[path])) for path, value in own.items()}
+        parameters = dict(zip(self.parameters, self.given(at), strict=True))
         return self.q[at], None if self.at_rest else self.v[at], table, parameters
 
     def shaped(self, flat: Rollout) -> Rollout:
@@ -237,7 +248,7 @@ class _Work:
         groups: _Groups = {None: np.arange(len(self.state))}
         if self.given.model.has_loops and len(q):
             t = self._times()
-            q, v, ranks, regular = settled(self.given.model, t, q, v)
+            q, v, ranks, regular = settled(self.given.model, t, q, v, self.given.given())
             self.part("done")[~regular, 0] = NO_WAY_ON
             groups = {}
             for rank in np.unique(ranks[regular]).tolist():
@@ -268,7 +279,8 @@ class _Work:
         generic, pivots = self.system.plans.generic, self._pivots(which, rank)
         good = np.zeros(len(which), dtype=bool)
         if generic.loop_plan.plan is not None and generic.loop_plan.rank == rank:
-            good = self.system.plans.conditioning_of(generic.loop_plan, t[which], q[which]) >= generic.limit
+            own = self.given.given(which)
+            good = self.system.plans.conditioning_of(generic.loop_plan, t[which], q[which], own) >= generic.limit
         return dict(self._use(at, selected) for selected, at in ((generic, which[good]), (pivots, which[~good])) if len(at))
 
     def _times(self) -> np.ndarray:

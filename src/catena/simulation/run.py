@@ -116,7 +116,7 @@ class RunSettings:
                     f"integrator 'scipy:{scipy_method}' does not keep the loops of model '{m.name}' closed; use 'dormand-prince'"
                 )
             time = f", t={start:g}" if m.driven_names else ""
-            check_closed(m, start, q0, "simulate: q0", f"start from m.assemble(guess=q0{time})")
+            check_closed(m, start, q0[None], (), "simulate: q0", f"start from m.assemble(guess=q0{time})")
             q0 = assemble(m, q0, t=start)
             if v0 is not None:
                 check_velocities(m, start, q0[None], v_start[None], (), "simulate: v0")
@@ -391,7 +391,7 @@ class Run:
 
         Another plan is in use from there on where need be, as on another branch.
         """
-        check_closed(self.model, t, q, name, f"return m.assemble(guess=q{', t=t' if self.model.driven_names else ''})")
+        check_closed(self.model, t, q[None], (), name, f"return m.assemble(guess=q{', t=t' if self.model.driven_names else ''})")
         q = assemble(self.model, q, t=t)
         if not self.conditioning(t, q) >= self.selected.limit:
             # by the plans that there are, where one takes long to make

@@ -141,4 +141,6 @@ def turned(A, x):
 def about_centroid(M):
     """Return the rotational inertia of a body about its centroid, in the axes of its frame."""
     J = symmetric(M[:3, :3] + M[:3, 3:] @ skew(centroid(M)))
+    if J.dtype == object:
+        return J
     return np.where(np.abs(J) > 1e-14 * np.abs(M[:3, :3]), J, 0.0)  # what is left of entries that cancel is rounding

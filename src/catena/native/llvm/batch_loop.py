@@ -9,7 +9,7 @@ of its own.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 
 from catena.graph import Port
@@ -56,14 +56,19 @@ def _copy(direction: str, ports: Sequence[Port], first: int, axis: int, operands
         else:
             code.scatter(code.load(place(i)), places)
 
-    def axes(pointers: list[str], offset: str, axis: int, count: int) -> None:
+    def same(pointer: str, offset: str, i: str) -> None:
+        """Read an entry that is the same in all states."""
+        code.store(code.broadcast(code.get("double", code.at(pointer, offset, "i8"))), place(i))
+
+    def axes(each: Callable[[str, str], None], offset: str, axis: int, count: int) -> None:
+        """Go through all entries, by their offset from a state and their slot."""
         if count == 0:
             i = code.get("i64", slot)
-            element(pointers, offset, i)
+            each(offset, i)
             code.set("i64", slot, code.plus(i, 1))
             return
         stride = code.entry("%steps", operands + axis, "i64")
-        code.loop("0", size(axis), lambda i: axes(pointers, code.plus(offset, code.times(i, stride)), axis + 1, count - 1))
+        code.loop("0", size(axis), lambda i: axes(each, code.plus(offset, code.times(i, stride)), axis + 1, count - 1))
 
     def flat(pointers: list[str], axis: int, count: int, start: int) -> None:
         """Copy an operand that is contiguous: as many entries at a time as there are lanes, with all their states; then one by one."""
@@ -121,13 +126,14 @@ def _copy(direction: str, ports: Sequence[Port], first: int, axis: int, operands
         count = len(port.shape)
         base, step = code.entry("%args", operand), code.entry("%steps", operand, "i64")
         pointers = [code.at(base, code.times(state, step), "i8") for state in states]
-        one_by_one, together = partial(axes, pointers, "0", axis, count), partial(flat, pointers, axis, count, start)
         if known:
             code.set("i64", slot, str(start))
+        copy: Callable[[], None] = partial(axes, partial(element, pointers), "0", axis, count)
         if count:
-            code.when(contiguous(axis, count), together, one_by_one)
-        else:
-            one_by_one()
+            copy = partial(code.when, contiguous(axis, count), partial(flat, pointers, axis, count, start), copy)
+        if packs:
+            copy = partial(code.when, new(f"icmp eq i64 {step}, 0"), partial(axes, partial(same, base), "0", axis, count), copy)
+        copy()
         axis, start = axis + count, start + port.size
     parameters = "ptr noalias readonly %args, ptr noalias readonly %steps, ptr noalias readonly %data, ptr noalias %scratch"
     return code.function(f"internal void @{direction}({parameters}, i64 %state, i64 %last)")
