@@ -64,7 +64,7 @@ def driven(m: ct.Model, names, seed: int = 0, **motions) -> ct.Model:
 
 def prescribed(free: ct.Model, m: ct.Model, t, q, v, tau):
     """Return vdot and the driving forces by the free model: its mass matrix, bias and constraints, with accelerations prescribed."""
-    q_all, v_all, vdot_all = (np.asarray(x, dtype=float) for x in with_driven_coordinates(m, t, q, v, np.zeros(m.nv)))
+    q_all, v_all, vdot_all = (np.asarray(x, dtype=float) for x in with_driven_coordinates(m, m.tree(), t, q, v, np.zeros(m.nv)))
     at = [i for link, _, where in undriven_slices(m) if isinstance(link.joint, ct.Driven) for i in range(where.start, where.stop)]
     rest = [i for i in range(free.nv) if i not in at]
     M, C = ct.mass_matrix(free)(q_all), ct.bias_force(free)(q_all, v_all)

@@ -35,6 +35,8 @@ CHANGES: dict[str, Callable[[ct.Model], None]] = {
     "add_force": lambda m: m.add_force("changed force", lambda t, q, v: np.array([9.0, 8.0, 7.0]), body=m.body_names[-1]),
     "couple": lambda m: m.couple("changed coupling", {"changed": 1.0, "loose": 2.0}),
     "home": lambda m: setattr(m, "home", m.random(3)),
+    "parameter": lambda m: m.parameter("changed", 2.0),
+    "tie": lambda m: m.tie(f"{m.body_names[0]}.mass", 3.0 * m.parameter("changed_too", 2.0)),
     "close": lambda m: m.close("changed loop", ct.Distance(0.7), "changed", "loose", at_b=(0.0, 0.1, 0.0)),
 }
 
@@ -54,8 +56,8 @@ def _connect(m: ct.Model) -> None:
 READS = {
     "added", "assemble", "at", "body_names", "changes_energy", "connections", "couplings", "difference", "draw", "driven_names",
     "driven_units", "forces", "friction_speed", "frozen", "gravity", "has_loops", "integrate", "joint_names", "keyframes", "links", "loops",
-    "mobility", "neutral", "normalised", "notes", "nq", "nv", "project_velocity", "python_forces", "q_names", "q_units", "random", "rate",
-    "save", "springs", "time", "time_dependent", "tree", "v_names", "v_units", "view",
+    "mobility", "neutral", "normalised", "notes", "nq", "nv", "parameters", "project_velocity", "python_forces", "q_names", "q_units", "random",
+    "rate", "save", "springs", "time", "time_dependent", "tree", "v_names", "v_units", "view", "with_values",
 }  # fmt: skip
 
 
@@ -258,7 +260,7 @@ def arrays_in(x: Any) -> list[np.ndarray]:
 def test_arrays_of_trees_bodies_and_poses_are_read_only(build: Callable[[], ct.Model]) -> None:
     m = build()
     m.add_spring("coil", "ground", m.body_names[0], at_b=(0.1, 0.2, 0.3), stiffness=70.0)
-    for tree in (m.tree(), m.tree(weld=False), undriven_tree(m), m.tree().at(0.5)):
+    for tree in (m.tree(), m.tree(weld=False), undriven_tree(m, m.tree()), m.tree().at(0.5)):
         found = [*arrays_in(tree), *tree.regrouped]
         assert len(found) > 20
         assert not any(array.flags.writeable for array in found if array.dtype != object)

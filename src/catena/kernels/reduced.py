@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from functools import cached_property, partial
 from typing import Any
 
@@ -19,12 +19,13 @@ from catena.kernels.named_coordinates import coordinates, places, spread
 from catena.kernels.planned import ConstrainedKernel, planned_kernel
 from catena.kernels.state_flags import flags, following_flags
 from catena.kernels.tracing import Parameters, dynamics_kernel, frozen, traced_kernel
-from catena.loops.assembly import assemble
+from catena.loops.assembly import assemble, assemble_all
 from catena.loops.conditioning import largest, largest_residual, measures
 from catena.loops.mobility import mobility, partition, rank
 from catena.loops.plan_library import configuration
 from catena.loops.scaling import coordinate_units
 from catena.model import Mechanism, Tree
+from catena.model.parameters import given_values
 from catena.references import REFERENCES
 from catena.tolerances import CLOSED
 
@@ -127,15 +128,18 @@ class Reduced:
 
         return self.kernel("bias_force", ("q", "v"), "bias", function, acting=True)
 
-    def positions(self, x: Any, guess: Any = None, t: Any = None) -> np.ndarray:
+    def positions(self, x: Any, guess: Any = None, t: Any = None, **parameters: Any) -> np.ndarray:
         """Return the positions (..., nq) that close the loops, with the independent coordinates x (..., freedom).
 
         They are followed from a guess, which picks the branch; without one, from the configuration that the reduction was made for, or
         another that closes the loops. A guess that does not close them is closed first, with its own independent coordinates. Where joints
         are driven, the positions are those at the times t (...), 0 if not given; without a guess they are followed from t = 0. Of
-        values that are not finite they are NaN.
+        values that are not finite they are NaN. Numbers of the model that the reduction was made with as parameters may be given by name,
+        with leading axes; the start is then led to each geometry first, and positions of one that does not go together are NaN.
         """
         m = self.model
+        for path in parameters.keys() - {*m.varied}:
+            raise ArgumentError(f"positions: '{path}' is not a parameter of the reduction; name it in ct.reduced(m, parameters=[...])")
         times = np.asarray(0.0 if t is None else t, dtype=float)
         at = places(m, self._at, "positions")
         x = np.asarray(x, dtype=float)
@@ -144,7 +148,14 @@ class Reduced:
         start = np.asarray(guess if guess is not None else assemble(m) if self._start is None else self._start, dtype=float)
         if start.shape[-1:] != (m.nq,):
             raise ArgumentError(f"positions: guess has the shape {start.shape}; give (..., {m.nq})")
+        known = {path: m.parameters()[path] for path in m.varied}
+        values = {path: known[path].value for path in known} | given_values(m, parameters, "positions")
+        if parameters:
+            if start.ndim > 1:
+                raise ArgumentError(f"positions: with parameters, give one guess ({m.nq},); it has the shape {start.shape}")
+            start = assemble_all(m, {path: values[path] for path in parameters}, start, {}, None)
         batch = np.broadcast_shapes(x.shape[:-1], start.shape[:-1], times.shape)
+        given = [np.broadcast_to(values[path], (*batch, *known[path].shape)).reshape(-1, *known[path].shape) for path in known]
         times = np.broadcast_to(times, batch).reshape(-1)
         first = times if guess is not None else np.zeros(len(times))
         x = np.broadcast_to(x, (*batch, len(at))).reshape(len(times), len(at))
@@ -152,12 +163,13 @@ class Reduced:
         start, found = start.copy(), np.full(start.shape, np.nan)
         left = np.flatnonzero(np.isfinite(np.column_stack([x, start, times])).all(axis=1))
         if guess is not None and len(left):
-            closed, sure = self._walk(start[left], start[left][:, at], at, 1, first[left], first[left], SURE * NEWTON)
+            own = [number[left] for number in given]
+            closed, sure = self._walk(start[left], start[left][:, at], at, 1, first[left], first[left], own, SURE * NEWTON)
             start[left] = np.where(sure[:, None], closed, start[left])
         for steps in WALKS[0 if guess is not None else 1 :]:
             if not len(left):
                 break
-            walked, sure = self._walk(start[left], x[left], at, steps, first[left], times[left])
+            walked, sure = self._walk(start[left], x[left], at, steps, first[left], times[left], [number[left] for number in given])
             found[left[sure]] = walked[sure]
             left = left[~sure]
         if len(left):
@@ -169,11 +181,36 @@ class Reduced:
             )
         return found.reshape(*batch, m.nq)
 
+    def sensitivity(self, path: str) -> ConstrainedKernel:
+        """Return the kernel q -> dq_d... (nv, ...): how positions change with a number of the model while the loops stay closed.
+
+        The number is one that the reduction was made with as a parameter; independent coordinates stay. The change of a quaternion is that
+        along its velocities. What follows of a result r of (q, number) is the sum of its derivative by the number, and of that by q times
+        this one.
+
+        >>> from catena.examples import four_bar
+        >>> crank = ct.reduced(four_bar(), ["crank"], parameters=["pin.at_b.xyz"])
+        >>> q = crank.positions([1.0])
+        >>> crank.sensitivity("pin.at_b.xyz")(q).round(3) + 0.0
+        array([[0.   , 0.   , 0.   ],
+               [1.151, 0.   , 0.   ],
+               [0.95 , 0.   , 1.667]])
+        """
+        if path not in self.model.varied:
+            raise ArgumentError(f"sensitivity: '{path}' is not a parameter of the reduction; name it in ct.reduced(m, parameters=[...])")
+        return self._correction.jacobian("change", path)
+
+    @cached_property
+    def _correction(self) -> ConstrainedKernel:
+        """How far the dependent coordinates are from closing the loops; by a number of the model, it changes as they do."""
+        return self.kernel("sensitivity", ("q",), "change", lambda closed: closed.correction(), opened=False)
+
     # --- how
 
     def _walk(
-        self, q: np.ndarray, x: np.ndarray, places: list[int], steps: int, since: np.ndarray, until: np.ndarray, most: float = SURE
-    ) -> tuple[np.ndarray, np.ndarray]:
+        self, q: np.ndarray, x: np.ndarray, places: list[int], steps: int, since: np.ndarray, until: np.ndarray,
+        given: Sequence[np.ndarray], most: float = SURE,
+    ) -> tuple[np.ndarray, np.ndarray]:  # fmt: skip
         """Return where the loops lead as the independent coordinates move to x, and which states kept to their branch all the way.
 
         They do where no step moves an independent coordinate by more than a radian, or corrects one by more than `most`.
@@ -189,7 +226,8 @@ class Reduced:
             for _ in range(NEWTON if sure.any() else 0):
                 with warnings.catch_warnings():
                     warnings.simplefilter("ignore", SingularWarning)  # a walk that comes to such a state does not go on
-                    found = self._newton(*((times[sure], q[sure]) if self.model.driven_names else (q[sure],)))
+                    own = [number[sure] for number in given]
+                    found = self._newton(*((times[sure],) if self.model.driven_names else ()), q[sure], *own)
                 size = found[:, nq]
                 q[sure], moved[sure], open_by[sure] = found[:, :nq], moved[sure] + size, found[:, nq + 1]
                 sure &= np.isfinite(moved) & (moved < most)

@@ -177,7 +177,7 @@ class PlanLibrary:
             return float(LoopSolver(self.model, self.method, loop_plan).project(self.model.tree().at(t), q, np.zeros(self.model.nv)).signed)
 
     def conditioning_of(self, loop_plan: LoopPlan, t: Any, q: np.ndarray, given: Sequence[np.ndarray] = ()) -> Any:
-        """Return the conditioning of a plan at configurations that close the loops, by compiled code; with numbers that the model varies."""
+        """Return the conditioning of a plan at configurations that close the loops, by compiled code; with what the model varies."""
         return projection_kernel(self.model, self.method, loop_plan)(t, q, np.zeros(self.model.nv), *given)[2]
 
     def resumed(self, last: Selected, t: float, q: np.ndarray) -> Selected | None:

@@ -15,6 +15,8 @@ _AXES = {"x": (1.0, 0.0, 0.0), "y": (0.0, 1.0, 0.0), "z": (0.0, 0.0, 1.0)}
 
 def floats(what: str, value: Any, remedy: str, error: type[CatenaError] = ArgumentError) -> np.ndarray:
     """Return value as a new array of floats; text, complex numbers and None are refused, which NumPy would cast."""
+    if expressed(value):
+        raise error(f"{what} {value!r} cannot follow parameters; take their .value")
     try:
         array = np.array(value)
         if array.dtype.kind not in "buifO" or (array.dtype == object and any(entry is None for entry in array.flat)):

@@ -111,8 +111,10 @@ class Kernel(Differentiable):
     def _in_stages(self, arrays: tuple, out: Any) -> Any:
         """Return the outputs, with what follows from inputs with defaults computed once for each set of them."""
         first, second = self._stages
-        early, late = ([x for x, port in zip(arrays, self.inputs, strict=True) if (port.name in self.defaults) is held] for held in (True, False))
-        return second(first(*early), *late, out=out)
+        sides: dict[bool, list[Any]] = {True: [], False: []}
+        for x, port in zip(arrays, self.inputs, strict=True):
+            sides[port.name in self.defaults].append(x)
+        return second(first(*sides[True]), *sides[False], out=out)
 
     @cached_property
     def _stages(self) -> tuple[Kernel, Kernel]:

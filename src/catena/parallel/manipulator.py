@@ -158,11 +158,11 @@ class ParallelManipulator:
 
     # positions
 
-    def forward_kinematics(self, x: Any, guess: Any = None, branches: bool = False) -> np.ndarray:
+    def forward_kinematics(self, x: Any, guess: Any = None, branches: bool = False, **parameters: Any) -> np.ndarray:
         """Return positions (..., nq) that close the loops with the motors at x (..., motors): the one that is followed from a guess.
 
         With `branches`, x is (motors,), and all ways to assemble the robot are returned, (ways, nq): one for each pose of the platform that
-        a search over many starts comes to.
+        a search over many starts comes to. Numbers of the model that the robot was made with as parameters may be given by name.
 
         >>> from catena.examples import five_bar_robot
         >>> robot = ct.ParallelManipulator(five_bar_robot(), ["leg1_proximal", "leg2_proximal"])
@@ -170,7 +170,9 @@ class ParallelManipulator:
         (2, 4)
         """
         if not branches:
-            return self._reduced.positions(x, guess)
+            return self._reduced.positions(x, guess, **parameters)
+        if parameters:
+            raise ArgumentError("forward_kinematics: branches are those of the model's own numbers; search those of m.with_values(...)")
         x = np.asarray(x, dtype=float)
         if x.shape != (self.freedom,):
             raise ArgumentError(f"forward_kinematics: x has the shape {x.shape}; with branches, give ({self.freedom},)")

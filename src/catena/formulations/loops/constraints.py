@@ -44,7 +44,7 @@ def constraint_jacobian(tree, q, rows=constraint_rows, group=None):
         J.append(block)
     tree.mark()
     for i in group.couplings:
-        row = np.zeros((1, len(place)))
+        row = np.zeros((1, len(place))).astype(object)
         for j, c in tree.couplings[i].coefficients:
             row[0, place[j]] = c
         values.append(np.array([coupling_value(tree.couplings[i], q)]))
