@@ -62,7 +62,7 @@ def _value(value: Any) -> str:
         return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
     if isinstance(value, dict):
         return f"{{ {', '.join(_lines(value))} }}" if value else "{}"
-    if isinstance(value, (list, tuple, np.ndarray)) and np.ndim(value):
+    if np.ndim(value):
         return f"[{', '.join(_value(entry) for entry in value)}]"
     return repr(float(value))
 

@@ -95,8 +95,8 @@ def mobility(m: Mechanism, q: Any = None, t: float | None = None) -> Mobility:
 def _mobility(m: Mechanism, q: np.ndarray) -> Mobility:
     """Return the mobility of a model, at a time, at q."""
     tree, blocks = m.tree(), scaled_blocks(m, q)
-    groups = coupled_loops(tree)
-    ranks = [pivots(J, 1.0, loop_residuals(m, q).tolerance)[0] for J in blocks]
+    groups, tolerance = coupled_loops(tree), loop_residuals(m, q).tolerance
+    ranks = [pivots(J, 1.0, tolerance)[0] for J in blocks]
     dependent = {group.columns[c] for group, J, rank in zip(groups, blocks, ranks, strict=True) for c in _dependent(J, rank)}
     names, number, bodies = m.v_names, sum(len(J) for J in blocks), (*tree.names, "ground")
     loops = tuple(

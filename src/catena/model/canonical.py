@@ -103,19 +103,23 @@ def connect_varied(pose: Rigid, motion: Undriven) -> tuple[Placement, Undriven]:
 def connect_turned(first: Rigid, shift: Array, rpy: Array, last: np.ndarray, motion: Undriven) -> tuple[Placement, Undriven]:
     """Return the same where the rotation is varied too: a pose, a translation, roll, pitch and yaw, and a constant rotation in turn.
 
-    The three angles are screws. A pose before them that only exchanges axes goes behind them, where it may be undone.
+    Where constant rotations only exchange axes, that before the angles goes behind them, where it may be undone, and these are screws.
     """
     if isinstance(motion, DenseMotion):
         return Placement(()), replace(motion, before=first @ Rigid(from_rpy(rpy), shift) @ Rigid(last, np.zeros(3)))
-    before, axes = [first], np.eye(3)
-    if first.R.dtype != object and np.isin(first.R, (-1.0, 0.0, 1.0)).all():
-        before, axes, shift, last = [], first.R, first.p + first.R @ shift, first.R @ last
+    if not (_exchanges(first.R) and _exchanges(last)):
+        return Placement([first @ Rigid(from_rpy(rpy), shift) @ Rigid(last, np.zeros(3))]), motion
     turns = []
     for axis, angle in ((2, rpy[2]), (1, rpy[1]), (0, rpy[0])):
-        k = int(np.argmax(np.abs(axes[:, axis])))
-        turns.append(Screw(k, np.cos(angle), np.sin(angle) * float(axes[k, axis])))
-    constant, motion = connect(Rigid(last, np.zeros(3)), motion, 1.0)
-    return Placement([*before, Rigid(np.eye(3), shift), *turns, *constant.factors]), motion
+        k = int(np.argmax(np.abs(first.R[:, axis])))
+        turns.append(Screw(k, np.cos(angle), np.sin(angle) * float(first.R[k, axis])))
+    constant, motion = connect(Rigid(first.R @ last, np.zeros(3)), motion, 1.0)
+    return Placement([Rigid(np.eye(3), first.p + first.R @ shift), *turns, *constant.factors]), motion
+
+
+def _exchanges(R: np.ndarray) -> bool:
+    """Return whether a rotation is constant and only exchanges axes."""
+    return R.dtype != object and bool(np.isin(R, (-1.0, 0.0, 1.0)).all())
 
 
 def _screw_z(angle: float, shift: float, scale: float) -> Screw:

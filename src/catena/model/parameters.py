@@ -314,7 +314,8 @@ def replaced(m: Mechanism, values: Mapping[str, Any]) -> Parts:
         else:
             parts.added[name] = replace(added, body=body)
     for name, connection in parts.connections.items():
-        ends, joint = {"at_a": connection.at_a, "at_b": connection.at_b}, connection.joint
+        ends: dict[str, Pose] = {"at_a": connection.at_a, "at_b": connection.at_b}
+        joint: Any = connection.joint
         if name in hanging:
             child, turned = hanging[name]
             inner, outer = ("at_b", "at_a") if turned else ("at_a", "at_b")

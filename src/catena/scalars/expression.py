@@ -205,5 +205,6 @@ def settled(result: Any) -> Any:
     if isinstance(result, (list, tuple)):
         return type(result)(map(settled, result))
     entries = np.empty(result.shape, dtype=object)
-    entries.flat = [_now(x) for x in result.flat]
+    for at, x in np.ndenumerate(result):
+        entries[at] = _now(x)
     return entries
