@@ -140,7 +140,8 @@ def main() -> None:
         table.add_row(row["model"], *(f"{x:.3g}" for x in numbers))
     console.print(table)
     for row in peers:
-        console.print(f"{row['model']}: positions differ by {row['spread']:.1e} after {steps} steps, accelerations by {row['difference']:.1e}")
+        spread = f"positions differ by {row['spread']:.1e} after {steps} steps, accelerations by {row['difference']:.1e}"
+        console.print(f"{row['model']}: {spread}")
     if options.json:
         options.json.write_text(json.dumps({"kernels": rows, "mujoco": peers}, indent=2), encoding="utf-8")
 

@@ -5,6 +5,7 @@ All is without units: residuals and coordinates are measured as `scaling` says. 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -17,6 +18,7 @@ from catena.formulations.loops.coupled_loops import CoupledLoops, coupled_loops
 from catena.graph import Trace
 from catena.loops.scaling import coordinate_units, loop_owners, loop_sizes, loop_units
 from catena.model import Mechanism
+from catena.model.spanning_tree import Link
 from catena.model.tree import Tree
 from catena.native import Kernel, compile_graph
 from catena.tolerances import ABOVE_ROUNDING, CLOSED, CLOSURE, CONSISTENT, LOOSE, MINIMUM, NEARLY, PROGRESS, RANK, ROUNDING, SEARCH
@@ -47,45 +49,65 @@ class LoopResiduals(NamedTuple):
 
 def loop_groups(m: Mechanism) -> tuple[LoopGroup, ...]:
     """Return the groups of loops of a model; where joints are driven, of a model at a time."""
-    return m.once("loop groups", (), lambda: tuple(LoopGroup(m, group) for group in coupled_loops(m.tree())))
+
+
+    def make() -> tuple[LoopGroup, ...]:
+        scales = _Scales.of(m)
+        return tuple(LoopGroup(m, group, scales) for group in coupled_loops(m.tree()))
+
+    return m.once("loop groups", (), make)
+
+
+class _Scales(NamedTuple):
+    """What groups of loops take of the whole mechanism: units of entries by loop, of rows and of columns; sizes; joints by column."""
+
+    owned: dict[int, list[float]]
+    rows: np.ndarray
+    columns: np.ndarray
+    sizes: Sequence[float]
+    joints: dict[int, tuple[Link, slice, slice]]
+
+    @staticmethod
+    def of(m: Mechanism) -> _Scales:
+        owned: dict[int, list[float]] = {}
+        for i, unit in loop_owners(m, None):
+            owned.setdefault(i, []).append(unit)
+        joints = {j: (link, at_q, at_v) for link, at_q, at_v in m.slices() for j in range(at_v.start, at_v.stop)}
+        return _Scales(owned, np.array(loop_units(m)), coordinate_units(m), loop_sizes(m), joints)
 
 
 class LoopGroup:
     """Loops and couplings that share joints: their residual, and its Jacobian on the group's own coordinates."""
 
-    def __init__(self, m: Mechanism, group: CoupledLoops) -> None:
+    def __init__(self, m: Mechanism, group: CoupledLoops, scales: _Scales) -> None:
         tree = m.tree()
         self._tree, self.group, self._nq, self._model = tree, group, m.nq, m
         numbers = (*group.closures, *(len(tree.closures) + i for i in group.couplings))
-        owners = loop_owners(m, None)
-        own = [[unit for i, unit in owners if i == number] for number in numbers]
-        names = [end.name for end in (*tree.closures, *tree.couplings)]
-        self.names = tuple(names[i] for i in numbers)
+        own = [scales.owned.get(number, []) for number in numbers]
+        self.names = tuple(end.name for end in (*(tree.closures[i] for i in group.closures), *(tree.couplings[i] for i in group.couplings)))
         self._owners = np.array([i for i, units in enumerate(own) for _ in units])
         self._units = np.concatenate(own)
-        self._row_units = np.array(loop_units(m))[list(group.rows)]
+        self._row_units = scales.rows[list(group.rows)]
         self.columns, self.everything = list(group.columns), np.ones(len(group.columns), dtype=bool)
-        self.coordinates = coordinate_units(m)[self.columns]
-        sizes = loop_sizes(m)
+        self.coordinates, sizes = scales.columns[self.columns], scales.sizes
         #: The size of each loop [m]; couplings have none.
         self.sizes = tuple(sizes[i] if i < len(sizes) else 0.0 for i in numbers)
         rods = [(n, basic.value) for n, i in enumerate(group.closures) for basic in tree.closures[i].constraints if basic.kind == "ss"]
         self._rods = [(self._owners.tolist().index(n), length / self.sizes[n]) for n, length in rods]
-        self._place(m)
+        self._place(m, scales)
         self._floor = np.array([ROUNDING * _reach(tree, i) / size if size else 0.0 for i, size in zip(numbers, self.sizes, strict=True)])
         #: What rounding may leave of entries of the Jacobian.
         self.rounding = 100.0 * float(self._floor.max(initial=0.0))
 
-    def _place(self, m: Mechanism) -> None:
+    def _place(self, m: Mechanism, scales: _Scales) -> None:
         """Find where the coordinates are, plain numbers apart from others, and their limits."""
         place = {j: c for c, j in enumerate(self.columns)}
         self._turning, plain = [], []
         self.lower, self.upper = np.full(len(place), -np.inf), np.full(len(place), np.inf)
         lengths: list[int] = []
-        for link, at_q, at_v in m.slices():
+        joints = {at_v.start: (link, at_q, at_v) for link, at_q, at_v in (scales.joints[j] for j in self.columns)}
+        for _, (link, at_q, at_v) in sorted(joints.items()):
             own = [place[j] for j in range(at_v.start, at_v.stop) if j in place]
-            if not own:
-                continue
             lengths += [i for i in range(at_q.start, at_q.stop) if m.q_units[i] == "m"]
             if link.joint.nq == link.joint.nv:
                 plain += list(zip(range(at_q.start, at_q.stop), own, strict=True))

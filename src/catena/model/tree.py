@@ -171,7 +171,7 @@ class Tree:
         """Return the tree without gravity."""
         return replace(self, gravity=np.zeros(3))
 
-    @property
+    @cached_property
     def driven(self) -> bool:
         """Whether joints are driven, so that the tree moves with time: then take it `at` a time."""
         return any(isinstance(motion, DrivenMotion) for motion in self.motion)

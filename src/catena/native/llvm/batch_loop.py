@@ -16,6 +16,9 @@ from catena.graph import Port
 from catena.native.llvm.layout import ALIGN, STACK, Data
 from catena.native.llvm.lines import Lines
 
+#: Entries of an operand up to which their copies are written out.
+UNROLLED = 64
+
 
 def loop(inputs: Sequence[Port], outputs: Sequence[Port], lanes: int, streams: int, *, direct: bool, x86: bool) -> str:
     """Return the IR of `@loop` and its parts; `direct` if there is one block to call, else the table of calls is run."""
@@ -33,9 +36,10 @@ def calls(lanes: int, *, direct: bool) -> str:
 def _copy(direction: str, ports: Sequence[Port], first: int, axis: int, operands: int, lanes: int, known: bool) -> str:
     """Return `@pack` or `@unpack`: the copy of all operands between NumPy's memory and the slots, for the states from %state on.
 
-    Operand and axis numbers begin at `first` and `axis`; strides of the core axes follow the strides of the operands. Sizes are in the
-    code if they are `known`, else in the data, for code that serves kernels of several sizes.
+    Operand and axis numbers begin at `first` and `axis`; strides of the core axes follow the strides of the operands. Sizes that are
+    `known` and small are in the code, others in the data, for code that serves kernels of several sizes.
     """
+    known = known and max((port.size for port in ports), default=0) <= UNROLLED
     code = Lines(lanes)
     new, vector, packs = code.new, code.vector, direction == "pack"
     slot = code.variable("i64", "0")  # the next one
