@@ -68,7 +68,7 @@ class Kernel(Differentiable):
         self.inputs: tuple[Port, ...] = graph.inputs
         self.outputs: tuple[Port, ...] = graph.outputs
         self.lanes = host.lanes
-        program, small = divided(graph)
+        program, small = divided(graph, host.lanes >= 8)
         if small:
             program = passes.lift_numbers(program)
         self.merged = small and not program.libraries and not any(call.system for call in program.calls)
