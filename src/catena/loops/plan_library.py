@@ -176,9 +176,9 @@ class PlanLibrary:
         with np.errstate(all="ignore"):
             return float(LoopSolver(self.model, self.method, loop_plan).project(self.model.tree().at(t), q, np.zeros(self.model.nv)).signed)
 
-    def conditioning_of(self, loop_plan: LoopPlan, t: Any, q: np.ndarray) -> Any:
-        """Return the conditioning of a plan at configurations that close the loops, by compiled code."""
-        return projection_kernel(self.model, self.method, loop_plan)(t, q, np.zeros(self.model.nv))[2]
+    def conditioning_of(self, loop_plan: LoopPlan, t: Any, q: np.ndarray, *numbers: np.ndarray) -> Any:
+        """Return the conditioning of a plan at configurations that close the loops, by compiled code; `numbers` are those that vary."""
+        return projection_kernel(self.model, self.method, loop_plan)(t, q, np.zeros(self.model.nv), *numbers)[2]
 
     def resumed(self, last: Selected, t: float, q: np.ndarray) -> Selected | None:
         """Return the plan to go on with at a configuration, where pivots are in use since the last plan failed; or none."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -20,8 +21,13 @@ from catena.native import Kernel, compile_graph
 from catena.tolerances import LOOSE, SINGULAR
 
 
-def settled(m: Mechanism, t: np.ndarray, q: np.ndarray, v: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Return states (N, nq), (N, nv) at times (N,) put on the constraints; how many of these are independent, and which are regular."""
+def settled(
+    m: Mechanism, t: np.ndarray, q: np.ndarray, v: np.ndarray, *numbers: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Return states (N, nq), (N, nv) at times (N,) put on the constraints; how many of these are independent, and which are regular.
+
+    `numbers` are those that the mechanism varies, one for all states or one for each.
+    """
 
     def make() -> Kernel:
         trace, tree, q, v = traced_state("settled", m)
@@ -30,17 +36,25 @@ def settled(m: Mechanism, t: np.ndarray, q: np.ndarray, v: np.ndarray) -> tuple[
         flag = pivoted_flags(solved, v)
         return compile_graph(trace.graph(q=q, v=v, rank=solved.rank, least=solved.least, flag=flag))
 
-    q, v, ranks, least, flags = m.once("settled", (), make)(t, q, v)
+    q, v, ranks, least, flags = m.once("settled", (), make)(t, q, v, *numbers)
     return q, v, ranks.astype(int), (flags == 0.0) & (least**2 > SINGULAR)
 
 
-def opening(m: Mechanism, t: Any, q: np.ndarray) -> np.ndarray:
-    """Return how far the loops are open at configurations (N, nq) at times (N,): the worst, as a length [m] or an angle [rad]."""
-    return m.once("loop error", (), lambda: loop_error(m))(*((t,) if m.driven_names else ()), q).max(axis=-1)
+def opening(m: Mechanism, t: Any, q: np.ndarray, *numbers: np.ndarray) -> np.ndarray:
+    """Return how far the loops are open at configurations (N, nq) at times (N,): the worst, as a length [m] or an angle [rad].
+
+    `numbers` are those that the mechanism varies.
+    """
+    return m.once("loop error", (), lambda: loop_error(m))(*((t,) if m.driven_names else ()), q, *numbers).max(axis=-1)
 
 
-def check_velocities(m: Mechanism, t: float, q: np.ndarray, v: np.ndarray, batch: tuple[int, ...], name: str) -> None:
-    """Refuse velocities (N, nv) that open the loops at positions (N, nq) which close them at a time, as kernels do."""
+def check_velocities(
+    m: Mechanism, t: float, q: np.ndarray, v: np.ndarray, batch: tuple[int, ...], name: str, numbers: Mapping[str, np.ndarray] | None = None
+) -> None:
+    """Refuse velocities (N, nv) that open the loops at positions (N, nq) which close them at a time, as kernels do.
+
+    `numbers` are those that the mechanism varies, by path, with leading axes that broadcast to the batch.
+    """
     units = np.array(loop_units(m))
 
     def rates(tree: Tree, q: Any, v: Any) -> Any:
@@ -50,8 +64,11 @@ def check_velocities(m: Mechanism, t: float, q: np.ndarray, v: np.ndarray, batch
         trace, *state = traced_state("loop rates", m)
         return compile_graph(trace.graph(rate=rates(*state)))
 
-    # one state is not worth compiling for
-    speeds = m.once("loop rates", (), make)(t, q, v) if len(q) > 1 else np.array([float(rates(m.tree().at(t), *q, *v))])
+    rows = _rows(m, numbers, batch)
+    if len(q) > 1:
+        speeds = m.once("loop rates", (), make)(t, q, v, *rows.values())
+    else:  # one state is not worth compiling for
+        speeds = np.array([float(rates(m.tree_with({path: row[0] for path, row in rows.items()}).at(t), *q, *v))])
     opening = np.flatnonzero(opens(speeds, np.abs(v).sum(axis=1)))
     if len(opening):
         at = [int(k) for k in np.unravel_index(opening[0], batch)] or ""
@@ -62,15 +79,22 @@ def check_velocities(m: Mechanism, t: float, q: np.ndarray, v: np.ndarray, batch
         )
 
 
-def check_closed(m: Mechanism, t: float, q: np.ndarray, name: str, remedy: str) -> None:
-    """Refuse positions (..., nq) that do not close the loops at a time."""
-    states = q.reshape(-1, m.nq)
+def check_closed(m: Mechanism, t: float, q: np.ndarray, name: str, remedy: str, numbers: Mapping[str, np.ndarray] | None = None) -> None:
+    """Refuse positions (..., nq) that do not close the loops at a time; `numbers` are as in `check_velocities`."""
+    states, rows = q.reshape(-1, m.nq), _rows(m, numbers, q.shape[:-1])
     suspects: Any = range(len(states))
     if len(states) > 1:  # what is not clear at once is looked at one by one
-        suspects = np.flatnonzero(~(opening(m, t, states) <= LOOSE * min((1.0, *loop_sizes(m)))))
+        suspects = np.flatnonzero(~(opening(m, t, states, *rows.values()) <= LOOSE * min((1.0, *loop_sizes(m)))))
     for i in suspects:
-        residual = loop_residuals(m.at(t), states[i])
+        own = m.with_values({path: row[i] for path, row in rows.items()}) if rows else m
+        residual = loop_residuals(own.at(t), states[i])
         if not residual.sizes.max(initial=0.0) <= LOOSE:
             at = [int(k) for k in np.unravel_index(i, q.shape[:-1])] or ""
             by = f"by {residual.sizes.max():.2g} of its size or rad"
             raise ArgumentError(f"{name}{at} leaves loop '{residual.worst}' of model '{m.name}' open, {by}; {remedy}")
+
+
+def _rows(m: Mechanism, numbers: Mapping[str, np.ndarray] | None, batch: tuple[int, ...]) -> dict[str, np.ndarray]:
+    """Return numbers by path in rows, one for each state of a batch."""
+    given = {path: (x, m.parameters()[path].shape) for path, x in (numbers or {}).items()}
+    return {path: np.broadcast_to(x, (*batch, *shape)).reshape(-1, *shape) for path, (x, shape) in given.items()}

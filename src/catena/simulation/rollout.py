@@ -153,8 +153,6 @@ class RolloutSettings:
         integrator = _chosen(m, integrator, step_size)
         q, v = _array("q0", q0, m.nq, m), np.zeros(m.nv) if v0 is None else _array("v0", v0, m.nv, m)
         normalise(m, q, "q0")
-        if m.has_loops:
-            check_closed(m, start, q, "rollout: q0", f"start from m.assemble(guess=q0{f', t={start:g}' if m.driven_names else ''})")
         table, controller = _controls(m, controls, steps, max(q.ndim, v.ndim) - 1)
         shapes = {"q0": q.shape[:-1], "v0": v.shape[:-1], "controls": () if table is None else table.shape[:-2]}
         shapes |= {path: value.shape[: value.ndim - len(m.parameters()[path].shape)] for path, value in values.items()}
@@ -163,9 +161,13 @@ class RolloutSettings:
         except ValueError:
             given = ", ".join(f"{name} {shape}" for name, shape in shapes.items())
             raise ArgumentError(f"leading axes do not broadcast: {given}; give axes that are equal or 1") from None
+        if m.has_loops:
+            own = np.broadcast_shapes(shapes["q0"], *(shapes[path] for path in values))
+            remedy = f"start from m.assemble(guess=q0{f', t={start:g}' if m.driven_names else ''})"
+            check_closed(m, start, np.broadcast_to(q, (*own, m.nq)), "rollout: q0", remedy, values)
         q, v = (np.ascontiguousarray(np.broadcast_to(x, (*batch, x.shape[-1]))).reshape(-1, x.shape[-1]) for x in (q, v))
         if m.has_loops and v0 is not None:
-            check_velocities(m, start, q, v, batch, "rollout: v0")
+            check_velocities(m, start, q, v, batch, "rollout: v0", values)
         if table is not None:
             rows = table.shape[-2:]
             shared = table.size == rows[0] * rows[1]
@@ -184,10 +186,12 @@ class RolloutSettings:
     def part(self, at: slice) -> tuple[Any, ...]:
         """Return the arguments of a rollout of some of the trajectories: q0, v0, the table of controls, if there is one, and parameters."""
         table = self.table if self.table is None or len(self.table) == 1 else self.table[at]
+        return self.q[at], None if self.at_rest else self.v[at], table, self.numbers(at)
+
+    def numbers(self, at: Any) -> dict[str, np.ndarray]:
+        """Return the numbers of the model that some of the trajectories have, by path, in the order in which kernels take them."""
         own = {path: (value[0] if len(value) == 1 else value[at]) for path, value in self.parameters.items()}
-        shapes = {path: self.model.parameters()[path].shape for path in own}
-        parameters = {path: value.reshape((*value.shape[:-1], *shapes[path])) for path, value in own.items()}
-        return self.q[at], None if self.at_rest else self.v[at], table, parameters
+        return {path: value.reshape((*value.shape[:-1], *self.model.parameters()[path].shape)) for path, value in own.items()}
 
     def shaped(self, flat: Rollout) -> Rollout:
         """Return trajectories in one row with the leading axes of the arguments."""
@@ -237,7 +241,7 @@ class _Work:
         groups: _Groups = {None: np.arange(len(self.state))}
         if self.given.model.has_loops and len(q):
             t = self._times()
-            q, v, ranks, regular = settled(self.given.model, t, q, v)
+            q, v, ranks, regular = settled(self.given.model, t, q, v, *self.given.numbers(slice(None)).values())
             self.part("done")[~regular, 0] = NO_WAY_ON
             groups = {}
             for rank in np.unique(ranks[regular]).tolist():
@@ -268,7 +272,8 @@ class _Work:
         generic, pivots = self.system.plans.generic, self._pivots(which, rank)
         good = np.zeros(len(which), dtype=bool)
         if generic.loop_plan.plan is not None and generic.loop_plan.rank == rank:
-            good = self.system.plans.conditioning_of(generic.loop_plan, t[which], q[which]) >= generic.limit
+            numbers = self.given.numbers(which).values()
+            good = self.system.plans.conditioning_of(generic.loop_plan, t[which], q[which], *numbers) >= generic.limit
         return dict(self._use(at, selected) for selected, at in ((generic, which[good]), (pivots, which[~good])) if len(at))
 
     def _times(self) -> np.ndarray:
