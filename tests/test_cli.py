@@ -365,6 +365,87 @@ def test_names_are_printed_as_they_are(tmp_path):
     assert "[red]arm" in output
 
 
+# --- parameters
+
+
+@pytest.mark.evaluated
+def test_info_lists_the_parameters_of_the_library():
+    m = EXAMPLES["four-bar"]()
+    listed = json.loads(run("info", "four-bar", "--parameters", "--json")[1])
+    assert [entry["path"] for entry in listed] == list(m.parameters())
+    for entry, known in zip(listed, m.parameters().values(), strict=True):
+        assert (entry["value"], entry["unit"], entry["follows"]) == (known.value.tolist(), known.unit, "")
+    text = run("info", "four-bar", "--parameters")[1]
+    assert re.search(r"^gravity +0,0,-9\.81 +m/s\^2 *$", text, re.M)
+    assert re.search(r"^rocker\.inertia +0,0\.09,0\.09 \(diagonal\) +kg m\^2 *$", text, re.M)
+
+
+def test_info_says_what_parameters_follow(tmp_path):
+    m = ct.Model("pendulum")
+    length = m.parameter("length", 0.5)
+    m.add("arm", ct.point_mass(2.0, at=(length, 0, 0)), ct.Revolute("y"))
+    m.save(tmp_path / "m.toml")
+    file = str(tmp_path / "m.toml")
+    assert re.search(r"^arm\.com +0\.5,0,0 +m +length *$", run("info", file, "--parameters")[1], re.M)
+    listed = json.loads(run("info", file, "--parameters", "--json", "--set-parameter", "length=0.7")[1])
+    assert {entry["path"]: entry["value"] for entry in listed if entry["path"] in ("length", "arm.com")} == {
+        "length": 0.7, "arm.com": [0.7, 0.0, 0.0]
+    }  # fmt: skip
+    code, _, errors = run("info", file, "--set-parameter", "arm.com=1,0,0")
+    assert (code, errors) == (1, "error: --set-parameter: 'arm.com' follows length; name length instead\n")
+
+
+@pytest.mark.parametrize(("given", "values"), [
+    (["arm.mass=500g"], {"arm.mass": 0.5}),
+    (["arm.mass=3", "arm.mass=2"], {"arm.mass": 2.0}),
+    (["gravity=0,0,-1.62"], {"gravity": [0.0, 0.0, -1.62]}),
+    (["gravity.z=-1.62", "gravity.x=1"], {"gravity": [1.0, 0.0, -1.62]}),
+    (["arm.at=0,10cm,0,0,0,90deg"], {"arm.at": [0.0, 0.1, 0.0, 0.0, 0.0, np.pi / 2]}),
+    (["arm.at.y=10cm", "arm.at.yaw=90deg"], {"arm.at.xyz": [0.0, 0.1, 0.0], "arm.at.rpy": [0.0, 0.0, np.pi / 2]}),
+    (["arm.inertia=0.1,0.2,0.2"], {"arm.inertia": np.diag([0.1, 0.2, 0.2])}),
+    (["arm.inertia=0.1,0.01,0,0.01,0.2,0,0,0,0.2"], {"arm.inertia": [[0.1, 0.01, 0.0], [0.01, 0.2, 0.0], [0.0, 0.0, 0.2]]}),
+    (["arm.inertia=1,1,1", "arm.inertia.xy=0.1"], {"arm.inertia": [[1.0, 0.1, 0.0], [0.1, 1.0, 0.0], [0.0, 0.0, 1.0]]}),
+])  # fmt: skip
+def test_set_parameter_is_with_values(given, values):
+    options = [word for setting in given for word in ("--set-parameter", setting)]
+    listed = json.loads(run("info", "pendulum", "--parameters", "--json", *options)[1])
+    built = EXAMPLES["pendulum"]().with_values(values)
+    for entry in listed:
+        np.testing.assert_allclose(entry["value"], built.parameters()[entry["path"]].value, atol=1e-15, err_msg=entry["path"])
+
+
+def test_simulate_takes_other_numbers(tmp_path):
+    file = str(tmp_path / "run.npz")
+    found = summary("four-bar", "--set", "crank=60deg", "--set-parameter", "pin.at_b.x=650mm", "--set-parameter", "rocker.mass=5",
+                    "--until", "0.2", "--save", file)  # fmt: skip
+    m = EXAMPLES["four-bar"]().with_values({"pin.at_b.xyz": [0.65, 0.0, 0.0], "rocker.mass": 5.0})
+    expected = ct.simulate(m, m.assemble(crank=np.radians(60.0)), until=0.2)
+    assert list(found["q"].values()) == expected.q[-1].tolist()
+    assert ct.Trajectory.load(file).model.links[2].body.mass == 5.0
+
+
+@pytest.mark.evaluated
+def test_other_commands_take_other_numbers(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    other = ["--set-parameter", "arm.mass=3", "--json"]
+    for name, arguments in (("bench", ["--seconds", "0"]), ("compare", ["--states", "2"])):
+        seen = []
+        module = getattr(comparison, name)
+        monkeypatch.setattr(comparison, name, lambda m, *rest, module=module, seen=seen, **more: seen.append(m) or module(m, *rest, **more))
+        assert run(name, "pendulum", *arguments, *other)[0] == 0
+        assert seen[0].links[0].body.mass == 3.0
+    assert run("export", "c", "pendulum", *other)[0] == 0
+    heavy = Path("pendulum_forward_dynamics.c").read_text()
+    ct.export_c(ct.forward_dynamics(EXAMPLES["pendulum"]().with_values({"arm.mass": 3.0})), tmp_path)
+    assert Path("pendulum_forward_dynamics.c").read_text() == heavy
+    assert run("export", "c", "pendulum", "--json")[0] == 0
+    assert Path("pendulum_forward_dynamics.c").read_text() != heavy
+    drawn = []
+    monkeypatch.setattr(ct.Model, "draw", lambda m, path, q: drawn.append(m.links[0].at.p.tolist()))
+    assert run("view", "pendulum", "--picture", "p.png", "--set-parameter", "arm.at.x=0.5", "--json")[0] == 0
+    assert drawn == [[0.5, 0.0, 0.0]]
+
+
 # --- simulate
 
 
@@ -959,6 +1040,25 @@ ERRORS = [
     (["simulate", "top", "--what", "phase", "--plot", "run.png"], "error: plot: this trajectory holds no phase; leave it out of `what`"),
     (["export", "c", "arm", "--what", "forward"],
      "error: --what forward: there is no such kernel; did you mean 'forward-dynamics'? Choose from "),
+    (["simulate", "pendulum", "--set-parameter", "arm.mas=1"],
+     "error: --set-parameter: 'arm.mas' is not a number of model 'pendulum'; did you mean 'arm.mass'"),
+    (["info", "pendulum", "--set-parameter", "x=1"],
+     "error: --set-parameter: 'x' is not a number of model 'pendulum'; m.parameters() and catena info --parameters list all"),
+    (["info", "pendulum", "--set-parameter", "arm.mass"], "error: --set-parameter arm.mass: this is not PATH=VALUE; give one such as "),
+    (["info", "pendulum", "--set-parameter", "arm.mass=much"],
+     "error: --set-parameter arm.mass: 'much' is not a number with a unit; give one such as 2 or 500g"),
+    (["info", "pendulum", "--set-parameter", "arm.damping=much"],
+     "error: --set-parameter arm.damping: 'much' is not a number with a unit; give one such as 0.5"),
+    (["info", "pendulum", "--set-parameter", "gravity=1,2"],
+     "error: --set-parameter gravity=1,2: gravity takes 3 numbers, not 2; it is 0,0,-9.81 in the model"),
+    (["info", "pendulum", "--set-parameter", "gravity.z=1,2"],
+     "error: --set-parameter gravity.z=1,2: gravity.z takes 1 number, not 2; it is -9.81 in the model"),
+    (["info", "pendulum", "--set-parameter", "arm.inertia=1,2"],
+     "error: --set-parameter arm.inertia=1,2: arm.inertia takes 9 numbers, or 3 on the diagonal, not 2; it is "),
+    (["info", "pendulum", "--set-parameter", "arm.mass=-1"], "error: --set-parameter arm.mass=-1: body mass -1 is below 0; give 0 or more"),
+    (["info", "pendulum", "--set-parameter", "arm.at=0,0,0,0,0,0", "--set-parameter", "arm.at.x=1"],
+     "error: --set-parameter: 'arm.at.xyz' is given twice, also as part of 'arm.at'; leave one of them out"),
+    (["info", "--parameters"], "error: --parameters and --set-parameter are for a model; give its file, or the name of an example"),
     (["bench", "amr"], "error: 'amr' is neither a built-in example nor a file; did you mean 'arm'? Choose from 'arm', 'pendulum', "),
     (["bench", "empty.toml"], "error: model 'model' has no moving body"),
 ]
@@ -1054,6 +1154,9 @@ def test_urdf_files_are_taken(tmp_path, monkeypatch):
     assert json.loads(run("info", "arm.urdf", "--floating-base", "--json")[1])["nv"] == 7
     assert facts["q"] == [{"name": "upper", "unit": "rad", "joint": "shoulder"}]
     assert "0  upper  rad   shoulder" in run("info", "arm.urdf")[1]
+    heavy = [run("info", "arm.urdf", "--set-parameter", f"{name}.at.x=2", "--parameters")[1] for name in ("upper", "shoulder")]
+    assert heavy[0] == heavy[1]
+    assert re.search(r"^upper\.at\.xyz +2,0,0 ", heavy[0], re.M)
     for name in ("upper", "shoulder"):
         summary = json.loads(run("simulate", "arm.urdf", "--set", f"{name}=30deg", "--until", "1ms", "--json")[1])
         assert summary["q"]["upper"] == pytest.approx(np.pi / 6, abs=1e-4)

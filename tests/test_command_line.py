@@ -29,10 +29,10 @@ from catena.formulations import METHODS
 from catena.simulation.integrators.steps import INTEGRATORS
 from catena.view import panels
 
-COMMANDS = ("demo", "info", "simulate", "compare", "bench", "view", "export", "cite")
+COMMANDS = ("demo", "info", "simulate", "sweep", "compare", "bench", "view", "export", "cite")
 
 #: What makes an example of a help text short.
-SHORTER = {"simulate": ["--until", "20ms"], "compare": ["--states", "2"], "bench": ["--seconds", "0"]}
+SHORTER = {"simulate": ["--until", "20ms"], "sweep": ["--until", "20ms"], "compare": ["--states", "2"], "bench": ["--seconds", "0"]}
 
 
 @pytest.fixture(autouse=True)
@@ -111,7 +111,8 @@ def test_every_command_is_listed_in_the_order_of_its_use():
 
 
 @pytest.mark.parametrize("arguments", [
-    ["info"], ["info", "pendulum"], ["simulate", "pendulum", "--until", "0.1"], ["compare", "pendulum", "--states", "2"],
+    ["info"], ["info", "pendulum"], ["info", "pendulum", "--parameters"], ["simulate", "pendulum", "--until", "0.1"],
+    ["sweep", "pendulum", "--parameter", "arm.mass=1,2", "--measure", "torque"], ["compare", "pendulum", "--states", "2"],
     ["bench", "pendulum", "--seconds", "0"], ["view", "pendulum"], ["export", "c", "pendulum"], ["cite"], ["cite", "denoc"],
 ])  # fmt: skip
 def test_json_is_all_that_is_printed(arguments, folder):
@@ -292,6 +293,11 @@ def test_the_shell_completes_commands_examples_files_and_names(folder):
     assert completed("compare", "arm", "--what", "mass-matrix,inv") == [
         "mass-matrix,inverse-dynamics", "mass-matrix,inverse-dynamics-derivatives"
     ]  # fmt: skip
+    assert completed("simulate", "pendulum", "--set-parameter", "arm.da") == ["arm.damping="]
+    assert completed("sweep", "four-bar.toml", "--parameter", "grav") == ["gravity="]
+    Path("broken.toml").write_text("[")
+    assert completed("sweep", "broken.toml", "--parameter", "grav") == completed("sweep", "none.toml", "--parameter", "grav") == []
+    assert completed("sweep", "pendulum", "--measure", "peak") == ["peak", "peak-velocity"]
     assert completed("export", "ca") == ["casadi"]
     assert "--install-completion" in run("--help")[1]
 

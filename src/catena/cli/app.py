@@ -21,7 +21,7 @@ from catena.errors import CatenaError
 FAILED, BUG, BROKEN_PIPE, INTERRUPTED = 1, 70, 141, 130
 
 #: The commands in the order in which the help lists them.
-_ORDER = ("demo", "info", "simulate", "compare", "bench", "view", "export", "cite")
+_ORDER = ("demo", "info", "simulate", "sweep", "compare", "bench", "view", "export", "cite")
 
 #: Errors in the use of the command; the package that Typer takes them from depends on its version.
 _UsageError: Any = typer.BadParameter.__base__
@@ -127,6 +127,20 @@ Tolerance = Annotated[
 SetPosition = Annotated[
     list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="A start position, such as crank=90deg; repeatable.")
 ]
+SetVelocity = Annotated[list[str] | None, typer.Option(metavar="NAME=VALUE", help="A start velocity, such as crank=90deg/s; repeatable.")]
+RandomStart = Annotated[int | None, typer.Option(metavar="SEED", min=0, help="Start at a random position of this seed; --set changes it.")]
+Keyframe = Annotated[str | None, typer.Option(metavar="NAME", help="Start at a keyframe of an MJCF file; --set changes it.")]
+IntegratorName = Annotated[
+    str, typer.Option(metavar="NAME", help="How to integrate; an unknown name lists the choices.", autocompletion=completion.integrators)
+]
+SetParameter = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="PATH=VALUE",
+        help="Another number of the model, such as hand.mass=2 or gravity=0,0,-1.62; repeatable. catena info --parameters lists all.",
+        autocompletion=completion.parameters,
+    ),
+]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of text.")]
 Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.", callback=_set_debug, is_eager=True)]
 
@@ -149,6 +163,7 @@ def main(
       catena info robot.urdf        the same of a URDF file; robot.xml of an MJCF file
       catena simulate pendulum      simulate 10 s of its motion
       catena simulate arm.toml --until 5 --set wrist=30deg --plot arm.png --save arm.nc
+      catena sweep four-bar --parameter rocker.mass=1:5:9 --measure torque:crank
       catena view four-bar          show it in the browser, with sliders for its joints
       catena compare arm            results and cost of all methods, side by side
       catena bench arm              how long its kernels take on this machine

@@ -10,7 +10,7 @@ from rich.console import Console
 
 import catena as ct
 from catena import comparison
-from catena.cli.app import Debug, FloatingBase, Ignore, Json, Tolerance, app, model_argument
+from catena.cli.app import Debug, FloatingBase, Ignore, Json, SetParameter, Tolerance, app, model_argument
 from catena.cli.compare import number_text, progress
 from catena.cli.info import find
 from catena.cli.printing import new_console, print_json, print_model, print_table
@@ -24,6 +24,7 @@ def bench(
     threads: Annotated[int | None, typer.Option(metavar="N", min=1, help="Cores to use at most; without it all.")] = None,
     seconds: Annotated[float, typer.Option(metavar="TIME", min=0.0, help="How long each call is timed [s].")] = 0.1,
     seed: Annotated[int, typer.Option(metavar="N", min=0, help="The seed of the random states.")] = 0,
+    set_parameter: SetParameter = None,
     floating_base: FloatingBase = False,
     ignore: Ignore = None,
     tolerance: Tolerance = None,
@@ -41,7 +42,7 @@ def bench(
       catena bench four-bar --seconds 0.5
       catena bench robot.urdf --threads 1 --json
     """
-    m, _ = find(model, floating_base, ignore, tolerance)
+    m, _ = find(model, floating_base, ignore, tolerance, set_parameter)
     with progress() as report:
         measured = comparison.bench(m, thread_count(threads), seed, seconds, report)
     measured = replace(measured, versions={"catena": ct.__version__, **measured.versions})

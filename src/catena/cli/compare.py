@@ -14,7 +14,7 @@ from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from catena import comparison
 from catena.cli import completion
-from catena.cli.app import Debug, FloatingBase, Ignore, Json, ModelName, Tolerance, app
+from catena.cli.app import Debug, FloatingBase, Ignore, Json, ModelName, SetParameter, Tolerance, app
 from catena.cli.info import find
 from catena.cli.printing import new_console, print_json, print_model, print_rows, print_table, sum_text
 from catena.cli.simulate import check_outputs
@@ -52,6 +52,7 @@ def compare(
     most: Annotated[
         int | None, typer.Option(metavar="BODIES", min=8, help="Measure that growth on chains up to this length; 128 with --plot.")
     ] = None,
+    set_parameter: SetParameter = None,
     floating_base: FloatingBase = False,
     ignore: Ignore = None,
     tolerance: Tolerance = None,
@@ -76,7 +77,7 @@ def compare(
       catena compare humanoid --what forward-dynamics-derivatives
       catena compare arm --plot growth.png
     """
-    m, _ = find(model, floating_base, ignore, tolerance)
+    m, _ = find(model, floating_base, ignore, tolerance, set_parameter)
     check_outputs({"plot": plot})
     with progress() as report:
         compared = comparison.compare(m, states, seed, _named(what), report=report)

@@ -1,11 +1,16 @@
-"""What the shell may complete: names of examples, model files, methods, integrators and quantities."""
+"""What the shell may complete: names of examples, model files, numbers of models, methods, integrators and quantities."""
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
+import typer
+
+from catena.errors import CatenaError
 from catena.examples import EXAMPLES
+from catena.facade import load
 from catena.formulations import METHODS
 from catena.simulation.integrators.steps import INTEGRATORS
 from catena.view import plots
@@ -27,6 +32,20 @@ def models(incomplete: str) -> list[str]:
     files = [f"{folder}{slash}{entry.name}" for entry in wanted if entry.suffix.lower() in ENDINGS and entry.is_file()]
     folders = [f"{folder}{slash}{entry.name}/" for entry in wanted if entry.is_dir()]
     return [*among(EXAMPLES)(incomplete), *files, *folders]
+
+
+def parameters(ctx: typer.Context, incomplete: str) -> list[str]:
+    """Return paths of numbers of the model that is named before, where they begin like this."""
+    model = next((word for word in ctx.args if word in EXAMPLES or Path(word).is_file()), None)
+    if model is None:
+        return []
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            m = EXAMPLES[model]() if model in EXAMPLES else load(model)
+        except CatenaError:  # the command itself says what is wrong with the file
+            return []
+    return [f"{path}=" for path in among(m.parameters())(incomplete)]
 
 
 def quantities(incomplete: str) -> list[str]:

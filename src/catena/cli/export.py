@@ -12,7 +12,7 @@ import typer
 
 import catena as ct
 from catena.cli import completion
-from catena.cli.app import Debug, FloatingBase, Ignore, Json, ModelName, Tolerance, app
+from catena.cli.app import Debug, FloatingBase, Ignore, Json, ModelName, SetParameter, Tolerance, app
 from catena.cli.info import find
 from catena.cli.printing import new_console, print_json, print_rows, print_title
 from catena.errors import ArgumentError, ExportError
@@ -62,6 +62,7 @@ def export(
     plans: Annotated[int | None, typer.Option(metavar="N", min=1, help="The most plans that close the loops; without it all.")] = None,
     name: Annotated[str | None, typer.Option(metavar="NAME", help="The name of function and files; without it, model and kernel.")] = None,
     out: Annotated[Path, typer.Option(metavar="FOLDER", help="Where to write to; files of the same name are replaced.")] = Path("."),
+    set_parameter: SetParameter = None,
     floating_base: FloatingBase = False,
     ignore: Ignore = None,
     tolerance: Tolerance = None,
@@ -80,7 +81,7 @@ def export(
       catena export casadi arm --what mass-matrix --method composite-body
       catena export jax humanoid --what energy --name humanoid_energy
     """
-    m, _ = find(model, floating_base, ignore, tolerance)
+    m, _ = find(model, floating_base, ignore, tolerance, set_parameter)
     make = _maker(m, what, method, body, point, actuated)
     if not out.is_dir():
         raise ExportError(f"--out {out}: there is no such folder; make it first")

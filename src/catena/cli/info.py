@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import fields
 from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
+import typer
 from rich.console import Console
 
 import catena as ct
 from catena.cli import printing
-from catena.cli.app import Debug, FloatingBase, Ignore, Json, Tolerance, app, model_argument
-from catena.errors import ModelError
+from catena.cli.app import Debug, FloatingBase, Ignore, Json, SetParameter, Tolerance, app, model_argument
+from catena.cli.parameter_settings import with_settings
+from catena.errors import ArgumentError, ModelError
 from catena.examples import EXAMPLES
 from catena.facade import Model
 from catena.model.wording import choice
@@ -23,6 +26,8 @@ from catena.spatial import Screw
 @app.command(short_help="Print what a model is made of.")
 def info(
     model: Annotated[str | None, model_argument()] = None,
+    parameters: Annotated[bool, typer.Option("--parameters", help="List the numbers of the model, by the paths that name them.")] = False,
+    set_parameter: SetParameter = None,
     floating_base: FloatingBase = False,
     ignore: Ignore = None,
     tolerance: Tolerance = None,
@@ -38,10 +43,13 @@ def info(
       catena info
       catena info four-bar
       catena info arm.toml --json
+      catena info four-bar --parameters
       catena info robot.urdf --floating-base
     """
     console = printing.new_console()
     if model is None:
+        if parameters or set_parameter:
+            raise ArgumentError("--parameters and --set-parameter are for a model; give its file, or the name of an example")
         rows = {name: (make(), _description(make)) for name, make in EXAMPLES.items()}
         if json:
             listed = [
@@ -54,7 +62,10 @@ def info(
         printing.print_table(console, "", ("example", ">bodies", ">nv", ">freedom", "what it is"), cells)
         console.print("\nSee one with: catena info EXAMPLE")
         return
-    m, description = find(model, floating_base, ignore, tolerance)
+    m, description = find(model, floating_base, ignore, tolerance, set_parameter)
+    if parameters:
+        _print_parameters(console, m, json)
+        return
     facts = {"name": m.name, "description": description, **_facts(m)}
     if json:
         printing.print_json(facts)
@@ -62,14 +73,21 @@ def info(
         _print_facts(console, m, facts)
 
 
-def find(name: str, floating_base: bool = False, ignore: list[str] | None = None, tolerance: float | None = None) -> tuple[Model, str]:
-    """Return the model of a file or example, and a description of it."""
+def find(
+    name: str,
+    floating_base: bool = False,
+    ignore: list[str] | None = None,
+    tolerance: float | None = None,
+    set_parameter: list[str] | None = None,
+) -> tuple[Model, str]:
+    """Return the model of a file or example, with the numbers that are set, and a description of it."""
     if name in EXAMPLES:
         if floating_base or ignore or tolerance is not None:
             raise ModelError(f"'{name}' is a built-in example, and --floating-base, --ignore and --tolerance are for files; leave them out")
-        return EXAMPLES[name](), _description(EXAMPLES[name])
+        return with_settings(EXAMPLES[name](), set_parameter or ()), _description(EXAMPLES[name])
     if Path(name).suffix or Path(name).exists():
-        return ct.load(name, floating_base=floating_base, ignore=ignore or (), tolerance=tolerance), f"from {name}"
+        m = ct.load(name, floating_base=floating_base, ignore=ignore or (), tolerance=tolerance)
+        return with_settings(m, set_parameter or ()), f"from {name}"
     raise ModelError(f"'{name}' is neither a built-in example nor a file; {choice(name, EXAMPLES)}; files end in .toml, .urdf or .xml")
 
 
@@ -98,7 +116,7 @@ def _facts(m: Model) -> dict[str, Any]:
         "friction_speed": m.friction_speed,
         "options": {name: [link.name for link in m.links if any(getattr(link.joint, name))] for name in options},
         "limits": _limits(m),
-        "springs": [{key: getattr(spring, key) for key in spring.__dataclass_fields__} for spring in m.springs],
+        "springs": [{key.name: getattr(spring, key.name) for key in fields(spring)} for spring in m.springs],
         "forces": [{"name": f.name, "body": f.body, "traced": f.traced} for f in m.forces],
         "notes": list(m.notes),
         "depth": max(tree.depth, default=-1) + 1,
@@ -115,6 +133,28 @@ def _coordinates(m: Model, which: str) -> list[dict[str, str]]:
     joints = [joint for link in m.links for joint in [m.joint_names.get(link.name)] * getattr(link.joint, f"n{which}")]
     entries = zip(getattr(m, f"{which}_names"), getattr(m, f"{which}_units"), joints, strict=True)
     return [{"name": name, "unit": unit, **({} if joint is None else {"joint": joint})} for name, unit, joint in entries]
+
+
+def _print_parameters(console: Console, m: Model, json: bool) -> None:
+    """Print the numbers of a model: path, value, unit, and the parameters of the user's own that they follow."""
+    known = m.parameters().values()
+    if json:
+        printing.print_json([{"path": p.path, "value": p.value.tolist(), "unit": p.unit, "follows": p.follows} for p in known])
+        return
+    followed = any(p.follows for p in known)
+    rows = [(p.path, _value_text(p.value), p.unit, *([p.follows] if followed else [])) for p in known]
+    printing.print_table(console, f"Numbers of {m.name}", ("path", "value", "unit", *(["follows"] if followed else [])), rows)
+
+
+def _value_text(value: np.ndarray) -> str:
+    """Return a number, or several, as they are typed.
+
+    >>> _value_text(np.array([0.0, -0.0, -9.81])), _value_text(np.diag([1.0, 2.0, 2.0]))
+    ('0,0,-9.81', '1,2,2 (diagonal)')
+    """
+    if value.ndim == 2 and np.array_equal(value, np.diag(np.diag(value))):
+        return f"{_value_text(np.diag(value))} (diagonal)"
+    return ",\n".join(",".join(f"{x + 0.0:.6g}" for x in row) for row in np.atleast_2d(value))
 
 
 def _mobility(m: Model) -> dict[str, Any]:

@@ -12,9 +12,25 @@ from rich.console import Console
 
 import catena as ct
 from catena.cli import completion
-from catena.cli.app import INTERRUPTED, Debug, FloatingBase, Ignore, Json, ModelName, SetPosition, Tolerance, app
+from catena.cli.app import (
+    INTERRUPTED,
+    Debug,
+    FloatingBase,
+    Ignore,
+    IntegratorName,
+    Json,
+    Keyframe,
+    ModelName,
+    RandomStart,
+    SetParameter,
+    SetPosition,
+    SetVelocity,
+    Tolerance,
+    app,
+)  # fmt: skip
 from catena.cli.info import find
 from catena.cli.printing import ROWS, freedom_text, new_console, print_json, print_rows, print_table, print_title
+from catena.cli.start import Start
 from catena.errors import ArgumentError, MissingPackageError, SimulationError
 from catena.facade import Model
 from catena.loops.mobility import mobility
@@ -27,18 +43,11 @@ def simulate(
     model: ModelName,
     until: Annotated[str, typer.Option(metavar="TIME", help="When to stop: seconds, or with a unit (ms, s, min, h).")] = "10",
     set_: SetPosition = None,
-    set_velocity: Annotated[
-        list[str] | None, typer.Option(metavar="NAME=VALUE", help="A start velocity, such as crank=90deg/s; repeatable.")
-    ] = None,
-    random: Annotated[
-        int | None, typer.Option(metavar="SEED", min=0, help="Start at a random position of this seed; --set changes it.")
-    ] = None,
-    keyframe: Annotated[str | None, typer.Option(metavar="NAME", help="Start at a keyframe of an MJCF file; --set changes it.")] = None,
+    set_velocity: SetVelocity = None,
+    random: RandomStart = None,
+    keyframe: Keyframe = None,
     step: Annotated[str | None, typer.Option(metavar="TIME", help="A fixed step size; without it the steps are adapted.")] = None,
-    integrator: Annotated[
-        str,
-        typer.Option(metavar="NAME", help="How to integrate; an unknown name lists the choices.", autocompletion=completion.integrators),
-    ] = "auto",
+    integrator: IntegratorName = "auto",
     method: Annotated[
         str, typer.Option(metavar="NAME", help="How to compute accelerations.", autocompletion=completion.methods_or_auto)
     ] = "auto",
@@ -59,6 +68,7 @@ def simulate(
     ] = None,
     save: Annotated[Path | None, typer.Option(metavar="FILE", help="Save the run for ct.Trajectory.load: .npz, or .nc (NetCDF).")] = None,
     csv: Annotated[Path | None, typer.Option(metavar="FILE", help="Write a table, one row per sample: .csv.")] = None,
+    set_parameter: SetParameter = None,
     floating_base: FloatingBase = False,
     ignore: Ignore = None,
     tolerance: Tolerance = None,
@@ -80,6 +90,9 @@ def simulate(
     Units are rad, mrad, deg, turn; m, cm, mm, um; rad/s, mrad/s, deg/s, rpm; m/s, cm/s, mm/s,
     km/h. A number without a unit is in rad, m, rad/s or m/s.
 
+    --set-parameter gives the model other numbers, before anything else; of vectors and placements all entries with commas between, or one
+    by its name: gravity.z=-1.62, elbow.at.x=300mm, elbow.at.yaw=5deg, hand.inertia.xx=0.2. Of an inertia these are nine, or three moments.
+
     \b
     Examples:
       catena simulate double-pendulum --set upper=-45deg --plot run.png
@@ -87,12 +100,12 @@ def simulate(
       catena simulate top --set top.rpy=20deg,0,0 --set-velocity top=0,0,1500rpm --until 2
       catena simulate four-bar --set crank=60deg --set-velocity crank=30rpm
       catena simulate arm.toml --until 5 --record 10ms --save run.nc --csv run.csv
+      catena simulate pendulum --set-parameter gravity=0,0,-1.62 --set-parameter arm.mass=3
       catena simulate robot.urdf --random 0 --until 2 --plot robot.png --animate robot.html
     """
-    m, _ = find(model, floating_base, ignore, tolerance)
+    m, _ = find(model, floating_base, ignore, tolerance, set_parameter)
     end = settings.quantity("--until", until, "s")
-    guess = keyframe_of(m, keyframe) if keyframe is not None else None if random is None else m.random(random)
-    q0, v0 = start(m, settings.by_body(m, set_ or []), settings.by_body(m, set_velocity or []), guess)
+    q0, v0 = Start.of(m, set_, set_velocity, random, keyframe).state(m)
     outputs = {"plot": plot, "animate": animate, "save": save, "csv": csv}
     check_outputs(outputs)
     wanted = None if what is None else _wanted(m, what, plot)
@@ -125,38 +138,11 @@ def simulate(
         raise typer.Exit(INTERRUPTED)
 
 
-def start(m: Model, positions: list[str], velocities: list[str], guess: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
-    """Return the start state; where there are loops, one that closes them and has the coordinates that are set."""
-    q, v = settings.position(m, positions, m.search_start() if guess is None else guess), settings.velocity(m, velocities)
-    if not m.has_loops:
-        return q, v
-    plain = {name for link, at, _ in m.slices() if link.joint.nq == link.joint.nv for name in (link.name, *m.q_names[at])}
-    fixed, guessed = ([text for text in positions if (_name(text) in plain) is fixed] for fixed in (True, False))
-    if guessed:
-        guess = settings.position(m, guessed, m.search_start() if guess is None else guess)
-    marked = settings.position(m, fixed, np.full(m.nq, np.nan))
-    q = m.assemble(guess, {name: x for name, x in zip(m.q_names, marked, strict=True) if not np.isnan(x)})
-    named = {_name(text) for text in velocities}
-    rates = {name: x for link, _, at in m.slices() for name, x in zip(m.v_names[at], v[at], strict=True) if named & {name, link.name}}
-    return q, m.project_velocity(q, fixed=rates)
-
-
-def keyframe_of(m: Model, name: str) -> np.ndarray:
-    if name not in m.keyframes:
-        there = f"choose from {', '.join(m.keyframes)}" if m.keyframes else "it has none, so leave --keyframe out"
-        raise ArgumentError(f"--keyframe {name}: model '{m.name}' has no keyframe of this name; {there}")
-    return m.keyframes[name]
-
-
 def _wanted(m: Model, what: str, plot: Path | None) -> list[str]:
     """Return the quantities to draw, checked before the run."""
     if plot is None:
         raise ArgumentError(f"--what {what}: nothing is drawn; add --plot FILE")
     return plots.wanted(m, [name.strip() for name in what.split(",")])
-
-
-def _name(setting: str) -> str:
-    return setting.rpartition("=")[0].strip()
 
 
 def check_outputs(outputs: dict[str, Path | None]) -> None:

@@ -7,12 +7,12 @@ from typing import Annotated
 
 import typer
 
-from catena.cli.app import Debug, FloatingBase, Ignore, Json, SetPosition, Tolerance, app, model_argument
+from catena.cli.app import Debug, FloatingBase, Ignore, Json, Keyframe, SetParameter, SetPosition, Tolerance, app, model_argument
 from catena.cli.info import find
 from catena.cli.printing import print_json
-from catena.cli.simulate import keyframe_of, start
+from catena.cli.start import Start
 from catena.errors import ArgumentError
-from catena.simulation import Trajectory, settings
+from catena.simulation import Trajectory
 from catena.view.viewer import Viewer
 
 
@@ -20,10 +20,11 @@ from catena.view.viewer import Viewer
 def view(
     shown: Annotated[str, model_argument("A model file, a built-in example, or a saved run (.npz, .nc).")],
     set_: SetPosition = None,
-    keyframe: Annotated[str | None, typer.Option(metavar="NAME", help="Start at a keyframe of an MJCF file.")] = None,
+    keyframe: Keyframe = None,
     port: Annotated[int, typer.Option(metavar="N", min=0, max=65535, help="The port of the page, or the next free one.")] = 8080,
     browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Open the page.")] = True,
     picture: Annotated[Path | None, typer.Option(metavar="FILE", help="Write a picture (.png) instead.")] = None,
+    set_parameter: SetParameter = None,
     floating_base: FloatingBase = False,
     ignore: Ignore = None,
     tolerance: Tolerance = None,
@@ -44,13 +45,13 @@ def view(
       catena view stewart-ups --picture stewart.png
     """
     if Path(shown).suffix.lower() in (".npz", ".nc"):
-        if set_ or keyframe or picture or floating_base or ignore or tolerance is not None:
+        if set_ or keyframe or picture or set_parameter or floating_base or ignore or tolerance is not None:
             raise ArgumentError(f"{shown} is a saved run, which has all positions; leave the options out, or give a model file")
         run = Trajectory.load(shown)
         _serve(Viewer(run.model, run=run, port=port), browser, json)
         return
-    m, _ = find(shown, floating_base, ignore, tolerance)
-    q, _ = start(m, settings.by_body(m, set_ or []), [], None if keyframe is None else keyframe_of(m, keyframe))
+    m, _ = find(shown, floating_base, ignore, tolerance, set_parameter)
+    q, _ = Start.of(m, set_, keyframe=keyframe).state(m)
     if picture is None:
         _serve(Viewer(m, q, port=port), browser, json)
         return

@@ -175,7 +175,7 @@ def check(m: Mechanism, paths: Any, what: str) -> tuple[str, ...]:
     for path in paths:
         if path not in known:
             close = difflib.get_close_matches(str(path), known, 3)
-            remedy = f"did you mean {' or '.join(map(repr, close))}?" if close else "m.parameters() lists all"
+            remedy = f"did you mean {' or '.join(map(repr, close))}?" if close else "m.parameters() and catena info --parameters list all"
             raise ArgumentError(f"{what}: {path!r} is not a number of model '{m.name}'; {remedy}")
         for one in (path, f"{path}.xyz", f"{path}.rpy", path.removesuffix(".xyz").removesuffix(".rpy")):
             if one in known and (source := known[one].follows):

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
+from itertools import accumulate
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -23,18 +24,26 @@ from catena.model import Mechanism
 from catena.model.pose import quaternion_of_rpy
 from catena.model.wording import choice
 
-#: The units that can be typed for each unit of a coordinate, and their sizes.
+#: The units that can be typed for each unit of a coordinate, a time or a mass, and their sizes.
 UNITS: dict[str, dict[str, float]] = {
     "rad": {"rad": 1.0, "mrad": 1e-3, "deg": np.pi / 180.0, "turn": 2.0 * np.pi},
     "m": {"m": 1.0, "cm": 1e-2, "mm": 1e-3, "um": 1e-6},
     "rad/s": {"rad/s": 1.0, "mrad/s": 1e-3, "deg/s": np.pi / 180.0, "rpm": np.pi / 30.0},
     "m/s": {"m/s": 1.0, "cm/s": 1e-2, "mm/s": 1e-3, "km/h": 1.0 / 3.6},
     "s": {"s": 1.0, "ms": 1e-3, "min": 60.0, "h": 3600.0},
+    "kg": {"kg": 1.0, "g": 1e-3},
     "": {},
 }
 
 #: What an error gives as an example.
-_EXAMPLES = {"rad": "0.5 or 30deg", "m": "0.5 or 500mm", "rad/s": "2 or 90deg/s", "m/s": "2 or 50mm/s", "s": "10 or 10ms", "": "0.5"}
+_EXAMPLES = {
+    "rad": "0.5 or 30deg",
+    "m": "0.5 or 500mm",
+    "rad/s": "2 or 90deg/s",
+    "m/s": "2 or 50mm/s",
+    "s": "10 or 10ms",
+    "kg": "2 or 500g",
+}
 
 _NUMBER = re.compile(r"\s*([-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)\s*([A-Za-z°/]*)\s*")
 
@@ -90,15 +99,17 @@ def by_body(m: Mechanism, settings: Iterable[str]) -> list[str]:
     >>> by_body(m, ["hinge=30deg", "leaf=10deg"])
     ['leaf=30deg', 'leaf=10deg']
     """
+    parted = [setting.rpartition("=") for setting in settings]
+    return [f"{name_by_body(m, name)}{equals}{text}" for name, equals, text in parted]
+
+
+def name_by_body(m: Mechanism, name: str) -> str:
+    """Return a name that begins with that of a body, where it may begin with the name that a file gives to the body's joint."""
     known = {*m.body_names, *m.q_names, *m.v_names}
     carried = {joint: body for body, joint in m.joint_names.items() if joint not in known}
-    renamed_settings = []
-    for setting in settings:
-        name, equals, text = setting.rpartition("=")
-        joint = next((joint for joint in (name.strip(), name.strip().rpartition(".")[0]) if joint in carried), None)
-        renamed = name if joint is None or name.strip() in known else carried[joint] + name.strip()[len(joint) :]
-        renamed_settings.append(f"{renamed}{equals}{text}")
-    return renamed_settings
+    name = name.strip()
+    joint = next((joint for joint in accumulate(name.split("."), "{}.{}".format) if joint in carried), None)
+    return name if joint is None or name in known else carried[joint] + name[len(joint) :]
 
 
 def quantity(what: str, text: str, unit: str) -> float:
@@ -109,7 +120,7 @@ def quantity(what: str, text: str, unit: str) -> float:
     """
     match = _NUMBER.fullmatch(text)
     if not match:
-        raise ArgumentError(f"{what}: {text.strip()!r} is not a number with a unit; give one such as {_EXAMPLES[unit]}")
+        raise ArgumentError(f"{what}: {text.strip()!r} is not a number with a unit; give one such as {_EXAMPLES.get(unit, '0.5')}")
     number, typed = float(match[1]), match[2].replace("°", "deg")
     sizes = UNITS.get(unit, {})
     if typed and typed not in sizes:
