@@ -266,7 +266,7 @@ class Reduced:
             return traced
 
         def pivoted(tree: Tree, q: Any, *rest: Any) -> Any:
-            following = PivotedMap(tree, q, self._at, measures(m))
+            following = PivotedMap(tree, q, self._at, measures(m), determined=not opened)
             result = function(following, *rest)
             return result, following_flags(m, following, given("v", rest), opened)
 
