@@ -56,11 +56,11 @@ class Path:
         self.crank = ct.reduced(m, ["crank"], parameters="design")
         self.poses = ct.poses(m, parameters="design")
         self.slopes = self.poses.jacobian("poses", ("q", "design"))
-        self.follow = self.crank.correction.jacobian("step", "design")
+        self.follow = self.crank.sensitivity("design")
 
     def positions(self, design: np.ndarray) -> np.ndarray:
         """Return the joint angles at all angles of the crank."""
-        return self.crank.positions(self.angles, parameters={"design": design})
+        return self.crank.positions(self.angles, design=design)
 
     def off(self, design: np.ndarray) -> np.ndarray:
         """Return how far the finger is from where it shall be (angles, 2)."""
@@ -78,10 +78,10 @@ class Path:
 
 def draw(axes: Axes, m: ct.Model, path: Path, design: np.ndarray, title: str) -> None:
     """Draw the linkage at three angles of the crank, the path of its finger every 15 degrees, and the path wanted."""
-    fine, values = np.linspace(0.0, 1.0, 241), {"design": design}
-    q = path.crank.positions(2.0 * np.pi * fine[:, None], parameters=values)
+    fine = np.linspace(0.0, 1.0, 241)
+    q = path.crank.positions(2.0 * np.pi * fine[:, None], design=design)
     frames = dict(zip(m.body_names, np.moveaxis(path.poses(q, design), 1, 0), strict=True))
-    arm = m.with_values(values).parameters()["pin.at_a.xyz"].value
+    arm = m.with_values({"design": design}).parameters()["pin.at_a.xyz"].value
     crank, coupler, rocker, finger = (frames[name][:, [0, 2], 3] for name in ("crank", "coupler", "rocker", "finger"))
     pin = (frames["coupler"] @ [*arm, 1.0])[:, [0, 2]]
     axes.axhspan(-0.012, 0.0, color="0.85", linewidth=0.0, zorder=0)
