@@ -192,8 +192,33 @@ def identify(text):
     assert float(after) < 0.05 * float(before)
 
 
+def shape_linkage(text):
+    lines = text.splitlines()
+    before, after = numbers(lines[0])
+    assert before > 100.0
+    assert after == pytest.approx(2.1, abs=0.1)
+    found = {line[:10].strip(): numbers(line[10:])[0] for line in lines[2:]}
+    # the proportions of Hoecken's linkage, which is known to push straight and evenly: 1 : 2 : 2.5 : 2.5, and 5 to the finger
+    crank, slacks = found["crank"], [found[f"slack{i}"] for i in (1, 2, 3)]
+    ground, coupler, rocker = (crank + 0.5 * (sum(slacks) - slacks[i]) for i in (0, 1, 2))
+    proportions = np.array([ground, coupler, rocker, np.hypot(found["finger x"], found["finger z"])]) / crank
+    np.testing.assert_allclose(proportions, [2.0, 2.5, 2.5, 5.0], rtol=0.15)
+
+
+def balance_spring(text):
+    lines = text.splitlines()
+    alone = numbers(lines[0])[0]
+    moment = 9.81 * (0.4 * 0.225 + 0.3 * 0.225 + 0.9 * 0.45)
+    angles = np.radians(np.linspace(-45.0, 70.0, 116))
+    assert alone == pytest.approx(moment * np.sqrt(np.mean(np.cos(angles) ** 2)), abs=1e-3)
+    ideal, real = (float(re.search(r"on: (\S+) N m", lines[i])[1]) for i in (1, 3))
+    assert ideal < 1e-6
+    assert real == pytest.approx(0.018, abs=1e-3)
+    assert numbers(lines[5]) == [round(moment, 6)] * 2
+
+
 SILENT = (pendulum, batch, joints, inverse_dynamics, custom_joint, shaken_pendulum)
-DRAWN = (double_pendulum, top, bouncing, control, five_bar, four_bar, five_bar_robot, upright, identify)
+DRAWN = (double_pendulum, top, bouncing, control, five_bar, four_bar, five_bar_robot, upright, identify, shape_linkage, balance_spring)
 CHECKS = {f"{check.__name__}.py": check for check in (*SILENT, *DRAWN)}
 
 

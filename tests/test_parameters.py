@@ -401,3 +401,32 @@ def test_a_kernel_gives_nan_for_a_mass_below_zero_and_leaves_the_others_alone() 
     found = ct.forward_dynamics(m, parameters="crank.mass")(q, np.zeros(3), np.ones(3), [1.0, -1.0])
     assert np.isnan(found[1]).all()
     np.testing.assert_allclose(found[0], ct.forward_dynamics(m.with_values({"crank.mass": 1.0}))(q, np.zeros(3), np.ones(3)), rtol=1e-12)
+
+
+@pytest.mark.parametrize("name", ["q", "v", "tau", "vdot", "t", "out"])
+def test_parameters_cannot_have_the_names_of_inputs(name: str) -> None:
+    with pytest.raises(ct.ModelError, match=f"parameter '{name}': kernels have an input of this name"):
+        ct.Model("pendulum").parameter(name, 1.0)
+
+
+def test_frozen_models_refuse_new_parameters_and_ties() -> None:
+    m = EXAMPLES["arm"]()
+    m.parameter("load", 1.0)
+    for change in ("parameter", "tie"):
+        with pytest.raises(ct.ModelError, match=f"^{change}: model 'arm' is frozen"):
+            getattr(m.frozen(), change)
+
+
+def test_what_a_body_looks_like_follows_its_lengths() -> None:
+    m = ct.Model("shapes")
+    length, radius = m.parameter("length", 0.5), m.parameter("radius", 0.1)
+    m.add("rod", ct.rod(length, mass=1.0), ct.Revolute("y"))
+    m.add("drum", ct.cylinder(2.0 * length, radius, mass=1.0, com=(0, 0, length)), ct.Revolute("y"))
+    m.add("box", ct.box(0.1, length, 0.2, mass=1.0), ct.Revolute("y"))
+    plain = ct.Model("shapes")
+    plain.add("rod", ct.rod(0.8, mass=1.0), ct.Revolute("y"))
+    plain.add("drum", ct.cylinder(1.6, 0.1, mass=1.0, com=(0, 0, 0.8)), ct.Revolute("y"))
+    plain.add("box", ct.box(0.1, 0.8, 0.2, mass=1.0), ct.Revolute("y"))
+    for built in (m.with_values({"length": 0.8}), m.with_values({"length": 0.7}).with_values({"length": 0.8})):
+        for link, other in zip(built.links, plain.links, strict=True):
+            assert link.body.geometry == other.body.geometry

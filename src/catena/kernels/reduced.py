@@ -50,6 +50,7 @@ class Reduced:
         basis(q)                             -> N     (nv, freedom), v = N rate
         mass_matrix(q)                       -> mass  (freedom, freedom)
         bias_force(q, v)                     -> bias  mass @ acceleration + bias = N.T @ tau
+        sensitivity(path)(q)                 -> dq    (nv, ...) by a number of the model, x held
 
     All take batches. But for `positions`, they are compiled when they are first used. Where joints are driven, they take t before the rest,
     but `positions(x, guess, t)`; rates have what the driven joints do besides N rate.
@@ -128,7 +129,7 @@ class Reduced:
 
         return self.kernel("bias_force", ("q", "v"), "bias", function, acting=True)
 
-    def positions(self, x: Any, guess: Any = None, t: Any = None, **parameters: Any) -> np.ndarray:
+    def positions(self, x: Any, /, guess: Any = None, t: Any = None, **parameters: Any) -> np.ndarray:
         """Return the positions (..., nq) that close the loops, with the independent coordinates x (..., freedom).
 
         They are followed from a guess, which picks the branch; without one, from the configuration that the reduction was made for, or
@@ -266,7 +267,7 @@ class Reduced:
             return traced
 
         def pivoted(tree: Tree, q: Any, *rest: Any) -> Any:
-            following = PivotedMap(tree, q, self._at, measures(m))
+            following = PivotedMap(tree, q, self._at, measures(m), determined=not opened)
             result = function(following, *rest)
             return result, following_flags(m, following, given("v", rest), opened)
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
 
 from catena.errors import InertiaWarning, ModelError
 from catena.model import values
+from catena.scalars.expression import expressed, resolved
 from catena.spatial import rigid_inertia
 
 
@@ -30,11 +31,21 @@ class Geometry:
     rpy: tuple[float, float, float] = (0.0, 0.0, 0.0)
     file: str = ""
     colour: tuple[float, float, float] | None = None
+    tied: ClassVar[Mapping[str, Any]] = {}  # expressions that size and centre follow, by name
 
     def __post_init__(self) -> None:
+        values.take(self, "size", "center")
         for name in ("size", "center", "axis", "rpy", "colour"):  # lists and arrays could change later
             if isinstance(value := getattr(self, name), (list, np.ndarray)):
                 object.__setattr__(self, name, tuple(np.asarray(value).tolist()))
+
+    def with_values(self, given: Mapping[str, Any]) -> Geometry:
+        """Return the shape with other values of the parameters that it follows."""
+        if not self.tied:
+            return self
+        found = replace(self, **{name: np.array(resolved(x, given), dtype=float) for name, x in self.tied.items()})
+        object.__setattr__(found, "tied", self.tied)
+        return found
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,7 +109,7 @@ def _along(axis: Any, along: float, across: float) -> np.ndarray:
 def _looks(kind: str, size: tuple[Any, ...], com: Any, axis: tuple[float, float, float] = (0.0, 0.0, 1.0)) -> tuple[Geometry, ...]:
     """Return the shape of a body to look at, centred at its centre of mass."""
     center = values.array(f"{kind} com", values.plain(com), (3,)).tolist()
-    return (Geometry(kind, tuple(map(values.plain, size)), tuple(center), axis),)
+    return (Geometry(kind, size, com if expressed(com) else tuple(center), axis),)
 
 
 def rod(length: float, mass: float, axis: Any = "x") -> Body:

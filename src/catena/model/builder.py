@@ -345,6 +345,13 @@ class Builder(Mechanism):
         return parameters.tied(self, what, found)
 
     def with_values(self, values: Mapping[str, Any]) -> Self:
+        """Return a model with other numbers, given by the paths of `m.parameters`; it can be changed further.
+
+        >>> m = ct.Model("pendulum")
+        >>> m.add("arm", ct.rod(1.0, mass=2.0), ct.Revolute("y"))
+        >>> m.with_values({"arm.mass": 3.0}).links[0].body.mass
+        3.0
+        """
         return self.of(parameters.replaced(self.frozen(), values))
 
     def _check_load(self, kind: str, name: str) -> None:

@@ -257,12 +257,13 @@ class Mechanism(Coordinates):
     def parameters(self) -> dict[str, Parameter]:
         """Return every number of the model by path, with its value, shape and unit: those that `parameters=` of kernels may name.
 
-        Placements are six numbers, x, y, z [m] and roll, pitch, yaw [rad], or by `.xyz` and `.rpy` three.
+        Placements are six numbers, x, y, z [m] and roll, pitch, yaw [rad], or by `.xyz` and `.rpy` three. `follows` names the parameters
+        of `m.parameter` that a number follows; kernels take these in its place.
 
         >>> m = ct.Model("pendulum")
         >>> m.add("arm", ct.rod(1.0, mass=2.0), ct.Revolute("y", damping=0.1))
         >>> m.parameters()["arm.damping"]
-        Parameter(path='arm.damping', value=array(0.1), unit='N m s/rad')
+        Parameter(path='arm.damping', value=array(0.1), unit='N m s/rad', follows='')
         """
         return dict(self.once("parameters", (), lambda: parameters.parameters(self)))
 

@@ -35,6 +35,9 @@ OPTIONS = {
     "stop_stiffness": ("N m/rad", "N/m"), "stop_damping": ("s/rad", "s/m"),
 }  # fmt: skip
 
+#: Inputs of kernels, whose names no parameter may have.
+_INPUTS = ("t", "q", "v", "vdot", "tau", "p", "rate", "acceleration", "out")
+
 
 class Parameter(NamedTuple):
     """A number of a model, or several: the path by which it is named, its value and its unit."""
@@ -68,6 +71,8 @@ def new(m: Mechanism, name: Any, value: Any) -> Any:
     what = f"parameter {name!r}"
     if not isinstance(name, str) or not name.isidentifier():
         raise ModelError(f"{what}: this is not a name; give letters, digits and underscores, such as 'length'")
+    if name in _INPUTS:
+        raise ModelError(f"{what}: kernels have an input of this name; give another name, such as '{name}0'")
     if name in m.parameters():
         raise ModelError(f"{what}: model '{m.name}' has a number of this name already; give another name")
     array = floats(what, value, "give a finite number, or an array of such", ModelError)
@@ -308,6 +313,8 @@ def replaced(m: Mechanism, values: Mapping[str, Any]) -> Parts:
         own = added.body
         inertial = {what: numbers.get(f"{name}.{what}", getattr(own, what)) for what in ("mass", "com", "inertia")}
         body = own if not any(f"{name}.{what}" in arrays for what in inertial) else replace(own, **inertial)
+        if any(look.tied for look in own.geometry):
+            body = replace(body, geometry=tuple(look.with_values(parts.own) for look in own.geometry))
         if isinstance(added, Link):
             changed = {"at": pose(f"{name}.at", added.at), "outer": pose(f"{name}.at_body", added.outer)}
             parts.added[name] = replace(added, body=body, joint=_joint(added.joint, name, numbers, bound), **changed)

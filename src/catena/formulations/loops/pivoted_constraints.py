@@ -81,20 +81,22 @@ class PivotedConstraints:
 class PivotedMap:
     """All coordinates of a tree at q from given ones, by least squares over all constraints; as `dependence.DependentMap`.
 
-    `checks` has, for each system that was solved: how many coordinates it left undetermined, its residual, and its right-hand side.
+    `checks` has, for each system that was solved: how many coordinates it left undetermined, its residual, and its right-hand side. States
+    far from closing the loops do not tell the rank; if `determined`, it is the number of dependent coordinates.
     """
 
-    def __init__(self, tree, q, independent, measures):
-        self.tree, self.q, self.loops = tree, q, PivotedConstraints(tree, q, measures)
+    def __init__(self, tree, q, independent, measures, determined=False):
+        self.tree, self.q = tree, q
         self.independent = list(independent)
         self.dependent = [j for j in range(tree.nv) if j not in self.independent]
+        self.loops = PivotedConstraints(tree, q, measures, len(self.dependent) if determined else None)
         self.on_independent_rates = self.loops.J[:, self.independent] * (1.0 / measures.coordinates[self.independent])
         self.checks = []
 
     def _solve(self, f, g):
         """Return x and y of J x = g, x + J^T y = f on the dependent coordinates, without units."""
         J = self.loops.J[:, self.dependent]
-        found = self.tree.saddle_point(np.eye(len(self.dependent)), f, J, g, self.loops.tolerance)
+        found = self.tree.saddle_point(np.eye(len(self.dependent)), f, J, g, self.loops.tolerance, self.loops.rank)
         self.checks.append((len(self.dependent) - found.rank, total(found.residual.ravel()), total(g.ravel())))
         return found.x, found.y
 
