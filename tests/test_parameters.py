@@ -430,3 +430,11 @@ def test_what_a_body_looks_like_follows_its_lengths() -> None:
     for built in (m.with_values({"length": 0.8}), m.with_values({"length": 0.7}).with_values({"length": 0.8})):
         for link, other in zip(built.links, plain.links, strict=True):
             assert link.body.geometry == other.body.geometry
+
+
+def test_the_stiffest_trajectory_chooses_the_integrator() -> None:
+    m = ct.Model("damped")
+    m.add("arm", ct.rod(1.0, mass=1.0), ct.Revolute("y", damping=0.1))
+    runs = ct.rollout(m, [0.5], [1.0], step=1e-2, steps=100, parameters={"arm.damping": [0.1, 500.0]})
+    alone = ct.rollout(m.with_values({"arm.damping": 500.0}), [0.5], [1.0], step=1e-2, steps=100)
+    np.testing.assert_allclose(runs.q[1], alone.q, atol=1e-12)

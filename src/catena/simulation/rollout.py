@@ -16,7 +16,7 @@ from catena.loops.mobility import generic
 from catena.loops.plan_library import Selected
 from catena.loops.projection import LoopPlan
 from catena.model import Mechanism
-from catena.model.parameters import given_values
+from catena.model.parameters import OPTIONS, given_values
 from catena.model.values import floats
 from catena.native import Iteration
 from catena.simulation.arguments import check_step, moving, normalise, number, positive
@@ -150,7 +150,7 @@ class RolloutSettings:
             raise ArgumentError(f"every = {every} does not divide steps = {steps}; the last sample would be lost, give a divisor")
         start = number("start", start)
         check_step("step", step_size, start, start + steps * step_size)
-        integrator = _chosen(m, integrator, step_size)
+        integrator = _chosen(_stiffest(m, values), integrator, step_size)
         q, v = _array("q0", q0, m.nq, m), np.zeros(m.nv) if v0 is None else _array("v0", v0, m.nv, m)
         normalise(m, q, "q0")
         table, controller = _controls(m, controls, steps, max(q.ndim, v.ndim) - 1)
@@ -368,6 +368,17 @@ def thread_count(threads: int | None) -> int:
     if threads is not None:
         return _count("threads", threads)
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _stiffest(m: Mechanism, values: Mapping[str, np.ndarray]) -> Mechanism:
+    """Return the mechanism with the largest of the springs, dampers and friction that trajectories have, and the smallest of the masses."""
+    chosen = {}
+    for path, value in values.items():
+        kind, shape = path.rpartition(".")[2], m.parameters()[path].shape
+        if kind in ("mass", "armature") or kind in OPTIONS:
+            axes = tuple(range(value.ndim - len(shape)))
+            chosen[path] = value.min(axis=axes) if kind in ("mass", "armature") else value.max(axis=axes)
+    return m.with_values(chosen) if chosen else m
 
 
 def _chosen(m: Mechanism, name: str, step: float) -> str:
