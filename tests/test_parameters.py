@@ -430,3 +430,16 @@ def test_what_a_body_looks_like_follows_its_lengths() -> None:
     for built in (m.with_values({"length": 0.8}), m.with_values({"length": 0.7}).with_values({"length": 0.8})):
         for link, other in zip(built.links, plain.links, strict=True):
             assert link.body.geometry == other.body.geometry
+
+
+def test_a_number_that_is_tied_has_the_value_of_its_formula() -> None:
+    m = EXAMPLES["arm"]()
+    load = m.parameter("load", 0.8)
+    hand = m.body_names[-1]
+    for path, formula, value in ((f"{hand}.mass", 2.0 * load, 1.6), (f"{hand}.damping", 0.1 + load, 0.9)):
+        m.tie(path, formula)
+        assert m.parameters()[path].value == pytest.approx(value)
+        assert m.frozen().parameters()[path].value == pytest.approx(value)
+    assert m.links[-1].body.mass == pytest.approx(1.6)
+    state = mechanisms.state(m, 0)
+    assert relative(ct.forward_dynamics(m)(*state), ct.forward_dynamics(m, parameters="load")(*state)) < 1e-12
