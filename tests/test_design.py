@@ -97,9 +97,21 @@ def test_steps_of_newton_by_pivots_chosen_at_run_time_are_those_of_the_plan_far_
     r, q = ct.reduced(m), m.assemble()
     opened = m.integrate(q, 0.05 * rng.normal(size=(20, m.nv)))
     assert ct.loop_error(m)(opened).max(axis=1).min() > 1e-3
-    by_plan, _ = r._correction.planned(opened)
-    by_pivots, _ = r._correction._pivoted(opened)
+    (by_plan, _), (by_pivots, _) = r._newton.planned(opened), r._newton._pivoted(opened)
+    assert np.abs(by_plan[:, : m.nq] - opened).max() > 1e-3
     assert relative(by_pivots, by_plan) < 1e-9
+
+
+def test_sensitivities_warn_of_dead_points_and_refuse_open_loops() -> None:
+    m, path = EXAMPLES["four-bar"](), "pin.at_b.xyz"
+    rocker = ct.reduced(m, ["rocker"], parameters=[path])
+    reach = np.arccos((1.3**2 - 1.0 - 0.6**2) / (2.0 * 0.6))  # of the rocker, where crank and coupler are in line, 1.3 m from the crank's hinge
+    dead = np.array([np.arctan2(0.6 * np.sin(reach), 1.0 + 0.6 * np.cos(reach)), 0.0, reach])
+    assert ct.loop_error(m)(dead).max() < 1e-12
+    with pytest.warns(ct.SingularWarning, match=r"state \(1,\) of model 'four-bar' is singular"):
+        rocker.sensitivity(path)(np.stack([m.assemble(crank=1.0), dead]))
+    with pytest.raises(ct.ArgumentError, match="leaves loop 'pin' of model 'four-bar' open"):
+        rocker.sensitivity(path)(dead + [0.0, 0.1, 0.0])
 
 
 def test_the_derivative_of_the_linkage_that_is_shaped_equals_differences() -> None:

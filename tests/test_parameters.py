@@ -438,3 +438,16 @@ def test_the_stiffest_trajectory_chooses_the_integrator() -> None:
     runs = ct.rollout(m, [0.5], [1.0], step=1e-2, steps=100, parameters={"arm.damping": [0.1, 500.0]})
     alone = ct.rollout(m.with_values({"arm.damping": 500.0}), [0.5], [1.0], step=1e-2, steps=100)
     np.testing.assert_allclose(runs.q[1], alone.q, atol=1e-12)
+
+
+def test_a_number_that_is_tied_has_the_value_of_its_formula() -> None:
+    m = EXAMPLES["arm"]()
+    load = m.parameter("load", 0.8)
+    hand = m.body_names[-1]
+    for path, formula, value in ((f"{hand}.mass", 2.0 * load, 1.6), (f"{hand}.damping", 0.1 + load, 0.9)):
+        m.tie(path, formula)
+        assert m.parameters()[path].value == pytest.approx(value)
+        assert m.frozen().parameters()[path].value == pytest.approx(value)
+    assert m.links[-1].body.mass == pytest.approx(1.6)
+    state = mechanisms.state(m, 0)
+    assert relative(ct.forward_dynamics(m)(*state), ct.forward_dynamics(m, parameters="load")(*state)) < 1e-12

@@ -204,7 +204,7 @@ class Reduced:
     @cached_property
     def _correction(self) -> ConstrainedKernel:
         """How far the dependent coordinates are from closing the loops; by a number of the model, it changes as they do."""
-        return self.kernel("sensitivity", ("q",), "change", lambda closed: closed.correction(), opened=False)
+        return self.kernel("sensitivity", ("q",), "change", lambda closed: closed.correction())
 
     # --- how
 

@@ -37,6 +37,7 @@ class Builder(Mechanism):
 
     def _set(self, parts: Parts) -> None:
         super().__init__(parts)
+        self._changed()
         links = [link for link in parts.added.values() if isinstance(link, Link)]
         self.__dict__.update(_coordinate_names=set().union(*map(coordinate_names, links)), _frozen=None)
 
