@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from PIL import Image
+
 from catena.examples import EXAMPLES
 
 DOCS = Path(__file__).parent
@@ -19,7 +21,14 @@ def main() -> None:
     for script in sorted((DOCS.parent / "examples").glob("*.py")):
         if re.search(r"sys\.argv\[1\]", script.read_text(encoding="utf-8")):  # it takes the path of a picture
             print(script.name, flush=True)
-            subprocess.run([sys.executable, str(script), str(PICTURES / f"{script.stem}.png")], check=True, stdout=subprocess.DEVNULL)
+            picture = PICTURES / f"{script.stem}.png"
+            subprocess.run([sys.executable, str(script), str(picture)], check=True, stdout=subprocess.DEVNULL)
+            shrink(picture)
+
+
+def shrink(picture: Path) -> None:
+    """Write a picture again with 64 colours, which is enough for lines and makes a small file."""
+    Image.open(picture).convert("RGB").quantize(64).save(picture, optimize=True)
 
 
 if __name__ == "__main__":

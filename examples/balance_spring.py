@@ -11,7 +11,6 @@ import sys
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from PIL import Image
 from scipy.optimize import OptimizeResult, least_squares
 
 import catena as ct
@@ -125,9 +124,7 @@ def main() -> None:
     for axes in (upper, lower):
         axes.set(xlim=(-45, 70))
         axes.grid(alpha=0.25)
-    place = sys.argv[1] if len(sys.argv) > 1 else "balance_spring.png"
-    figure.savefig(place, dpi=100)
-    Image.open(place).quantize(48).save(place, optimize=True)  # few colours make a small file
+    figure.savefig(sys.argv[1] if len(sys.argv) > 1 else "balance_spring.png", dpi=100)
 
 
 if __name__ == "__main__":

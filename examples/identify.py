@@ -8,7 +8,6 @@ import sys
 
 import numpy as np
 from matplotlib.figure import Figure
-from PIL import Image
 
 import catena as ct
 from catena.examples import arm
@@ -60,6 +59,4 @@ ticks = np.array([-100, -10, 0, 10, 100])
 lower.set_yticks(shown(ticks), [str(tick) for tick in ticks])
 lower.set(xlabel="base parameters", ylabel="change / error", xlim=(-1, len(at)))
 lower.legend(loc="lower right", fontsize="x-small", frameon=False)
-place = sys.argv[1] if len(sys.argv) > 1 else "identify.png"
-figure.savefig(place, dpi=120)
-Image.open(place).quantize(32).save(place, optimize=True)  # few colours make a small file
+figure.savefig(sys.argv[1] if len(sys.argv) > 1 else "identify.png", dpi=120)

@@ -10,7 +10,6 @@ import sys
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from PIL import Image
 from scipy.optimize import least_squares
 
 import catena as ct
@@ -125,9 +124,7 @@ def main() -> None:
     right.set_title("after: the push", fontsize="medium")
     right.legend(fontsize="small", frameon=False)
     right.grid(alpha=0.25)
-    place = sys.argv[1] if len(sys.argv) > 1 else "shape_linkage.png"
-    figure.savefig(place, dpi=100)
-    Image.open(place).quantize(48).save(place, optimize=True)  # few colours make a small file
+    figure.savefig(sys.argv[1] if len(sys.argv) > 1 else "shape_linkage.png", dpi=100)
 
 
 if __name__ == "__main__":
