@@ -105,7 +105,7 @@ def test_steps_of_newton_by_pivots_chosen_at_run_time_are_those_of_the_plan_far_
 def test_sensitivities_warn_of_dead_points_and_refuse_open_loops() -> None:
     m, path = EXAMPLES["four-bar"](), "pin.at_b.xyz"
     rocker = ct.reduced(m, ["rocker"], parameters=[path])
-    reach = np.arccos((1.3**2 - 1.0 - 0.6**2) / (2.0 * 0.6))  # of the rocker, where crank and coupler are in line, 1.3 m from the crank's hinge
+    reach = np.arccos((1.3**2 - 1.0 - 0.6**2) / (2.0 * 0.6))  # where crank and coupler are in line, 1.3 m long
     dead = np.array([np.arctan2(0.6 * np.sin(reach), 1.0 + 0.6 * np.cos(reach)), 0.0, reach])
     assert ct.loop_error(m)(dead).max() < 1e-12
     with pytest.warns(ct.SingularWarning, match=r"state \(1,\) of model 'four-bar' is singular"):
