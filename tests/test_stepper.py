@@ -55,14 +55,16 @@ def test_loops_stay_closed(name: str) -> None:
 
 
 def test_a_state_that_the_plan_does_not_fit_is_moved_by_pivots() -> None:
-    m = EXAMPLES["four-bar"]()
-    move = ct.stepper(m, 1e-3, "rk4")
-    turn = np.linspace(0.0, 2.0 * np.pi, 60)[:, None]
-    q = ct.reduced(m, ["crank"]).positions(turn)
-    v = ct.reduced(m, ["crank"]).rates(q, [3.0])
-    found, expected = move(q, v, np.zeros(3)), ct.rollout(m, q, v, step=1e-3, steps=1, integrator="rk4")
-    np.testing.assert_allclose(found[0], expected.q[:, -1], atol=1e-12)
-    assert not move.fits(q, v, np.zeros(3)).all()
+    m = EXAMPLES["jansen-leg"]()
+    q, v = start(m)
+    way = ct.rollout(m, q, 20.0 * v, step=1e-3, steps=2000, every=20, integrator="rk4")
+    q, v, tau, move = way.q, way.v, np.zeros(m.nv), ct.stepper(m, 1e-3, "rk4")
+    fits = move.fits(q, v, tau)
+    assert fits.any()
+    assert not fits.all()
+    found, expected = move(q, v, tau), ct.rollout(m, q, v, step=1e-3, steps=1, integrator="rk4")
+    np.testing.assert_allclose(found[0], expected.q[:, -1], atol=1e-9)
+    assert ct.loop_error(m)(found[0]).max() < 1e-12
 
 
 def test_states_that_leave_a_loop_open_are_refused() -> None:

@@ -49,7 +49,7 @@ def stepper(
     >>> for _ in range(1000):
     ...     q, v = move(q, v, [0.0])
     >>> q.round(4), v.round(4)
-    (array([-0.4997]), array([-0.1042]))
+    (array([-0.4992]), array([-0.089]))
     """
     m = moving(m, "stepper").varying(parameters, "stepper")
     check_forces(m, "stepper")
