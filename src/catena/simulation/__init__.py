@@ -4,6 +4,7 @@ from catena.simulation.ensemble import ensemble
 from catena.simulation.events import Event
 from catena.simulation.rollout import Rollout, rollout
 from catena.simulation.simulate import simulate
+from catena.simulation.stepper import stepper
 from catena.simulation.trajectory import Occurrence, Trajectory
 
-__all__ = ["Event", "Occurrence", "Rollout", "Trajectory", "ensemble", "rollout", "simulate"]
+__all__ = ["Event", "Occurrence", "Rollout", "Trajectory", "ensemble", "rollout", "simulate", "stepper"]

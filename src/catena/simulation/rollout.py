@@ -150,7 +150,7 @@ class RolloutSettings:
             raise ArgumentError(f"every = {every} does not divide steps = {steps}; the last sample would be lost, give a divisor")
         start = number("start", start)
         check_step("step", step_size, start, start + steps * step_size)
-        integrator = _chosen(_stiffest(m, values), integrator, step_size)
+        integrator = chosen_integrator(_stiffest(m, values), integrator, step_size, "rollout")
         q, v = _array("q0", q0, m.nq, m), np.zeros(m.nv) if v0 is None else _array("v0", v0, m.nv, m)
         normalise(m, q, "q0")
         table, controller = _controls(m, controls, steps, max(q.ndim, v.ndim) - 1)
@@ -381,7 +381,7 @@ def _stiffest(m: Mechanism, values: Mapping[str, np.ndarray]) -> Mechanism:
     return m.with_values(chosen) if chosen else m
 
 
-def _chosen(m: Mechanism, name: str, step: float) -> str:
+def chosen_integrator(m: Mechanism, name: str, step: float, what: str) -> str:
     """Return the integrator by its name; "auto" goes by the model and the step, and so does not depend on other trajectories."""
 
     def make() -> Fastest | None:
@@ -394,7 +394,7 @@ def _chosen(m: Mechanism, name: str, step: float) -> str:
     if name == "auto":
         return "rang-angermann"
     if not integrator_of(name, m).stable:
-        warn_of(stiffest, f"rollout '{m.name}'", name, step)
+        warn_of(stiffest, f"{what} '{m.name}'", name, step)
     return name
 
 

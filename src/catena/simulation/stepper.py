@@ -1,0 +1,103 @@
+"""A step of an integrator as a kernel: from one state to the next."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import numpy as np
+
+from catena.errors import ArgumentError
+from catena.formulations.loops.basic_constraints import closure_residual
+from catena.formulations.loops.constraints import constraint_jacobian
+from catena.graph import Graph, Trace, where
+from catena.kernels.planned import ConstrainedKernel
+from catena.kernels.state_flags import OPEN, SINGULAR, WEAK
+from catena.kernels.tracing import Parameters, check_forces, graph_kernel
+from catena.loops.conditioning import largest
+from catena.loops.mobility import generic
+from catena.loops.projection import LoopPlan
+from catena.loops.scaling import loop_owners
+from catena.model import Mechanism
+from catena.native import Kernel
+from catena.simulation.arguments import moving, positive
+from catena.simulation.flows import TracedFlow
+from catena.simulation.inputs import Controls
+from catena.simulation.integrators.steps import integrator as integrator_of
+from catena.simulation.rollout import chosen_integrator
+from catena.simulation.stepping import Counted, verdict
+from catena.simulation.system import System
+from catena.tolerances import LOOSE
+
+Array = Any
+
+
+def stepper(
+    m: Mechanism, step: float, integrator: str = "auto", substeps: int = 1, method: str = "auto", parameters: Parameters = ()
+) -> Kernel | ConstrainedKernel:
+    """Return the kernel (q, v, tau) -> (q, v): the state after a step of this size [s], made of so many equal steps of an integrator.
+
+    It is one step of `ct.rollout`: forces, stops and loops are part of it, positions stay on their manifolds, and loops closed to rounding.
+    Joint forces tau are held over the step. `integrator` and `method` are those of `ct.rollout`, and `parameters` numbers of the model that
+    are further inputs. Where a force depends on time or a joint is driven, the kernel is (t, q, v, tau) -> (q, v), with the time at the
+    beginning. A state whose step fails is NaN.
+
+    >>> m = ct.Model("pendulum")
+    >>> m.add("arm", ct.point_mass(1.0, at=(0, 0, -1)), ct.Revolute("y"))
+    >>> move = ct.stepper(m, 1e-3)
+    >>> q, v = np.array([0.5]), np.zeros(1)
+    >>> for _ in range(1000):
+    ...     q, v = move(q, v, [0.0])
+    >>> q.round(4), v.round(4)
+    (array([-0.4992]), array([-0.089]))
+    """
+    m = moving(m, "stepper").varying(parameters, "stepper")
+    check_forces(m, "stepper")
+    size = positive("stepper: step", step, "give a step size above 0, in seconds")
+    if isinstance(substeps, bool) or not isinstance(substeps, (int, np.integer)) or substeps < 1:
+        raise ArgumentError(f"stepper: substeps = {substeps!r} is not a count; give a whole number, 1 or more")
+    name = chosen_integrator(m, integrator, size / substeps, "stepper")
+    system = System(m, integrator_of(name, m), method, Controls(m, True, None), clock=Counted)
+
+    def kernel(plan: LoopPlan | None, limit: float | None) -> Kernel:
+        if plan is not None:
+            system.use(plan)
+        started = time.perf_counter()
+        graph = _graph(system, size, int(substeps), limit)
+        quick = plan is not None and plan.plan is None
+        made = f"{name}, {system.method}"
+        return graph_kernel(m, graph, made, system.references, time.perf_counter() - started, quick=quick)
+
+    if not m.has_loops:
+        return kernel(None, None)
+    first, (now, q) = system.plans.generic, generic(m)
+    pivots = system.plans.pivoted(now.instant, q, first.loop_plan.rank)
+    planned = kernel(first.loop_plan, first.limit)
+    spare = kernel(pivots.loop_plan, pivots.limit) if first.loop_plan.plan is not None else None
+    return ConstrainedKernel(m, planned, spare, q, "")
+
+
+def _graph(system: System, size: float, substeps: int, limit: float | None) -> Graph:
+    """Return the steps of a system traced; with loops also the flags of the state, for a plan that serves down to a conditioning."""
+    m, integrator, trace = system.model, system.integrator, Trace("stepper")
+    t = trace.input("t") if m.time_dependent else 0.0
+    q, v, tau = trace.input("q", (m.nq,)), trace.input("v", (m.nv,)), trace.input("tau", (m.nv,))
+    given = m.given_inputs(trace)
+    flow = TracedFlow(system, trace, {"tau": tau}, {path: np.ravel(x) for path, x in given.items()})
+    h, fine, weak, flags = size / substeps, True, False, {}
+    if limit is not None:
+        values, _ = constraint_jacobian(m.tree_with(given).traced(trace).at(t), q, closure_residual)
+        flags["flags"] = where(largest(values * (1.0 / np.array([unit for _, unit in loop_owners(m, None)]))) > LOOSE, float(OPEN), 0.0)
+        flow.mark()
+    for k in range(substeps):
+        begin = t + k * h
+        found = integrator.advance(flow, begin, q, v, flow.acceleration(begin, q, v), h)
+        flow.mark()
+        good, _ = verdict(integrator, found, limit)
+        if limit is not None:
+            weak = (found.conditioning < limit) | weak
+        q, v, fine = found.q, found.v, good & fine
+    if system.loop_solver is not None:
+        flags["flags"] = flags["flags"] + where(weak, float(SINGULAR if system.loop_solver.loop_plan.plan is None else WEAK), 0.0)
+    q, v = (np.array([where(fine, x, np.nan) for x in part], dtype=object) for part in (q, v))
+    return trace.graph(q_next=q, v_next=v, **flags)

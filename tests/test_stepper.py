@@ -1,0 +1,129 @@
+"""A step as a kernel: against rollouts, which make the same steps in a loop of their own."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from tests import mechanisms
+from tests.referee import relative
+
+import catena as ct
+from catena.examples import EXAMPLES
+
+STEP = 2e-3
+
+
+def run(move: Any, q: np.ndarray, v: np.ndarray, tau: Any, steps: int) -> tuple[np.ndarray, np.ndarray]:
+    for _ in range(steps):
+        q, v = move(q, v, tau)
+    return q, v
+
+
+def start(m: ct.Model, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    """Return a state, which closes the loops."""
+    rng = np.random.default_rng(seed)
+    if not m.has_loops:
+        return m.random(rng), 0.3 * rng.normal(size=m.nv)
+    q = m.assemble()
+    return q, m.project_velocity(q, 0.3 * rng.normal(size=m.nv))
+
+
+@pytest.mark.parametrize("integrator", ["rk4", "semi-implicit-euler", "midpoint", "implicit-midpoint", "symplectic-midpoint", "rang-angermann"])
+def test_steps_are_those_of_a_rollout(integrator: str) -> None:
+    m = mechanisms.tree(3, 4, ("revolute", "spherical", "universal", "prismatic"), options=True)
+    q, v = start(m)
+    tau = np.ones(m.nv)
+    expected = ct.rollout(m, q, v, controls=tau, step=STEP, steps=6, integrator=integrator)
+    for substeps in (1, 3):
+        move = ct.stepper(m, STEP * substeps, integrator, substeps)
+        found = run(move, q, v, tau, 6 // substeps)
+        np.testing.assert_allclose(found[0], expected.q[-1], atol=1e-12)
+        np.testing.assert_allclose(found[1], expected.v[-1], atol=1e-12)
+
+
+@pytest.mark.parametrize("name", ["four-bar", "stewart-ups", "double-wishbone", "biped"])
+def test_loops_stay_closed(name: str) -> None:
+    m = EXAMPLES[name]()
+    q, v = start(m)
+    tau = np.zeros(m.nv)
+    found = run(ct.stepper(m, STEP, "rk4"), q, v, tau, 10)
+    expected = ct.rollout(m, q, v, step=STEP, steps=10, integrator="rk4")
+    np.testing.assert_allclose(found[0], expected.q[-1], atol=1e-11)
+    assert ct.loop_error(m)(found[0]).max() < 1e-12
+
+
+def test_a_state_that_the_plan_does_not_fit_is_moved_by_pivots() -> None:
+    m = EXAMPLES["jansen-leg"]()
+    q, v = start(m)
+    way = ct.rollout(m, q, 20.0 * v, step=1e-3, steps=2000, every=20, integrator="rk4")
+    q, v, tau, move = way.q, way.v, np.zeros(m.nv), ct.stepper(m, 1e-3, "rk4")
+    fits = move.fits(q, v, tau)
+    assert fits.any()
+    assert not fits.all()
+    found, expected = move(q, v, tau), ct.rollout(m, q, v, step=1e-3, steps=1, integrator="rk4")
+    np.testing.assert_allclose(found[0], expected.q[:, -1], atol=1e-9)
+    assert ct.loop_error(m)(found[0]).max() < 1e-12
+
+
+def test_states_that_leave_a_loop_open_are_refused() -> None:
+    m = EXAMPLES["four-bar"]()
+    q = m.assemble(crank=1.0)
+    with pytest.raises(ct.ArgumentError, match="leaves loop 'pin' of model 'four-bar' open"):
+        ct.stepper(m, 1e-3)(q + [0.0, 0.01, 0.0], np.zeros(3), np.zeros(3))
+
+
+def test_time_forces_and_driven_joints_count() -> None:
+    m = ct.Model("crane")
+    m.add("trolley", ct.point_mass(50.0), ct.Driven(ct.Prismatic("x"), lambda t: 0.5 * np.sin(2.0 * t)))
+    m.add("load", ct.point_mass(10.0, at=(0, 0, -3)), ct.Revolute("y", limits=(-0.05, 0.05)), parent="trolley")
+    m.add_force("wind", lambda t, q, v: [5.0 * np.cos(3.0 * t) - 0.2 * v[0]])
+    move, q, v = ct.stepper(m, 1e-3, "rk4"), np.array([0.01]), np.zeros(1)
+    expected = ct.rollout(m, q, v, step=1e-3, steps=50, start=0.4, integrator="rk4")
+    for k in range(50):
+        q, v = move(0.4 + 1e-3 * k, q, v, [0.0])
+    np.testing.assert_allclose(q, expected.q[-1], atol=1e-12)
+
+
+def test_batches_numbers_and_arrays_to_write_to() -> None:
+    m, rng = EXAMPLES["arm"](), np.random.default_rng(0)
+    hand = m.body_names[-1]
+    move = ct.stepper(m, 1e-3, parameters=f"{hand}.mass")
+    q, v, masses = m.random(rng, 5), rng.normal(size=(5, m.nv)), rng.uniform(0.5, 2.0, size=(3, 1))
+    out = np.empty((3, 5, m.nq)), np.empty((3, 5, m.nv))
+    found = move(q, v, np.zeros(m.nv), masses, out=out)
+    assert found[0] is out[0]
+    for mass, one in zip(masses[:, 0], found[0], strict=True):
+        expected = ct.stepper(m.with_values({f"{hand}.mass": mass}), 1e-3)(q, v, np.zeros(m.nv))[0]
+        np.testing.assert_allclose(one, expected, atol=1e-13)
+
+
+@pytest.mark.parametrize("name", ["arm", "four-bar"])
+def test_derivatives_of_a_step_equal_differences(name: str) -> None:
+    m = EXAMPLES[name]()
+    q, v = start(m)
+    tau, small = np.zeros(m.nv), 1e-6
+    move = ct.stepper(m, 1e-2, "rk4")
+    by_tau = move.jacobian("v_next", "tau")(q, v, tau)
+    ends = [[move(q, v, tau + sign * small * unit)[1] for sign in (1.0, -1.0)] for unit in np.eye(m.nv)]
+    assert relative(by_tau, np.transpose([(a - b) / (2.0 * small) for a, b in ends])) < 1e-6
+    if not m.has_loops:
+        by_q = move.jacobian("q_next", "q")(q, v, tau)
+        ends = [[move(m.integrate(q, sign * small * unit), v, tau)[0] for sign in (1.0, -1.0)] for unit in np.eye(m.nv)]
+        assert relative(by_q, np.transpose([(a - b) / (2.0 * small) for a, b in ends])) < 1e-6
+
+
+def test_a_step_that_fails_is_nan_and_leaves_the_others_alone() -> None:
+    m = EXAMPLES["arm"]()
+    q, v = m.random(0), np.zeros((2, m.nv))
+    v[1] = 1e200
+    found = ct.stepper(m, 1e-3, "rk4")(q, v, np.zeros(m.nv))
+    assert np.isfinite(found[0][0]).all()
+    assert np.isnan(found[0][1]).all()
+
+
+@pytest.mark.parametrize(("arguments", "says"), [({"step": 0.0}, "step"), ({"step": 1e-3, "substeps": 0}, "substeps"), ({"step": None}, "step")])
+def test_bad_arguments_are_refused(arguments: dict[str, Any], says: str) -> None:
+    with pytest.raises(ct.ArgumentError, match=says):
+        ct.stepper(EXAMPLES["pendulum"](), **arguments)
