@@ -14,8 +14,6 @@ from collections.abc import Collection
 from typing import Any
 
 import numpy as np
-from scipy.linalg import null_space
-from scipy.optimize import minimize
 
 from catena.control.paths import Path
 from catena.errors import ArgumentError, ModelError
@@ -117,6 +115,8 @@ class _Problem:
         #: what amplitudes are multiplied by, as a part of what they may be (bounds, harmonics, nv)
         self.rates = np.array([np.outer(f, self.range) / _limits(name, most, m.nv) for f, most, name in bounds if most is not None])
         self.rates = self.rates.reshape(-1, harmonics, m.nv)
+        from scipy.linalg import null_space  # which takes long to import, as below
+
         self.still = null_space(w[None] ** 2), null_space(w[None])  # coefficients of cosines and sines that begin at rest
         self.base = base_parameters(m, joints=joints)
         if not self.base.number:
@@ -181,6 +181,8 @@ class _Problem:
 
     def searched(self, rng: np.random.Generator) -> FourierPath:
         """Return the path that a search from a random start comes to."""
+        from scipy.optimize import minimize
+
         n = self.m.nv
         first = rng.normal(size=(2 * self.harmonics - 1, n))
         first[0] = 0.2 * rng.uniform(-1.0, 1.0, n)

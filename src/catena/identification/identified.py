@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from scipy.optimize import least_squares
 
 from catena.errors import ArgumentError, ConvergenceWarning
 from catena.identification.base import Grouping, combination
@@ -87,6 +86,8 @@ def inverse_gram(J: np.ndarray) -> np.ndarray:
 
 def minimised(residual: Any, jacobian: Any, start: np.ndarray, lowest: Any = -np.inf) -> np.ndarray:
     """Return where the sum of squares of a residual, in standard deviations, is least: to 1e-8 of it, less than the errors could show."""
+    from scipy.optimize import least_squares
+
     found = least_squares(residual, start, jacobian, (lowest, np.inf), x_scale="jac", xtol=1e-10, ftol=1e-8, gtol=1e-13)
     if found.status == 0:
         warnings.warn(f"identify: the search does not end within {found.nfev} evaluations", ConvergenceWarning, stacklevel=5)

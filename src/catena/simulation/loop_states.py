@@ -22,7 +22,7 @@ from catena.tolerances import LOOSE, SINGULAR
 
 
 def settled(
-    m: Mechanism, t: np.ndarray, q: np.ndarray, v: np.ndarray, given: Sequence[np.ndarray]
+    m: Mechanism, t: np.ndarray, q: np.ndarray, v: np.ndarray, given: Sequence[np.ndarray] = ()
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """Return states (N, nq), (N, nv) at times (N,) put on the constraints; how many of these are independent, and which are regular.
 
