@@ -113,9 +113,9 @@ def test_a_geometry_that_does_not_close_is_an_empty_cell(tmp_path, monkeypatch):
 
 
 def test_a_run_that_fails_is_an_empty_cell():
-    found, errors = swept("pendulum", "--parameter", "gravity.z=0,1e300", "--measure", "final", "--until", "10ms", "--set", "arm=1")
+    found, errors = swept("pendulum", "--parameter", "gravity.x=0,1e308", "--measure", "final", "--until", "10ms", "--set", "arm=1")
     assert np.isnan(found["final arm", "rad"]).tolist() == [False, True]
-    assert errors == "warning: the run fails, not finite; give a shorter --step: gravity.z = 1e+300; this cell stays empty\n"
+    assert errors == "warning: the run fails, not finite; give a shorter --step: gravity.x = 1e+308; this cell stays empty\n"
 
 
 def test_the_table_is_printed_in_parts_where_it_is_too_wide():
