@@ -79,7 +79,7 @@ from catena.model import (
 )
 from catena.native import Kernel
 from catena.parallel import ParallelManipulator
-from catena.simulation import Event, Occurrence, Rollout, Trajectory, ensemble, rollout, simulate, stepper
+from catena.simulation import Event, Occurrence, Rollout, Trajectory, ensemble, rollout, rollout_gradient, simulate, stepper
 from catena.spatial_operators import Operators, operators
 from catena.version import __version__ as __version__
 
@@ -94,7 +94,7 @@ __all__ = [
     "forward_dynamics", "forward_dynamics_derivatives", "hamiltonian_dynamics", "identify", "inverse_dynamics",
     "inverse_dynamics_derivatives", "jacobian", "joint_wrenches", "linear_parameters", "linearize", "load", "loop_error", "mass_matrix",
     "maximum", "methods", "minimum", "modes", "momenta", "operators", "point_mass", "polynomial", "poses", "python", "reduced", "regressor",
-    "rod", "rollout", "simulate", "sphere", "stepper", "trapezoidal", "velocities", "where",
+    "rod", "rollout", "rollout_gradient", "simulate", "sphere", "stepper", "trapezoidal", "velocities", "where",
 ]  # fmt: skip
 
 

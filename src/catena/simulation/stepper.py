@@ -63,7 +63,7 @@ def stepper(
         if plan is not None:
             system.use(plan)
         started = time.perf_counter()
-        graph = _graph(system, size, int(substeps), limit)
+        graph = step_graph(system, size, int(substeps), limit, m.time_dependent)
         quick = plan is not None and plan.plan is None
         made = f"{name}, {system.method}"
         return graph_kernel(m, graph, made, system.references, time.perf_counter() - started, quick=quick)
@@ -77,10 +77,13 @@ def stepper(
     return ConstrainedKernel(m, planned, spare, q, "")
 
 
-def _graph(system: System, size: float, substeps: int, limit: float | None) -> Graph:
-    """Return the steps of a system traced; with loops also the flags of the state, for a plan that serves down to a conditioning."""
+def step_graph(system: System, size: float, substeps: int, limit: float | None, timed: bool) -> Graph:
+    """Return the steps of a system traced; with loops also the flags of the state, for a plan that serves down to a conditioning.
+
+    The time at the beginning is the first input if it is `timed`.
+    """
     m, integrator, trace = system.model, system.integrator, Trace("stepper")
-    t = trace.input("t") if m.time_dependent else 0.0
+    t = trace.input("t") if timed else 0.0
     q, v, tau = trace.input("q", (m.nq,)), trace.input("v", (m.nv,)), trace.input("tau", (m.nv,))
     given = m.given_inputs(trace)
     flow = TracedFlow(system, trace, {"tau": tau}, {path: np.ravel(x) for path, x in given.items()})
