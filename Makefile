@@ -48,6 +48,7 @@ bench: $(VENV)/.ready-test
 	$(BIN)/python benchmarks/closed_robots.py
 	$(BIN)/python benchmarks/ladder.py
 	$(BIN)/python benchmarks/derivatives.py
+	$(BIN)/python benchmarks/parameters.py
 
 docs: $(VENV)/.ready-docs
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict

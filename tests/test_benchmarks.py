@@ -16,8 +16,8 @@ FOLDER = Path(__file__).parent.parent / "benchmarks"
 BRIEF = {
     "closed_robots.py": ("--quick",), "derivatives.py": ("--quick",), "dynamics.py": ("--quick",),
     "fingerprints.py": ("--examples", "pendulum,four-bar", "OUT"), "ladder.py": ("--quick", "--most", "5"), "loops.py": ("--quick",),
-    "methods.py": ("--quick", "--most", "16"), "operations.py": (), "operators.py": ("--quick",), "robots.py": (),
-    "simulation.py": ("--quick",), "symplectic.py": ("--quick",),
+    "methods.py": ("--quick", "--most", "16"), "operations.py": (), "operators.py": ("--quick",), "parameters.py": ("--quick",),
+    "robots.py": (), "simulation.py": ("--quick",), "symplectic.py": ("--quick",),
 }  # fmt: skip
 
 
