@@ -79,7 +79,18 @@ from catena.model import (
 )
 from catena.native import Kernel
 from catena.parallel import ParallelManipulator
-from catena.simulation import Event, Occurrence, Rollout, Trajectory, ensemble, rollout, rollout_gradient, simulate, stepper
+from catena.simulation import (
+    Event,
+    Occurrence,
+    Rollout,
+    RolloutGradient,
+    Trajectory,
+    ensemble,
+    rollout,
+    rollout_gradient,
+    simulate,
+    stepper,
+)
 from catena.spatial_operators import Operators, operators
 from catena.version import __version__ as __version__
 
@@ -88,13 +99,14 @@ __all__ = [
     "Cylindrical", "Distance", "Driven", "Equilibrium", "Event", "ExportError", "Fixed", "FourierPath", "Free", "Geometry", "Harmonic",
     "Helical", "Identified", "InertiaWarning", "Kernel", "LimitWarning", "Linearization", "MethodError", "MissingPackageError", "Mode",
     "Model", "ModelError", "ModelFileError", "Modes", "Occurrence", "Operators", "ParallelManipulator", "Path", "Planar", "Pose",
-    "Prismatic", "Reduced", "Revolute", "Rollout", "SimulationError", "SingularWarning", "Spherical", "StiffnessWarning", "TraceError",
-    "Trajectory", "TrajectoryFileError", "Universal", "ViewWarning", "atan2", "base_parameters", "bias_force", "box", "computed_torque",
-    "cycloidal", "cylinder", "driving_forces", "energy", "ensemble", "equilibrium", "excitation", "export_c", "export_casadi", "export_jax",
-    "forward_dynamics", "forward_dynamics_derivatives", "hamiltonian_dynamics", "identify", "inverse_dynamics",
-    "inverse_dynamics_derivatives", "jacobian", "joint_wrenches", "linear_parameters", "linearize", "load", "loop_error", "mass_matrix",
-    "maximum", "methods", "minimum", "modes", "momenta", "operators", "point_mass", "polynomial", "poses", "python", "reduced", "regressor",
-    "rod", "rollout", "rollout_gradient", "simulate", "sphere", "stepper", "trapezoidal", "velocities", "where",
+    "Prismatic", "Reduced", "Revolute", "Rollout", "RolloutGradient", "SimulationError", "SingularWarning", "Spherical", "StiffnessWarning",
+    "TraceError", "Trajectory", "TrajectoryFileError", "Universal", "ViewWarning", "atan2", "base_parameters", "bias_force", "box",
+    "computed_torque", "cycloidal", "cylinder", "driving_forces", "energy", "ensemble", "equilibrium", "excitation", "export_c",
+    "export_casadi", "export_jax", "forward_dynamics", "forward_dynamics_derivatives", "hamiltonian_dynamics", "identify",
+    "inverse_dynamics", "inverse_dynamics_derivatives", "jacobian", "joint_wrenches", "linear_parameters", "linearize", "load",
+    "loop_error", "mass_matrix", "maximum", "methods", "minimum", "modes", "momenta", "operators", "point_mass", "polynomial", "poses",
+    "python", "reduced", "regressor", "rod", "rollout", "rollout_gradient", "simulate", "sphere", "stepper", "trapezoidal", "velocities",
+    "where",
 ]  # fmt: skip
 
 

@@ -2,10 +2,10 @@
 
 from catena.simulation.ensemble import ensemble
 from catena.simulation.events import Event
-from catena.simulation.gradient import Gradient, rollout_gradient
+from catena.simulation.gradient import RolloutGradient, rollout_gradient
 from catena.simulation.rollout import Rollout, rollout
 from catena.simulation.simulate import simulate
 from catena.simulation.stepper import stepper
 from catena.simulation.trajectory import Occurrence, Trajectory
 
-__all__ = ["Event", "Gradient", "Occurrence", "Rollout", "Trajectory", "ensemble", "rollout", "rollout_gradient", "simulate", "stepper"]
+__all__ = ["Event", "Occurrence", "Rollout", "RolloutGradient", "Trajectory", "ensemble", "rollout", "rollout_gradient", "simulate", "stepper"]

@@ -34,7 +34,7 @@ Cost = Callable[[Any, Array, Array, Array], Any]
 _STORED = 2**24
 
 
-class Gradient(NamedTuple):
+class RolloutGradient(NamedTuple):
     """A cost of motions, and its gradient: by the first positions along velocities, the first velocities, controls, and parameters by path.
 
     Leading axes are those of the rollout; what trajectories share has the sum of their gradients.
@@ -63,7 +63,7 @@ def rollout_gradient(
     method: str = "auto",
     threads: int | None = None,
     parameters: Mapping[str, Any] | None = None,
-) -> Gradient:
+) -> RolloutGradient:
     """Return the cost of rollouts, and its gradient by all that they begin with.
 
     The cost is the sum of `cost(t, q, v, tau)` over the beginnings of all steps, tau being what is held over the step, and of
@@ -83,7 +83,7 @@ def rollout_gradient(
     n, by_controls = given.model.nv, found.controls
     if by_controls is not None and by_controls.shape[1] == 1 and np.ndim(controls) <= max(np.ndim(q0), np.ndim(v0)):
         by_controls = by_controls[:, 0]  # constant ones, which have no axis of time
-    return Gradient(
+    return RolloutGradient(
         found.value.reshape(given.batch),
         _summed(found.q0, given.batch, (*np.shape(q0)[:-1], n)),
         _summed(found.v0, given.batch, (*given.batch, n) if v0 is None else np.shape(v0)),
@@ -166,7 +166,7 @@ class _Work:
 
     # passes
 
-    def run(self) -> Gradient:
+    def run(self) -> RolloutGradient:
         """Return costs and gradients of all trajectories in one row, and the motion if it is kept."""
         given, m = self.given, self.model
         count, width = len(given.q), m.nq + m.nv
@@ -200,7 +200,7 @@ class _Work:
         known = m.parameters() if self.sizes else {}
         numbers = {path: x.reshape(count, *known[path].shape) for path, x in zip(self.sizes, parts, strict=True)}
         by_q, by_v = adjoint[:, 3 : 3 + m.nv], adjoint[:, 3 + m.nv : 3 + 2 * m.nv]
-        return Gradient(value, by_q, by_v, controls, numbers, segment)
+        return RolloutGradient(value, by_q, by_v, controls, numbers, segment)
 
     def _held(self, forces: np.ndarray) -> np.ndarray:
         """Return gradients by rows of the table, each held over several steps: (N, rows, nv)."""
