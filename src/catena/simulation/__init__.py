@@ -8,4 +8,6 @@ from catena.simulation.simulate import simulate
 from catena.simulation.stepper import stepper
 from catena.simulation.trajectory import Occurrence, Trajectory
 
-__all__ = ["Event", "Occurrence", "Rollout", "RolloutGradient", "Trajectory", "ensemble", "rollout", "rollout_gradient", "simulate", "stepper"]
+__all__ = [
+    "Event", "Occurrence", "Rollout", "RolloutGradient", "Trajectory", "ensemble", "rollout", "rollout_gradient", "simulate", "stepper",
+]  # fmt: skip
