@@ -6,8 +6,8 @@ import threading
 from collections.abc import Callable, Hashable
 from typing import Any
 
-#: Most things of one kind; the oldest goes first.
-_HELD = 16
+#: Most things of one kind; that which was asked for longest ago goes first. A run of one integrator makes up to six of a kind.
+_HELD = 64
 
 
 class Cache:
@@ -30,7 +30,7 @@ class Cache:
                 while len(entries) >= _HELD:
                     del entries[next(iter(entries))]
                 entries[key] = _Entry()
-            entry = entries[key]
+            entry = entries[key] = entries.pop(key)
         return entry.get(make)
 
 

@@ -176,7 +176,7 @@ def check(m: Mechanism, paths: Any, what: str) -> tuple[str, ...]:
     """Return paths of numbers of a mechanism, or say which is none, or named twice."""
     if isinstance(paths, str):
         paths = (paths,)
-    known, taken = parameters(m), set[str]()
+    known, taken = m.parameters() if paths else {}, set[str]()
     for path in paths:
         if path not in known:
             close = difflib.get_close_matches(str(path), known, 3)
@@ -194,7 +194,7 @@ def check(m: Mechanism, paths: Any, what: str) -> tuple[str, ...]:
 
 def given_values(m: Mechanism, values: Mapping[str, Any], what: str) -> dict[str, np.ndarray]:
     """Return values of numbers as arrays of floats with any leading axes, or say what is wrong with one."""
-    known, found = parameters(m), {}
+    known, found = m.parameters() if values else {}, {}
     for path, value in values.items():
         shape = known[path].shape
         form = "x".join(map(str, shape)) or "single"
@@ -293,7 +293,7 @@ def varies(*values: Any) -> bool:
 
 def replaced(m: Mechanism, values: Mapping[str, Any]) -> Parts:
     """Return the parts of a mechanism with other numbers, by path."""
-    known, parts = parameters(m), m.parts.opened()
+    known, parts = m.parameters(), m.parts.opened()
     check(m, values, "with_values")
     arrays = {}
     for path, value in values.items():
