@@ -48,7 +48,7 @@ def agree(m: ct.Model, values: dict[str, np.ndarray], q: np.ndarray, v: np.ndarr
         arguments = (q, v, vdot if make is ct.inverse_dynamics else x)[: len(expected.inputs)]
         found, wanted = (x if isinstance(x, tuple) else (x,) for x in (kernel(*arguments, **values), expected(*arguments)))
         for a, b in zip(found, wanted, strict=True):
-            assert relative(a, b) < 1e-11, (make.__name__, list(values))
+            assert relative(a, b) < 1e-12, (make.__name__, list(values))
 
 
 @pytest.mark.parametrize("seed", range(12))
