@@ -521,8 +521,6 @@ UNTRACED: dict[str, Callable[[Any, Any, Any], Any]] = {
     "float": lambda t, q, v: [float(q[0]), 0.0],
     "math": lambda t, q, v: [math.sin(q[0]), 0.0],
     "round": lambda t, q, v: [round(t), 0.0],
-    "maximum": lambda t, q, v: np.maximum(v, 0.0),
-    "sign": lambda t, q, v: np.sign(v),
     "float array": lambda t, q, v: np.asarray(v, dtype=float),
     "interpolation": lambda t, q, v: [np.interp(t, [0.0, 1.0], [0.0, 2.0]), 0.0],
     "truth": lambda t, q, v: [q[0] > 0.0, 0.0],

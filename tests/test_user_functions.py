@@ -10,6 +10,8 @@ import pytest
 from numpy.testing import assert_array_equal
 
 import catena as ct
+from catena.examples import EXAMPLES
+from catena.graph import Trace, traced_array
 
 pytestmark = pytest.mark.quick
 
@@ -114,3 +116,56 @@ def test_an_event_that_is_not_a_number_after_a_reset_or_within_a_step_ends_the_r
     ):
         ct.simulate(m, [0.1], [1.0], until=1.0, events=events, step=0.3)
     assert isinstance(caught.value.trajectory, ct.Trajectory)
+
+
+# --- NumPy on traced arrays
+
+A, B = np.array([0.7, -0.4, 0.2]), np.array([-0.3, 0.5, 0.9])
+GRID = np.arange(9.0).reshape(3, 3) / 3.0
+
+NUMPY = {
+    "clip": lambda q, v: np.clip(q, -0.3, 0.3), "clip from one side": lambda q, v: np.clip(q, None, 0.1),
+    "clip between arrays": lambda q, v: np.clip(q, -np.abs(v), np.abs(v)), "clip of an entry": lambda q, v: np.clip(q[0], -0.5, 0.5),
+    "minimum": np.minimum, "maximum": lambda q, v: np.maximum(q, 0.1), "maximum of entries": lambda q, v: np.maximum(0.1, q[1]),
+    "where": lambda q, v: np.where(q > 0.0, v, -v), "where of an entry": lambda q, v: np.where(q[0] > 0.0, q, v),
+    "where of numbers": lambda q, v: np.where((q[0] > 0.0) | (v[0] > 0.0), 1.0, 2.0),
+    "and": lambda q, v: np.where((q > 0.0) & (v < 0.6), q, 0.0),
+    "logical": lambda q, v: np.where(np.logical_or(q > 0.5, np.logical_not(v > 0.0)), 1.0, 0.0),
+    "sign": lambda q, v: np.sign(q), "sign of an entry": lambda q, v: np.sign(v[0]), "abs": lambda q, v: np.abs(q) + abs(v),
+    "norm": lambda q, v: np.linalg.norm(q - v), "norms": lambda q, v: np.linalg.norm(np.stack([q, v]), axis=1), "dot": np.dot,
+    "matmul": lambda q, v: GRID @ q + q @ GRID, "cross": np.cross, "outer": np.outer, "sum and mean": lambda q, v: np.sum(q) + np.mean(v),
+    "max": lambda q, v: np.max(q) - np.min(v), "max of rows": lambda q, v: np.max(np.stack([q, v]), axis=0), "hypot": np.hypot,
+    "slices": lambda q, v: q[1:] * v[:-1], "stack of entries": lambda q, v: np.stack([q[0], v[1], 1.0]),
+    "tanh": lambda q, v: np.tanh(q * 3.0), "number times array": lambda q, v: np.array([1.0, 2.0, 3.0]) * q[0] + np.float64(2.0) * v[0],
+    "arctan2": lambda q, v: np.arctan2(q[0], v[0]), "assigned": lambda q, v: _assigned(q, v),
+}  # fmt: skip
+
+
+def _assigned(q, v):
+    q[0] = v[1]
+    return q + v
+
+
+@pytest.mark.parametrize("name", NUMPY)
+def test_functions_of_numpy_work_on_traced_arrays_as_written(name):
+    trace = Trace("function")
+    state = [traced_array(trace.input(port, (3,))) for port in "qv"]
+    graph = trace.graph(y=NUMPY[name](*state))
+    (found,), expected = graph.evaluate(A, B), NUMPY[name](A.copy(), B.copy())
+    assert np.shape(found) == np.shape(expected)
+    np.testing.assert_allclose(found, expected, rtol=1e-14, atol=1e-15)
+
+
+def test_a_controller_that_saturates_is_written_as_numpy_is():
+    m = EXAMPLES["arm"]()
+    most = np.linspace(5.0, 40.0, m.nv)
+
+    def controller(t, q, v):
+        return np.clip(-50.0 * q - 5.0 * v, -most, most)
+
+    q = m.random(0)
+    run = ct.simulate(m, q, until=0.2, controller=controller, step=1e-3, integrator="rk4")
+    same = ct.simulate(m, q, until=0.2, controller=ct.python(controller), step=1e-3, integrator="rk4")
+    np.testing.assert_allclose(run.q[-1], same.q[-1], atol=1e-10)
+    assert (np.abs(run.tau) <= most).all()
+    assert (np.abs(run.tau) == most).any()

@@ -5,6 +5,7 @@ outputs. `OPERATIONS` is the table of all operations. `divided` makes the `Progr
 `catena.export` writes, after the passes of `catena.graph.passes`.
 """
 
+from catena.graph.arrays import traced_array
 from catena.graph.division import divided, iterated_program, program_of
 from catena.graph.elimination import Elimination, Entry
 from catena.graph.functions import atan2, maximum, minimum, where
@@ -19,5 +20,5 @@ from catena.graph.trace import Trace
 __all__ = [
     "ELIMINATE", "LINEAR_SYSTEM", "OPERATIONS", "SADDLE_POINT", "SYSTEMS", "Block", "Call", "Condition", "Elimination", "Entry", "Graph",
     "LinearSystem", "Port", "Program", "SaddlePoint", "SaddlePointSolution", "Scalar", "Subgraph", "Trace", "atan2", "divided",
-    "iterated_program", "maximum", "minimum", "program_of", "where",
+    "iterated_program", "maximum", "minimum", "program_of", "traced_array", "where",
 ]  # fmt: skip

@@ -19,6 +19,14 @@ from catena.errors import TraceError
 if TYPE_CHECKING:
     from catena.graph.trace import Trace
 
+
+class _numpy:
+    """How NumPy's functions treat traced scalars; `catena.graph.arrays` fills it in."""
+
+    ufunc: Callable[..., Any]
+    function: Callable[..., Any]
+
+
 _NUMBERS = (int, float, np.floating, np.integer)
 
 #: Whole powers up to this are products; repeated squaring would lose digits of larger ones.
@@ -75,6 +83,12 @@ class Scalar:
 
     def __repr__(self) -> str:
         return f"<traced {self.trace.nodes[self.index][0]} %{self.index} of '{self.trace.name}'>"
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
+        return _numpy.ufunc(ufunc, method, inputs, options)
+
+    def __array_function__(self, function: Any, types: Any, arguments: Any, options: Any) -> Any:
+        return _numpy.function(function, arguments, options)
 
     # sums
     def __add__(self, other: Any) -> Any:
@@ -273,6 +287,7 @@ class Condition:
     """A traced truth value, for `where`. Combine with `&`, `|`, `~`."""
 
     __slots__ = ("index", "trace")
+    __array_function__ = Scalar.__array_function__
 
     def __init__(self, trace: Trace, index: int) -> None:
         self.trace = trace

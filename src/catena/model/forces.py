@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from catena.errors import ModelError, TraceError
-from catena.graph import Graph, Trace
+from catena.graph import Graph, Trace, traced_array
 from catena.model import values
 from catena.model.wording import short
 from catena.scalars import expression
@@ -90,7 +90,7 @@ class Applied:
     def value(self, nv: int, t: Any, q: Any, v: Any) -> Any:
         """Return the function's result: nv joint forces, or with a body a wrench (moment, force) of 6 entries; for any scalar."""
         with expression.values({}):
-            result = expression.settled(self.function(t, np.array(q), np.array(v)))  # copies, which the function may write to
+            result = expression.settled(self.function(t, own_array(q), own_array(v)))
         try:
             array = np.asarray(result)
             if array.dtype.kind not in "buifO":
@@ -144,7 +144,12 @@ def traced(
     trace = Trace("function")
     state = trace.input("t"), trace.input("q", (nq,)), trace.input("v", (nv,))
     with expression.values(given(trace)):
-        return trace.graph(value=expression.settled(function(*state)))
+        return trace.graph(value=expression.settled(function(*map(traced_array, state))))
+
+
+def own_array(x: Any) -> Any:
+    """Return a copy of an array for a function of the user's, which may write to it; NumPy's functions take it where it is traced."""
+    return traced_array(np.array(x))
 
 
 def reason(error: Exception) -> str:

@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from catena.graph import traced_array
 from catena.model.manifolds import difference_rotation
 from catena.scalars import expression
 from catena.scalars.dual import Dual, moving, part
@@ -235,7 +236,7 @@ class CustomMotion(DenseMotion):
 
     def pose(self, q: Array) -> Rigid:
         with expression.values({}):
-            return as_rigid(expression.settled(self.function(np.asarray(q))))
+            return as_rigid(expression.settled(self.function(traced_array(np.asarray(q)))))
 
     def _twist(self, q: Array, v: Array) -> Array:
         pose = self.pose(moving(q, v))

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from catena.errors import ArgumentError, SimulationError
+from catena.model.forces import own_array
 from catena.simulation.arguments import check_state
 from catena.simulation.trajectory import Occurrence
 
@@ -83,7 +84,7 @@ class Event:
 
     def value(self, t: Any, q: Any, v: Any) -> Any:
         """Return the function's result, of any scalar; the function has copies of q and v, which it may write to."""
-        return self.function(t, np.array(q), np.array(v))
+        return self.function(t, own_array(q), own_array(v))
 
     def happened(self, before: float, after: float) -> bool:
         """Return whether the function changed its sign, in the direction that counts."""

@@ -18,6 +18,7 @@ from catena.graph import Graph, Subgraph, Trace
 from catena.graph.differentiated import adjoint_graph
 from catena.loops.projection import LoopPlan
 from catena.model.coordinates import PositionChart
+from catena.model.forces import own_array
 from catena.native import Iteration, Kernel, compile_graph
 from catena.scalars import expression
 from catena.simulation.inputs import Controls, Function, check_traceable
@@ -133,8 +134,8 @@ class _Work:
             force = tau
             with expression.values(numbers):
                 if self.given.controller is not None:
-                    force = np.asarray(expression.settled(self.given.controller(t, np.array(q), np.array(v))))
-                result = expression.settled(self.cost(t, np.array(q), np.array(v), force))
+                    force = np.asarray(expression.settled(self.given.controller(t, own_array(q), own_array(v))))
+                result = expression.settled(self.cost(t, own_array(q), own_array(v), own_array(force)))
         return trace.graph(q_next=q_next, v_next=v_next, cost=result)
 
     def _graph(self, name: str, function: Callable[..., Any], forced: bool) -> Graph:
@@ -144,8 +145,9 @@ class _Work:
         tau, numbers = trace.input("tau", (m.nv,)), m.given_inputs(trace)
         with expression.values(numbers):
             if forced and self.given.controller is not None:
-                tau = np.asarray(expression.settled(self.given.controller(state[0], *map(np.array, state[1:]))))
-            result = expression.settled(function(*state, tau) if forced else function(*state))
+                tau = np.asarray(expression.settled(self.given.controller(state[0], *map(own_array, state[1:]))))
+            seen = [own_array(x) if np.ndim(x) else x for x in (*state, *([tau] if forced else []))]
+            result = expression.settled(function(*seen))
         return trace.graph(cost=result)
 
     def _backward(self, plan: LoopPlan | None) -> Iteration:

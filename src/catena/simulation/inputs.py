@@ -9,7 +9,7 @@ import numpy as np
 
 from catena.errors import ArgumentError, TraceError
 from catena.model import Mechanism
-from catena.model.forces import python, reason, traced
+from catena.model.forces import own_array, python, reason, traced
 from catena.model.parameters import bind
 from catena.model.values import floats
 from catena.simulation.stepping import Layout
@@ -85,7 +85,7 @@ class Input:
     def force(self, t: Any, q: Array, v: Array, row: dict[str, Any], constants: dict[str, Any]) -> Array:
         """Return the joint forces put in at a time and state."""
         if self.controller is not None:
-            force = np.asarray(self.controller(t, np.array(q), np.array(v)))  # copies, which the controller may write to
+            force = np.asarray(self.controller(t, own_array(q), own_array(v)))
             if force.shape != (self.model.nv,):
                 raise ArgumentError(f"controller returned shape {force.shape}; return {self.model.nv} joint forces, one per entry of v")
             return force

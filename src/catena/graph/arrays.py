@@ -1,0 +1,110 @@
+"""Arrays of traced scalars as functions of users have them: NumPy's functions that would need a truth value work entry by entry."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from catena.graph.functions import maximum, minimum, where
+from catena.graph.scalar import Condition, Scalar, _numpy
+
+
+def _sign(x: Any) -> Any:
+    return where(x > 0.0, 1.0, where(x < 0.0, -1.0, 0.0))
+
+
+def _clip(x: Any, least: Any, most: Any) -> Any:
+    x = x if least is None else maximum(x, least)
+    return x if most is None else minimum(x, most)
+
+
+#: NumPy's functions of numbers that compare, by name: what they are of traced ones.
+_BY_ENTRY: dict[str, Callable[..., Any]] = {
+    "minimum": minimum, "maximum": maximum, "fmin": minimum, "fmax": maximum, "sign": _sign, "clip": _clip,
+    "hypot": lambda x, y: np.sqrt(x * x + y * y),
+    "less": operator.lt, "less_equal": operator.le, "greater": operator.gt, "greater_equal": operator.ge,
+    "equal": operator.eq, "not_equal": operator.ne,
+    "logical_and": operator.and_, "logical_or": operator.or_, "logical_not": operator.invert,
+}  # fmt: skip
+
+
+def by_entry(function: Callable[..., Any], *arguments: Any) -> Any:
+    """Return a function of scalars on arrays, entry by entry; an array of objects, or one of them."""
+    return traced_array(np.frompyfunc(function, len(arguments), 1)(*map(_boxed, arguments)))
+
+
+def _plain(x: Any) -> Any:
+    if isinstance(x, TracedArray):
+        return x.view(np.ndarray)
+    return x
+
+
+def _norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Any:
+    if ord not in (None, 2) or (axis is None and np.ndim(x) > 1 and ord is not None):
+        return NotImplemented
+    x = np.asarray(x)
+    return traced_array(np.sqrt(np.sum(x * x, axis=axis, keepdims=keepdims)))
+
+
+#: NumPy's functions of arrays that compare, or that have no loop over objects.
+_OF_ARRAYS: dict[Any, Callable[..., Any]] = {
+    np.where: lambda condition, a, b: by_entry(where, condition, a, b),
+    np.linalg.norm: _norm,
+    np.clip: lambda a, a_min=None, a_max=None: by_entry(lambda x: _clip(x, a_min, a_max), a)
+    if np.ndim(a_min) == np.ndim(a_max) == 0
+    else by_entry(_clip, a, a_min, a_max),
+}
+
+
+class TracedArray(np.ndarray):
+    """An array of traced scalars."""
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
+        own, plain = _BY_ENTRY.get(ufunc.__name__), [_plain(x) for x in inputs]
+        options = {name: _plain(x) for name, x in options.items() if not (name == "out" and x is None)}
+        if own is not None:
+            ufunc = np.frompyfunc(own, len(inputs), 1) if method == "__call__" else np.frompyfunc(own, 2, 1)
+            options.pop("dtype", None)
+        return traced_array(getattr(ufunc, method)(*plain, **options))
+
+    def __array_function__(self, function: Any, types: Any, arguments: Any, options: Any) -> Any:
+        own = _OF_ARRAYS.get(function)
+        if own is not None and (result := own(*arguments, **options)) is not NotImplemented:
+            return result
+        return traced_array(super().__array_function__(function, types, arguments, options))
+
+
+def _boxed(x: Any) -> Any:
+    if type(x) not in (Scalar, Condition):
+        return _plain(x)
+    box = np.empty((), dtype=object)
+    box[()] = x
+    return box
+
+
+def _ufunc(ufunc: Any, method: str, inputs: Any, options: Any) -> Any:
+    """Return one of NumPy's functions of numbers, some of which are traced scalars."""
+    own = _BY_ENTRY.get(ufunc.__name__)
+    if own is not None and method == "__call__":
+        ufunc = np.frompyfunc(own, len(inputs), 1)
+    result = getattr(ufunc, method)(*map(_boxed, inputs), **options)
+    return traced_array(result) if any(isinstance(x, TracedArray) for x in inputs) else result
+
+
+def _function(function: Any, arguments: Any, options: Any) -> Any:
+    """Return one of NumPy's functions of arrays, of which some are traced scalars."""
+    own = _OF_ARRAYS.get(function)
+    if own is not None and (result := own(*arguments, **options)) is not NotImplemented:
+        return result
+    return function._implementation(*arguments, **options)  # as it is of other objects
+
+
+_numpy.ufunc, _numpy.function = _ufunc, _function
+
+
+def traced_array(x: Any) -> Any:
+    """Return an array of objects as one of traced scalars; all else as it is."""
+    return x.view(TracedArray) if isinstance(x, np.ndarray) and x.dtype == object and not isinstance(x, TracedArray) else x
