@@ -169,3 +169,50 @@ def test_a_controller_that_saturates_is_written_as_numpy_is():
     np.testing.assert_allclose(run.q[-1], same.q[-1], atol=1e-10)
     assert (np.abs(run.tau) <= most).all()
     assert (np.abs(run.tau) == most).any()
+
+
+# --- kernels inside traced functions
+
+
+def test_kernels_may_be_called_in_traced_functions():
+    m = EXAMPLES["arm"]()
+    gravity, jacobian, poses = ct.bias_force(m), ct.jacobian(m, m.body_names[-1], (0.1, 0, 0)), ct.poses(m)
+    goal = np.array([0.3, 0.1, 0.5])
+
+    def controller(t, q, v):
+        pull = np.clip(100.0 * (goal - poses(q)[-1][:3, 3]), -20.0, 20.0)
+        return jacobian(q)[3:].T @ pull + gravity(q, 0.0 * v) - 2.0 * v
+
+    q, options = m.random(0), {"step": 1e-3, "integrator": "rk4"}
+    run = ct.simulate(m, q, until=0.1, controller=controller, **options)
+    same = ct.simulate(m, q, until=0.1, controller=ct.python(controller), **options)
+    np.testing.assert_allclose(run.q[-1], same.q[-1], atol=1e-12)
+    runs = ct.rollout(m, q, controls=controller, steps=100, **options)
+    np.testing.assert_allclose(runs.q[-1], run.q[-1], atol=1e-12)
+
+    def cost(q):
+        far = lambda t, q, v: np.sum(poses(q)[-1][:3, 3] ** 2)  # noqa: E731
+        found = ct.rollout_gradient(m, q, None, controller, steps=10, final_cost=far, **options)
+        return found.value, found.q0
+
+    small = 1e-6 * np.eye(m.nv)[1]
+    assert abs((cost(q + small)[0] - cost(q - small)[0]) / 2e-6 - cost(q)[1][1]) < 1e-7
+
+
+def test_kernels_with_loops_may_be_called_in_traced_functions():
+    m = EXAMPLES["four-bar"]()
+    inverse, q = ct.inverse_dynamics(m), m.assemble(crank=1.0)
+
+    def controller(t, q, v):
+        return inverse(q, v, 0.0 * v) - v
+
+    options = {"until": 0.1, "step": 1e-3, "integrator": "rk4"}
+    run, same = (ct.simulate(m, q, controller=one, **options) for one in (controller, ct.python(controller)))
+    np.testing.assert_allclose(run.q[-1], same.q[-1], atol=1e-12)
+
+
+def test_a_kernel_in_a_traced_function_takes_one_state():
+    m = EXAMPLES["arm"]()
+    gravity = ct.bias_force(m)
+    with pytest.raises(ct.TraceError, match=r"called in a traced function with q of shape \(3,\); give \(7,\)"):
+        ct.simulate(m, m.random(0), until=0.1, controller=lambda t, q, v: gravity(q[:3], v))

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from catena.graph.functions import maximum, minimum, where
 from catena.graph.scalar import Condition, Scalar, _numpy
+
+if TYPE_CHECKING:
+    from catena.graph.trace import Trace
 
 
 def _sign(x: Any) -> Any:
@@ -53,9 +56,7 @@ def _norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> 
 _OF_ARRAYS: dict[Any, Callable[..., Any]] = {
     np.where: lambda condition, a, b: by_entry(where, condition, a, b),
     np.linalg.norm: _norm,
-    np.clip: lambda a, a_min=None, a_max=None: by_entry(lambda x: _clip(x, a_min, a_max), a)
-    if np.ndim(a_min) == np.ndim(a_max) == 0
-    else by_entry(_clip, a, a_min, a_max),
+    np.clip: lambda a, a_min=None, a_max=None: by_entry(_clip, a, a_min, a_max),
 }
 
 
@@ -103,6 +104,15 @@ def _function(function: Any, arguments: Any, options: Any) -> Any:
 
 
 _numpy.ufunc, _numpy.function = _ufunc, _function
+
+
+def tracing(arguments: Any) -> Trace | None:
+    """Return the trace that some of the arguments belong to, if there are traced scalars among them."""
+    for x in arguments:
+        for entry in np.asarray(x, dtype=object).flat if not isinstance(x, Scalar) else (x,):
+            if type(entry) is Scalar:
+                return entry.trace
+    return None
 
 
 def traced_array(x: Any) -> Any:

@@ -5,13 +5,15 @@ from __future__ import annotations
 import pickle
 import warnings
 from collections.abc import Callable, Collection
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from catena.errors import ArgumentError, SingularWarning
 from catena.formulations.loops.constraints import constraint_motion
-from catena.graph import Graph
+from catena.graph import Graph, Scalar, where
+from catena.graph.arrays import by_entry
 from catena.kernels.state_flags import BREAKING, OPEN, OPENING, SINGULAR, WEAK
 from catena.loops.assembly import left_open
 from catena.loops.mobility import configurations, regular
@@ -76,6 +78,9 @@ class ConstrainedKernel(Differentiable):
             # flagged states are solved again, from inputs that must still be there
             arrays, named = tuple(_separate(x, out) for x in arrays), {name: _separate(x, out) for name, x in named.items()}
         *results, flags = self.planned(*arrays, out=given, **named)
+        if isinstance(flags, Scalar):  # in a trace; there states off the plan are not numbers
+            results = [by_entry(partial(where, flags == 0.0, b=np.nan), x) for x in results]
+            return results[0] if len(results) == 1 else tuple(results)
         flags = flags if self._sound else flags + WEAK
         if flags.any() if isinstance(flags, np.ndarray) else flags:
             self._again(results, flags, arrays, named)

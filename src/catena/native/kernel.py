@@ -12,7 +12,8 @@ from typing import Any, NoReturn
 import numpy as np
 
 from catena.errors import ArgumentError
-from catena.graph import Graph, Port, divided, passes
+from catena.graph import Graph, Port, Subgraph, Trace, divided, passes, traced_array
+from catena.graph.arrays import tracing
 from catena.graph.differentiated import Chart
 from catena.graph.stages import split
 from catena.native import arguments, ufunc
@@ -97,7 +98,25 @@ class Kernel(Differentiable):
                 return self._in_stages(arrays, out)
             return self._run(*arrays) if out is None else self._run(*arrays, out=out)
         except Exception as error:
+            trace = tracing(arrays)
+            if trace is not None and out is None:
+                return self._inlined(trace, arrays)
             self._explain(error, arrays, out)
+
+    def _inlined(self, trace: Trace, arrays: tuple) -> Any:
+        """Return the outputs for arguments that are being traced: the kernel becomes part of that trace."""
+        for x, port in zip(arrays, self.inputs, strict=True):
+            if np.shape(x) != port.shape:
+                raise ArgumentError(
+                    f"kernel '{self.name}' is called in a traced function with {port.name} of shape {np.shape(x)}; "
+                    f"give {port.shape}, one state"
+                )
+        results = tuple(map(traced_array, trace.call(self._subgraph, *arrays)))
+        return results[0] if len(results) == 1 else results
+
+    @cached_property
+    def _subgraph(self) -> Subgraph:
+        return Subgraph(self.graph)
 
     def _shares(self, arrays: tuple) -> bool:
         """Return whether many states share one set of those inputs that have defaults."""
