@@ -338,7 +338,9 @@ def test_files_hold_parameters_and_formulas(tmp_path: Any) -> None:
     x, y = m.parameter("x", 0.5), m.parameter("y", [1.0, 2.0])
     m.add("rod", ct.rod(x, mass=y[1]), ct.Revolute("y", damping=0.1 * y[0]))
     m.add("box", ct.box(0.1, x, 0.1, mass=1.0), ct.Universal(stiffness=y), parent="rod", at=ct.Pose((x, 0, 0), rpy=(0, 0, np.sin(-x / 2))))
-    m.add_spring("coil", "ground", "box", at_b=(x**2, 0, 0), stiffness=20.0 * y[0], length=np.sqrt(x))
+    m.add_spring("coil", "ground", "box", at_b=((-x) ** 2, (-2.0) ** 2 * x, 0), stiffness=20.0 * y[0], length=np.sqrt(x))
+    table = m.parameter("table", np.arange(1.0, 13.0).reshape(3, 4))
+    m.add("ball", ct.sphere(0.1, mass=table[2, 3] - x), ct.Fixed(), parent="box")
     file, state = tmp_path / "arm.toml", [np.full(3, 0.2)] * 3
     m.save(file)
     again = ct.load(file)

@@ -143,6 +143,9 @@ NUMPY = {
 
 def _assigned(q, v):
     q[0] = v[1]
+    q += v
+    q *= 0.5
+    q[1:] -= np.minimum(v[1:], 0.2)
     return q + v
 
 

@@ -21,14 +21,14 @@ _FUNCTIONS = {
 _REMEDY = f"write it with numbers, parameters, + - * / **, brackets, and {', '.join(_FUNCTIONS)}"
 
 
-def written(values: np.ndarray) -> Any:
-    """Return numbers and expressions as lists of numbers and texts, or say what a file cannot hold."""
-    if values.ndim:
-        return [written(entry) if isinstance(entry, np.ndarray) else written(np.array(entry, dtype=object)) for entry in values]
-    entry = values[()]
+def written(value: Any, known: Mapping[str, Any]) -> Any:
+    """Return numbers and expressions as lists of numbers and texts, or say what a file cannot hold; parameters are known by name."""
+    if isinstance(value, np.ndarray) and value.ndim:
+        return [written(entry, known) for entry in value]
+    entry = value[()] if isinstance(value, np.ndarray) else value
     if not isinstance(entry, Expression):
         return float(entry)
-    read(repr(entry), {name: np.ones(8) for name in entry.names})
+    read(repr(entry), known)
     return repr(entry)
 
 

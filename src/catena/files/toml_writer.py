@@ -45,7 +45,7 @@ def text(model: Mechanism) -> str:
     if model.parts.own:
         parts += ["", "[parameters]", *_lines(dict(model.parts.own))]
     if tied := ties(model):
-        parts += ["", "[ties]", *_lines({path: formulas.written(x) for path, x in tied.items()})]
+        parts += ["", "[ties]", *_lines({path: formulas.written(x, model.parts.own) for path, x in tied.items()})]
     return "\n".join([*parts, ""])
 
 

@@ -36,13 +36,18 @@ _BY_ENTRY: dict[str, Callable[..., Any]] = {
 
 def by_entry(function: Callable[..., Any], *arguments: Any) -> Any:
     """Return a function of scalars on arrays, entry by entry; an array of objects, or one of them."""
-    return traced_array(np.frompyfunc(function, len(arguments), 1)(*map(_boxed, arguments)))
+    return traced_array(np.frompyfunc(function, len(arguments), 1)(*map(_plain, arguments)))
 
 
 def _plain(x: Any) -> Any:
+    """Return a traced array, or a traced scalar, as an array that NumPy treats as any other of objects."""
     if isinstance(x, TracedArray):
         return x.view(np.ndarray)
-    return x
+    if type(x) not in (Scalar, Condition):
+        return x
+    box = np.empty((), dtype=object)
+    box[()] = x
+    return box
 
 
 def _norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Any:
@@ -60,43 +65,20 @@ _OF_ARRAYS: dict[Any, Callable[..., Any]] = {
 }
 
 
-class TracedArray(np.ndarray):
-    """An array of traced scalars."""
-
-    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
-        own, plain = _BY_ENTRY.get(ufunc.__name__), [_plain(x) for x in inputs]
-        options = {name: _plain(x) for name, x in options.items() if not (name == "out" and x is None)}
-        if own is not None:
-            ufunc = np.frompyfunc(own, len(inputs), 1) if method == "__call__" else np.frompyfunc(own, 2, 1)
-            options.pop("dtype", None)
-        return traced_array(getattr(ufunc, method)(*plain, **options))
-
-    def __array_function__(self, function: Any, types: Any, arguments: Any, options: Any) -> Any:
-        own = _OF_ARRAYS.get(function)
-        if own is not None and (result := own(*arguments, **options)) is not NotImplemented:
-            return result
-        return traced_array(super().__array_function__(function, types, arguments, options))
-
-
-def _boxed(x: Any) -> Any:
-    if type(x) not in (Scalar, Condition):
-        return _plain(x)
-    box = np.empty((), dtype=object)
-    box[()] = x
-    return box
-
-
-def _ufunc(ufunc: Any, method: str, inputs: Any, options: Any) -> Any:
-    """Return one of NumPy's functions of numbers, some of which are traced scalars."""
+def _ufunc(ufunc: Any, method: str, inputs: Any, options: dict[str, Any]) -> Any:
+    """Return one of NumPy's functions of numbers, of arguments of which some are traced."""
     own = _BY_ENTRY.get(ufunc.__name__)
-    if own is not None and method == "__call__":
-        ufunc = np.frompyfunc(own, len(inputs), 1)
-    result = getattr(ufunc, method)(*map(_boxed, inputs), **options)
+    if own is not None:
+        ufunc = np.frompyfunc(own, len(inputs) if method == "__call__" else 2, 1)
+        options.pop("dtype", None)
+    if "out" in options:  # also where an operator changes an array in place
+        options["out"] = tuple(map(_plain, options["out"]))
+    result = getattr(ufunc, method)(*map(_plain, inputs), **options)
     return traced_array(result) if any(isinstance(x, TracedArray) for x in inputs) else result
 
 
 def _function(function: Any, arguments: Any, options: Any) -> Any:
-    """Return one of NumPy's functions of arrays, of which some are traced scalars."""
+    """Return one of NumPy's functions of arrays, of arguments of which some are traced."""
     own = _OF_ARRAYS.get(function)
     if own is not None and (result := own(*arguments, **options)) is not NotImplemented:
         return result
@@ -106,13 +88,20 @@ def _function(function: Any, arguments: Any, options: Any) -> Any:
 _numpy.ufunc, _numpy.function = _ufunc, _function
 
 
+class TracedArray(np.ndarray):
+    """An array of traced scalars."""
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
+        return _ufunc(ufunc, method, inputs, options)
+
+    def __array_function__(self, function: Any, types: Any, arguments: Any, options: Any) -> Any:
+        return traced_array(_function(function, arguments, options))
+
+
 def tracing(arguments: Any) -> Trace | None:
     """Return the trace that some of the arguments belong to, if there are traced scalars among them."""
-    for x in arguments:
-        for entry in np.asarray(x, dtype=object).flat if not isinstance(x, Scalar) else (x,):
-            if type(entry) is Scalar:
-                return entry.trace
-    return None
+    entries = (entry for x in map(np.asarray, map(_plain, arguments)) if x.dtype == object for entry in x.flat)
+    return next((entry.trace for entry in entries if type(entry) is Scalar), None)
 
 
 def traced_array(x: Any) -> Any:

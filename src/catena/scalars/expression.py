@@ -88,7 +88,7 @@ class Expression:
         return frozenset().union(*(x.names for x in self.arguments if isinstance(x, Expression)))
 
     def __repr__(self) -> str:
-        texts = [f"({x!r})" if isinstance(x, Expression) and x.function in _SIGNS else repr(x) for x in self.arguments]
+        texts = [f"({x!r})" if _has_sign(x) else repr(x) for x in self.arguments]
         if self.function in _SIGNS:
             return f" {_SIGNS[self.function]} ".join(texts)
         if self.function is operator.neg:
@@ -161,6 +161,11 @@ class Named(Expression):
 
     def __reduce__(self) -> tuple:
         return Named, (self.name, self.index, self.made)
+
+
+def _has_sign(x: Any) -> bool:
+    """Return whether a number or an expression needs brackets in a formula."""
+    return x.function in (*_SIGNS, operator.neg) if isinstance(x, Expression) else isinstance(x, (int, float)) and x < 0.0
 
 
 def _now(x: Any) -> Any:
