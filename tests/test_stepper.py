@@ -70,6 +70,18 @@ def test_a_state_that_the_plan_does_not_fit_is_moved_by_pivots() -> None:
     assert ct.loop_error(m)(found[0]).max() < 1e-12
 
 
+def test_a_singular_state_is_warned_of() -> None:
+    m = ct.Model("flat")  # a folded linkage whose lengths let it open in two ways
+    m.add("crank", ct.rod(0.3, mass=1.0), ct.Revolute("y"))
+    m.add("coupler", ct.rod(1.0, mass=1.0), ct.Revolute("y"), parent="crank", at=(0.3, 0, 0))
+    m.add("rocker", ct.rod(0.3, mass=1.0), ct.Revolute("y"), at=(1, 0, 0))
+    m.close("pin", ct.Revolute("y"), "coupler", "rocker", at_a=(1, 0, 0), at_b=(0.3, 0, 0))
+    q, v = np.zeros(3), np.zeros(3)
+    assert ct.rollout(m, q, v, step=1e-3, steps=1).reason == "singular"
+    with pytest.warns(ct.SingularWarning, match="stepper: the state of model 'flat' is singular"):
+        ct.stepper(m, 1e-3)(q, v, np.zeros(3))
+
+
 def test_states_that_leave_a_loop_open_are_refused() -> None:
     m = EXAMPLES["four-bar"]()
     q = m.assemble(crank=1.0)

@@ -127,8 +127,8 @@ class _Work:
             self.system.use(plan)
         t, q, v, tau = trace.input("t"), trace.input("q", (m.nq,)), trace.input("v", (m.nv,)), trace.input("tau", (m.nv,))
         numbers = m.given_inputs(trace)
-        inner = step_graph(self.system, self.given.step, 1, None if plan is None else 0.0, timed=True)
-        q_next, v_next, *_ = trace.call(Subgraph(inner), t, q, v, tau, *numbers.values())
+        inner = step_graph(self.system, self.given.step, 1, None, timed=True)
+        q_next, v_next = trace.call(Subgraph(inner), t, q, v, tau, *numbers.values())
         result: Any = 0.0
         if self.cost is not None:
             force = tau

@@ -78,7 +78,7 @@ def stepper(
 
 
 def step_graph(system: System, size: float, substeps: int, limit: float | None, timed: bool) -> Graph:
-    """Return the steps of a system traced; with loops also the flags of the state, for a plan that serves down to a conditioning.
+    """Return the steps of a system traced; with the flags of a state, where a plan of loops serves down to a `limit` of its conditioning.
 
     The time at the beginning is the first input if it is `timed`.
     """
@@ -88,19 +88,23 @@ def step_graph(system: System, size: float, substeps: int, limit: float | None, 
     given = m.given_inputs(trace)
     flow = TracedFlow(system, trace, {"tau": tau}, {path: np.ravel(x) for path, x in given.items()})
     h, fine, weak, flags = size / substeps, True, False, {}
+    pivoted = system.loop_solver is not None and system.loop_solver.loop_plan.plan is None
     if limit is not None:
         values, _ = constraint_jacobian(m.tree_with(given).traced(trace).at(t), q, closure_residual)
         flags["flags"] = where(largest(values * (1.0 / np.array([unit for _, unit in loop_owners(m, None)]))) > LOOSE, float(OPEN), 0.0)
         flow.mark()
+        begin = flow.project(t, q, v)  # a step may leave a singular state behind, and end well
+        assert begin is not None
+        weak = begin.signed < limit
     for k in range(substeps):
         begin = t + k * h
         found = integrator.advance(flow, begin, q, v, flow.acceleration(begin, q, v), h)
         flow.mark()
         good, _ = verdict(integrator, found, limit)
-        if limit is not None:
-            weak = (found.conditioning < limit) | weak
+        if limit is not None:  # pivots are tried wherever a plan does not come to the end of a step
+            weak = (found.conditioning < limit if pivoted else ~good) | weak
         q, v, fine = found.q, found.v, good & fine
-    if system.loop_solver is not None:
-        flags["flags"] = flags["flags"] + where(weak, float(SINGULAR if system.loop_solver.loop_plan.plan is None else WEAK), 0.0)
+    if limit is not None:
+        flags["flags"] = flags["flags"] + where(weak, float(SINGULAR if pivoted else WEAK), 0.0)
     q, v = (np.array([where(fine, x, np.nan) for x in part], dtype=object) for part in (q, v))
     return trace.graph(q_next=q, v_next=v, **flags)
