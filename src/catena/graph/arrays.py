@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -100,8 +100,16 @@ class TracedArray(np.ndarray):
 
 def tracing(arguments: Any) -> Trace | None:
     """Return the trace that some of the arguments belong to, if there are traced scalars among them."""
-    entries = (entry for x in map(np.asarray, map(_plain, arguments)) if x.dtype == object for entry in x.flat)
-    return next((entry.trace for entry in entries if type(entry) is Scalar), None)
+    return next((entry.trace for entry in _entries(arguments) if type(entry) is Scalar), None)
+
+
+def _entries(x: Any) -> Iterator[Any]:
+    """Return the entries of nested sequences and arrays of objects, which need not be even."""
+    if isinstance(x, list | tuple) or (isinstance(x, np.ndarray) and x.dtype == object):
+        for inner in x.flat if isinstance(x, np.ndarray) else x:
+            yield from _entries(inner)
+    else:
+        yield x
 
 
 def traced_array(x: Any) -> Any:
