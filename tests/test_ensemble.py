@@ -32,7 +32,7 @@ def states(m: ct.Model, count: int) -> tuple[np.ndarray, np.ndarray]:
 
 def same(a: ct.Rollout, b: ct.Rollout) -> bool:
     """Whether two rollouts are equal bit for bit."""
-    pairs = [(a.t, b.t), (a.q, b.q), (a.v, b.v), (a.failed_step, b.failed_step), (a.reason, b.reason)]
+    pairs = [(x, y) for x, y in zip((a.t, *a.parts), (b.t, *b.parts), strict=True) if x is not None or y is not None]
     return all(x.shape == y.shape and x.tobytes() == y.tobytes() for x, y in pairs)
 
 

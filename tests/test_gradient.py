@@ -93,8 +93,8 @@ def test_long_runs_store_beginnings_of_segments(monkeypatch: pytest.MonkeyPatch)
     whole = ct.rollout_gradient(m, q, None, tau, **options)
     monkeypatch.setattr("catena.simulation.gradient._STORED", 100)
     parts = ct.rollout_gradient(m, q, None, tau, **options)
-    assert whole.rollout is not None
-    assert parts.rollout is None
+    assert whole.motion is not None
+    assert parts.motion is None
     for a, b in zip(whole[:4], parts[:4], strict=True):
         assert relative(b, a) < 1e-12
 
@@ -131,3 +131,117 @@ def test_a_cost_is_needed_and_must_be_one_number() -> None:
         ct.rollout_gradient(m, [0.0], step=1e-2, steps=5)
     with pytest.raises(ct.ArgumentError, match="cost returned an array of shape"):
         ct.rollout_gradient(m, [0.0], step=1e-2, steps=5, cost=lambda t, q, v, tau: q)
+
+
+def test_gradients_by_noise_and_of_runs_that_stop_equal_differences(monkeypatch: pytest.MonkeyPatch) -> None:
+    m, rng = EXAMPLES["double-pendulum"](), np.random.default_rng(0)
+    gain, wind = m.parameter("gain", 0.3), m.parameter("wind", np.zeros(2))
+    m.add_force("wind", lambda t, q, v: wind * np.cos(q))
+    q, v, table = m.random(rng, 3), rng.normal(size=(3, m.nv)), rng.normal(size=(10, m.nv))
+
+    def run(q: Any, v: Any, gain: Any, wind: Any) -> Any:
+        options: dict[str, Any] = {"step": 1e-2, "steps": 40, "integrator": "rk4", "cost": cost}
+        return ct.rollout_gradient(
+            m, q, v, lambda t, q, v: -own_gain * v, parameters={"gain": gain}, noise={"wind": wind}, stop=stop, **options,
+            final_cost=lambda t, q, v: final(t, q, v) + 0.1 * own_wind[0] * q[1] + t,
+        )  # fmt: skip
+
+    def stop(t: Any, q: Any, v: Any) -> Any:
+        return q[0] * q[0] > (q0[0] + 0.1) ** 2
+
+    own_gain, own_wind, q0 = gain, wind, [abs(float(q[0, 0]))]
+    found = run(q, v, 0.3, table)
+    stopped = ct.rollout(m, q, v, lambda t, q, v: -own_gain * v, step=1e-2, steps=40, integrator="rk4", noise={"wind": table}, stop=stop)
+    assert stopped.stopped.any()  # somewhere on the way
+    assert set(stopped.stopped_step.tolist()) - {-1, 0}
+    unit = rng.normal(size=table.shape)
+    assert relative((found.noise["wind"] * unit).sum(), slope(lambda e: run(q, v, 0.3, table + e * unit).value.sum())) < 1e-6
+    assert relative(found.parameters["gain"], slope(lambda e: run(q, v, 0.3 + e, table).value.sum())) < 1e-6
+    for i, along in enumerate(np.eye(m.nv)):
+        assert relative(found.v0[:, i], slope(lambda e, u=along: run(q, v + e * u, 0.3, table).value)) < 1e-6
+    monkeypatch.setattr("catena.simulation.gradient._STORED", 100)
+    parts = run(q, v, 0.3, table)
+    for a, b in ((found.value, parts.value), (found.q0, parts.q0), (found.noise["wind"], parts.noise["wind"])):
+        assert relative(b, a) < 1e-12
+
+
+def test_noise_on_joint_forces_has_the_gradient_of_controls() -> None:
+    m, rng = EXAMPLES["double-pendulum"](), np.random.default_rng(0)
+    q, tau, noise = m.random(rng), rng.normal(size=(5, m.nv)), rng.normal(size=(10, m.nv))
+    options: dict[str, Any] = {"step": 1e-2, "steps": 10, "integrator": "rk4", "final_cost": final}
+    found = ct.rollout_gradient(m, q, None, tau, noise=noise, **options)
+    whole = ct.rollout_gradient(m, q, None, np.repeat(tau, 2, axis=0) + noise, **options)
+    assert relative(found.noise, whole.controls) < 1e-12
+    assert relative(found.controls, whole.controls.reshape(5, 2, -1).sum(axis=1)) < 1e-12
+
+
+@pytest.mark.parametrize("name", ["arm", "four-bar"])
+def test_sensitivities_agree_with_gradients(name: str) -> None:
+    m, rng = EXAMPLES[name](), np.random.default_rng(0)
+    q = m.assemble()
+    v, tau, mass = m.project_velocity(q, rng.normal(size=m.nv)), rng.normal(size=(25, m.nv)), f"{m.body_names[0]}.mass"
+    options: dict[str, Any] = {"step": 1e-2, "steps": 50, "integrator": "rk4", "parameters": {mass: 1.3}}
+    along = {name: m.project_velocity(q, rng.normal(size=m.nv)) for name in ("q0", "v0")}
+    if m.has_loops:
+        along.pop("q0")  # with it, velocities would have to change as well
+    along |= {"controls": rng.normal(size=(2, 25, m.nv)), mass: np.array(0.7)}
+    found = ct.rollout_sensitivity(m, q, v, tau, along=along, **options)
+    assert found.q.shape == (2, 51, m.nv)
+    by = ct.rollout_gradient(m, q, v, tau, final_cost=final, **options)
+    end_q, end_v = found.motion.q[:, -1], found.motion.v[:, -1]
+    forward = 2.0 * end_q[:, 0] * found.q[:, -1, 0] + 2.0 * (end_v * found.v[:, -1]).sum(axis=1)
+    backward = sum(getattr(by, key) @ along[key] for key in ("q0", "v0") if key in along) + by.parameters[mass] * along[mass]
+    backward = backward + (by.controls * along["controls"]).sum(axis=(1, 2))
+    assert relative(forward, backward) < 1e-10
+
+
+def test_sensitivities_refuse_what_changes_nothing() -> None:
+    m = EXAMPLES["double-pendulum"]()
+    with pytest.raises(ct.ArgumentError, match="along 'controls' changes nothing that is given; give some of q0, v0"):
+        ct.rollout_sensitivity(m, [0.1, 0.2], step=1e-2, steps=5, along={"controls": [1.0, 0.0]})
+    with pytest.raises(ct.ArgumentError, match="along 'v0' has shape"):
+        ct.rollout_sensitivity(m, [0.1, 0.2], step=1e-2, steps=5, along={"v0": [1.0, 0.0, 0.0]})
+
+
+@pytest.mark.parametrize("name", ["double-pendulum", "four-bar"])
+@pytest.mark.parametrize("integrator", ["rk4", "implicit-midpoint"])
+def test_gradients_of_simulated_runs_equal_differences(name: str, integrator: str) -> None:
+    m, rng = EXAMPLES[name](), np.random.default_rng(0)
+    q = m.assemble()
+    v, mass = m.project_velocity(q, rng.normal(size=m.nv)), f"{m.body_names[0]}.mass"
+    times, values = np.array([-0.1, 0.033, 0.05, 0.2]), rng.normal(size=(4, m.nv))  # steps are cut at 0.033, and the last is short
+
+    def run(v: Any, values: Any, own: float) -> Any:
+        options: dict[str, Any] = {"until": 0.125, "step": 1e-2, "integrator": integrator, "cost": cost, "final_cost": final}
+        return ct.simulate_gradient(m, q, v, tau=(times, values), parameters={mass: own}, **options)
+
+    found = run(v, values, 1.2)
+    assert len(found.motion.t) == 15
+    for i, j in np.ndindex(values.shape):
+        unit = np.zeros(values.shape)
+        unit[i, j] = 1.0
+        by_difference = slope(lambda e, u=unit: run(v, values + e * u, 1.2).value)
+        assert abs(found.controls[i, j] - by_difference) < 1e-6 * np.abs(found.controls).max()
+    assert relative(found.parameters[mass], slope(lambda e: run(v, values, 1.2 + e).value)) < 1e-6
+    along = m.project_velocity(q, rng.normal(size=m.nv))
+    assert relative(found.v0 @ along, slope(lambda e: run(v + e * along, values, 1.2).value)) < 1e-6
+
+
+def test_costs_of_simulated_runs_are_integrals() -> None:
+    m = EXAMPLES["double-pendulum"]()
+    found = ct.simulate_gradient(m, [0.1, 0.2], until=0.5, step=1e-3, cost=lambda t, q, v, tau: 3.0 * t * t + tau[0], tau=[2.0, 0.0])
+    assert found.value == pytest.approx(0.125 + 1.0, abs=1e-6)
+    np.testing.assert_allclose(found.controls[0], 0.5, rtol=1e-12)
+    with pytest.raises(ct.ArgumentError, match="SciPy's integrators take neither step="):
+        ct.simulate_gradient(m, [0.1, 0.2], until=0.5, step=1e-3, cost=cost, integrator="scipy:Radau")
+
+
+def test_gradients_in_chunks_are_those_of_all() -> None:
+    m, rng = EXAMPLES["double-pendulum"](), np.random.default_rng(0)
+    q, tau = m.random(rng, 40), rng.normal(size=(40, 10, m.nv))
+    mass = rng.uniform(1.0, 2.0, 40)
+    path = f"{m.body_names[0]}.mass"
+    options: dict[str, Any] = {"step": 1e-2, "steps": 20, "cost": cost, "final_cost": final, "parameters": {path: mass}}
+    whole, parts = (ct.rollout_gradient(m, q, None, tau, chunk=chunk, **options) for chunk in (None, 16))
+    for a, b in zip((*whole[:4], *whole.parameters.values()), (*parts[:4], *parts.parameters.values()), strict=True):
+        np.testing.assert_array_equal(a, b)

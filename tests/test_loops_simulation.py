@@ -268,7 +268,7 @@ def test_a_trajectory_that_comes_to_a_singular_configuration_fails_and_leaves_it
 
 
 def part(runs: ct.Rollout, which: np.ndarray) -> ct.Rollout:
-    return ct.Rollout(runs.t, runs.q[which], runs.v[which], runs.failed_step[which], runs.reason[which])
+    return ct.Rollout(runs.t, runs.q[which], runs.v[which], runs.failed_step[which], runs.reason[which], runs.stopped_step[which])
 
 
 def test_a_trajectory_that_begins_at_a_singular_configuration_fails_at_once() -> None:

@@ -26,7 +26,7 @@ def states(m: ct.Model, count: int, seed: int = 0) -> tuple[np.ndarray, np.ndarr
 
 def same(a: ct.Rollout, b: ct.Rollout) -> bool:
     """Whether two rollouts are equal bit for bit."""
-    pairs = [(a.t, b.t), (a.q, b.q), (a.v, b.v), (a.failed_step, b.failed_step), (a.reason, b.reason)]
+    pairs = [(x, y) for x, y in zip((a.t, *a.parts), (b.t, *b.parts), strict=True) if x is not None or y is not None]
     return all(x.shape == y.shape and x.tobytes() == y.tobytes() for x, y in pairs)
 
 
@@ -217,7 +217,7 @@ def test_a_trajectory_that_fails_holds_nan_and_leaves_its_neighbours_alone(every
 
 
 def part(runs: ct.Rollout, which: np.ndarray) -> ct.Rollout:
-    return ct.Rollout(runs.t, runs.q[which], runs.v[which], runs.failed_step[which], runs.reason[which])
+    return ct.Rollout(runs.t, runs.q[which], runs.v[which], runs.failed_step[which], runs.reason[which], runs.stopped_step[which])
 
 
 def test_an_implicit_step_that_is_not_solved_is_reported() -> None:
@@ -227,6 +227,89 @@ def test_an_implicit_step_that_is_not_solved_is_reported() -> None:
     assert runs.reason.tolist() == ["", "not solved"]
     assert runs.failed_step[0] == -1
     assert np.isnan(runs.q[1, runs.failed_step[1] + 1 :]).all()
+
+
+def test_noise_is_added_to_controls_and_to_controllers() -> None:
+    m = EXAMPLES["double-pendulum"]()
+    q, v = states(m, 3)
+    rng = np.random.default_rng(1)
+    tau, noise = rng.normal(size=(1, 4, m.nv)), rng.normal(size=(3, 6, m.nv))
+    options: dict[str, Any] = {"step": 0.01, "steps": 12}
+    both = np.repeat(tau, 3, axis=1) + np.repeat(noise, 2, axis=1)
+    assert same(ct.rollout(m, q, v, tau, noise=noise, **options), ct.rollout(m, q, v, both, **options))
+    held = ct.rollout(m, q, v, lambda t, q, v: -0.3 * v, noise=noise, **options)
+    state = q, v
+    for k in range(6):  # piece by piece, with the noise in the controller
+        part = ct.rollout(m, *state, lambda t, q, v, own=noise[0, k]: -0.3 * v + own, step=0.01, steps=2)
+        state = part.q[:, -1], part.v[:, -1]
+    assert np.abs(held.q[0, -1] - state[0][0]).max() < 1e-13
+
+
+def test_numbers_that_change_from_step_to_step_equal_runs_piece_by_piece() -> None:
+    m = EXAMPLES["double-pendulum"]()
+    q, v = states(m, 3)
+    wind, target = m.parameter("wind", [0.0, 0.0]), m.parameter("target", 0.0)
+    m.add_force("wind", lambda t, q, v: wind)
+
+    def controller(t: Any, q: Any, v: Any) -> Any:
+        return -3.0 * (q - target)
+
+    rng = np.random.default_rng(2)
+    noise = {"wind": rng.normal(size=(4, 2)), "target": rng.normal(size=(3, 4)), "gravity": rng.normal(size=(4, 3))}
+    whole = ct.rollout(m, q, v, controller, step=0.01, steps=8, noise=noise)
+    for i in range(3):
+        state = q[i], v[i]
+        for k in range(4):
+            values = {"wind": noise["wind"][k], "target": noise["target"][i, k], "gravity": noise["gravity"][k]}
+            part = ct.rollout(m, *state, controller, step=0.01, steps=2, parameters=values)
+            state = part.q[-1], part.v[-1]
+        assert np.abs(whole.q[i, -1] - state[0]).max() < 1e-14
+
+
+@pytest.mark.parametrize("name", ["double-pendulum", "four-bar"])
+@pytest.mark.parametrize("every", [1, 4])
+def test_a_trajectory_ends_where_it_meets_the_condition_to_stop(name: str, every: int) -> None:
+    m = EXAMPLES[name]()
+    _, v = states(m, 5)
+    q = m.random(np.random.default_rng(0), 5) if not m.has_loops else np.stack([m.assemble(guess=m.assemble() + 0.1 * k) for k in range(5)])
+    v = np.stack([m.project_velocity(*state) for state in zip(q, 5.0 * v, strict=True)]) if m.has_loops else 5.0 * v
+    middle = q[:, 0].mean()
+    plain = ct.rollout(m, q, v, step=0.01, steps=40)
+    runs = ct.rollout(m, q, v, step=0.01, steps=40, every=every, stop=lambda t, q, v: q[0] > middle + 0.2)
+    for i in range(5):
+        over = np.flatnonzero(plain.q[i, :, 0] > middle + 0.2)
+        first = int(over[0]) if len(over) else -1
+        assert runs.stopped_step[i] == first
+        last = first if first >= 0 else 40
+        wanted = np.minimum(np.arange(0, 41, every), last)
+        assert np.array_equal(runs.q[i], plain.q[i, wanted])
+        assert np.array_equal(runs.v[i], plain.v[i, wanted])
+    assert 0 < runs.stopped.sum() < 5 or name == "four-bar"
+    assert runs.stopped.any()
+    assert not runs.failed.any()
+
+
+@pytest.mark.parametrize("name", ["double-pendulum", "four-bar"])
+def test_observations_are_functions_of_the_states(name: str) -> None:
+    m = EXAMPLES[name]()
+    q, v = states(m, 3)
+    q = np.stack([m.assemble()] * 3) if m.has_loops else q
+    v = np.stack([m.project_velocity(*state) for state in zip(q, v, strict=True)]) if m.has_loops else v
+    gain = m.parameter("gain", 2.0)
+    poses, values = ct.poses(m), np.array([1.0, 2.0, 3.0])
+
+    def observe(t: Any, q: Any, v: Any) -> Any:
+        return np.array([poses(q)[0, :3, 3] * gain, [t, q[0], v[0]]])
+
+    options: dict[str, Any] = {"step": 0.01, "steps": 20, "every": 5, "parameters": {"gain": values}}
+    runs, plain = ct.rollout(m, q, v, observe=observe, **options), ct.rollout(m, q, v, **options)
+    assert runs.observed is not None
+    assert runs.observed.shape == (3, 5, 2, 3)
+    assert np.abs(runs.observed[:, :, 0] - poses(plain.q)[:, :, 0, :3, 3] * values[:, None, None]).max() < 1e-13
+    state = np.stack([np.broadcast_to(plain.t, (3, 5)), plain.q[..., 0], plain.v[..., 0]], axis=-1)
+    assert np.abs(runs.observed[:, :, 1] - state).max() < 1e-14
+    assert np.array_equal(runs.q, plain.q[:, -1:])
+    assert np.array_equal(runs.v, plain.v[:, -1:])
 
 
 def test_a_second_rollout_is_not_traced_again_until_the_model_or_a_function_changes() -> None:
@@ -296,12 +379,32 @@ def test_a_model_equals_its_pickle_also_after_a_rollout() -> None:
         ({"every": -1}, "every = -1 is not a count"),
         ({"threads": 0}, "threads = 0 is not a count"),
         ({"start": np.nan}, "start = nan is not finite"),
+        ({"noise": np.zeros((7, 1))}, "noise of shape .* have 7 rows over time, which do not divide 10 steps"),
+        ({"noise": [1.0]}, "noise of shape .* have 0 rows over time"),
+        ({"noise": {"arm.mass": np.ones(10)}}, "noise 'arm.mass' cannot change while the model moves: it is part of the bodies"),
+        ({"noise": {"arm.weight": np.ones(10)}}, "'arm.weight' is not a number of model 'pendulum'"),
+        ({"noise": {"gravity": np.ones(3)}}, "noise 'gravity' of shape .* have 0 rows"),
+        ({"noise": {"gravity": np.ones((5, 3))}, "parameters": {"gravity": [0, 0, -1]}}, "'gravity' is given in parameters and in noise"),
     ],
 )
 def test_errors_at_the_door(arguments: dict[str, Any], message: str) -> None:
     given: dict[str, Any] = {"q0": [0.1], "v0": None, "controls": None, "step": 0.01, "steps": 10} | arguments
     with pytest.raises(ct.ArgumentError, match=message):
         ct.rollout(pendulum(), **given)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"stop": lambda t, q, v: q[0]}, r"stop .*return a condition, such as q\[0\] > 1.0"),
+        ({"stop": lambda t, q, v: None}, "stop .*return a condition"),
+        ({"stop": 3.0}, "stop"),
+        ({"observe": lambda t, q, v: None}, "observe"),
+    ],
+)
+def test_functions_that_return_something_else_are_refused(arguments: dict[str, Any], message: str) -> None:
+    with pytest.raises(ct.CatenaError, match=message):
+        ct.rollout(pendulum(), [0.1], step=0.01, steps=10, **arguments)
 
 
 def test_models_and_functions_that_cannot_be_compiled_are_refused() -> None:

@@ -138,6 +138,30 @@ def test_a_step_that_fails_is_nan_and_leaves_the_others_alone() -> None:
     assert np.isnan(found[0][1]).all()
 
 
+@pytest.mark.parametrize("name", ["arm", "four-bar", "quarter-car"])
+def test_wrenches_are_forces_on_bodies(name: str) -> None:
+    m, rng = EXAMPLES[name](), np.random.default_rng(0)
+    first, last = m.body_names[0], m.body_names[-1]
+    q = m.assemble()
+    v, tau = m.project_velocity(q, rng.normal(size=m.nv)), rng.normal(size=m.nv)
+    wrenches = rng.normal(size=(4, 2, 6))
+    move = ct.stepper(m, 1e-3, "rk4", wrenches=[last, first], parameters="gravity")
+    assert [port.name for port in move.inputs] == ["q", "v", "tau", "wrenches", "gravity"]
+    found = move(q, v, tau, wrenches=wrenches)
+    for k, (on_last, on_first) in enumerate(wrenches):
+        pushed = EXAMPLES[name]()
+        pushed.add_force("on last", lambda t, q, v, w=on_last: w, body=last)
+        pushed.add_force("on first", lambda t, q, v, w=on_first: w, body=first)
+        wanted = ct.stepper(pushed, 1e-3, "rk4")(q, v, tau)
+        assert relative(found[0][k], wanted[0]) < 1e-13
+        assert relative(found[1][k], wanted[1]) < 1e-13
+    assert relative(move(q, v, tau)[1], ct.stepper(m, 1e-3, "rk4")(q, v, tau)[1]) < 1e-13
+    with pytest.raises(ct.CatenaError, match="wrenches name"):
+        ct.stepper(m, 1e-3, wrenches=["ground"])
+    with pytest.raises(ct.CatenaError, match="'nobody'"):
+        ct.stepper(m, 1e-3, wrenches="nobody")
+
+
 @pytest.mark.parametrize(("step", "substeps", "says"), [(0.0, 1, "step"), (None, 1, "step"), (1e-3, 0, "substeps"), (1e-3, 1.5, "subst")])
 def test_bad_arguments_are_refused(step: Any, substeps: Any, says: str) -> None:
     with pytest.raises(ct.ArgumentError, match=says):

@@ -81,14 +81,17 @@ from catena.native import Kernel
 from catena.parallel import ParallelManipulator
 from catena.simulation import (
     Event,
+    MotionGradient,
+    MotionSensitivity,
     Occurrence,
     Rollout,
-    RolloutGradient,
     Trajectory,
     ensemble,
     rollout,
     rollout_gradient,
+    rollout_sensitivity,
     simulate,
+    simulate_gradient,
     stepper,
 )
 from catena.spatial_operators import Operators, operators
@@ -98,15 +101,15 @@ __all__ = [
     "ArgumentError", "AssemblyWarning", "BaseParameters", "Body", "CSource", "CatenaError", "CompileError", "ConvergenceWarning", "Custom",
     "Cylindrical", "Distance", "Driven", "Equilibrium", "Event", "ExportError", "Fixed", "FourierPath", "Free", "Geometry", "Harmonic",
     "Helical", "Identified", "InertiaWarning", "Kernel", "LimitWarning", "Linearization", "MethodError", "MissingPackageError", "Mode",
-    "Model", "ModelError", "ModelFileError", "Modes", "Occurrence", "Operators", "ParallelManipulator", "Path", "Planar", "Pose",
-    "Prismatic", "Reduced", "Revolute", "Rollout", "RolloutGradient", "SimulationError", "SingularWarning", "Spherical", "StiffnessWarning",
-    "TraceError", "Trajectory", "TrajectoryFileError", "Universal", "ViewWarning", "atan2", "base_parameters", "bias_force", "box",
-    "computed_torque", "cycloidal", "cylinder", "driving_forces", "energy", "ensemble", "equilibrium", "excitation", "export_c",
-    "export_casadi", "export_jax", "forward_dynamics", "forward_dynamics_derivatives", "hamiltonian_dynamics", "identify",
-    "inverse_dynamics", "inverse_dynamics_derivatives", "jacobian", "joint_wrenches", "linear_parameters", "linearize", "load",
-    "loop_error", "mass_matrix", "maximum", "methods", "minimum", "modes", "momenta", "operators", "point_mass", "polynomial", "poses",
-    "python", "reduced", "regressor", "rod", "rollout", "rollout_gradient", "simulate", "sphere", "stepper", "trapezoidal", "velocities",
-    "where",
+    "Model", "ModelError", "ModelFileError", "Modes", "MotionGradient", "MotionSensitivity", "Occurrence", "Operators",
+    "ParallelManipulator", "Path", "Planar", "Pose", "Prismatic", "Reduced", "Revolute", "Rollout", "SimulationError", "SingularWarning",
+    "Spherical", "StiffnessWarning", "TraceError", "Trajectory", "TrajectoryFileError", "Universal", "ViewWarning", "atan2",
+    "base_parameters", "bias_force", "box", "computed_torque", "cycloidal", "cylinder", "driving_forces", "energy", "ensemble",
+    "equilibrium", "excitation", "export_c", "export_casadi", "export_jax", "forward_dynamics", "forward_dynamics_derivatives",
+    "hamiltonian_dynamics", "identify", "inverse_dynamics", "inverse_dynamics_derivatives", "jacobian", "joint_wrenches",
+    "linear_parameters", "linearize", "load", "loop_error", "mass_matrix", "maximum", "methods", "minimum", "modes", "momenta", "operators",
+    "point_mass", "polynomial", "poses", "python", "reduced", "regressor", "rod", "rollout", "rollout_gradient", "rollout_sensitivity",
+    "simulate", "simulate_gradient", "sphere", "stepper", "trapezoidal", "velocities", "where",
 ]  # fmt: skip
 
 

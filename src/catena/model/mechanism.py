@@ -277,8 +277,16 @@ class Mechanism(Coordinates):
         """
         return type(self)(parameters.replaced(self, values).sealed())
 
-    def varying(self, paths: Any, what: str) -> Mechanism:
-        """Return the mechanism whose kernels take the numbers at these paths as further inputs; `what` takes them is named in errors."""
+    def varying(self, paths: Any, what: str, wrenches: Any = ()) -> Mechanism:
+        """Return the mechanism whose kernels take the numbers at these paths as further inputs; `what` takes them is named in errors.
+
+        Where `wrenches` names bodies, the first of these inputs has a wrench on each.
+        """
+        if wrenches:
+            bodies = parameters.check_bodies(self, wrenches, what)
+            parts = self.once("wrenches", bodies, lambda: parameters.with_wrenches(self, bodies).sealed())
+            loaded = type(self.frozen())(parts, spanning=self.frozen().spanning, time=self.frozen().time)
+            return loaded.varying(("wrenches", *((paths,) if isinstance(paths, str) else paths)), what)
         m, chosen = self.frozen(), parameters.check(self, paths, what)
         if chosen == m.varied:
             return m

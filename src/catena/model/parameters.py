@@ -17,7 +17,7 @@ import numpy as np
 from catena.errors import ArgumentError, ModelError
 from catena.model.closures import Distance
 from catena.model.driven import Driven, Harmonic, undriven
-from catena.model.forces import python
+from catena.model.forces import Applied, python
 from catena.model.joints import Custom, Joint
 from catena.model.parts import Parts
 from catena.model.pose import Pose, from_rpy, rpy
@@ -35,8 +35,11 @@ OPTIONS = {
     "stop_stiffness": ("N m/rad", "N/m"), "stop_damping": ("s/rad", "s/m"),
 }  # fmt: skip
 
+#: The parameter of wrenches on bodies, (bodies, 6).
+WRENCHES = "wrenches"
+
 #: Inputs of kernels, whose names no parameter may have.
-_INPUTS = ("t", "q", "v", "vdot", "tau", "p", "rate", "acceleration", "out")
+_INPUTS = ("t", "q", "v", "vdot", "tau", "p", "rate", "acceleration", "out", WRENCHES)
 
 
 class Parameter(NamedTuple):
@@ -78,12 +81,42 @@ def new(m: Mechanism, name: Any, value: Any) -> Any:
     array = floats(what, value, "give a finite number, or an array of such", ModelError)
     if not np.isfinite(array).all():
         raise ModelError(f"{what}: {value!r} is not finite; give a finite number, or an array of such")
+    return _entered(m.parts, name, array)
+
+
+def _entered(parts: Parts, name: str, array: np.ndarray) -> Any:
+    """Enter a parameter in parts, and return it for use in formulas."""
     array.setflags(write=False)
-    m.parts.own[name] = array
+    parts.own[name] = array
     found = np.empty(array.shape, dtype=object)
     for at, x in np.ndenumerate(array):
         found[at] = Named(name, at, float(x))
     return found if array.shape else found[()]
+
+
+def check_bodies(m: Mechanism, bodies: Any, what: str) -> tuple[str, ...]:
+    """Return bodies on which wrenches act, by name, or say which are none, or named twice."""
+    bodies = (bodies,) if isinstance(bodies, str) else tuple(bodies)
+    for body in bodies:
+        m.check_body(body, f"{what}: wrenches name body")
+        if body == "ground" or bodies.count(body) > 1:
+            why = "which does not move; leave it out" if body == "ground" else "twice; name it once"
+            raise ArgumentError(f"{what}: wrenches name '{body}', {why}")
+    return bodies
+
+
+def with_wrenches(m: Mechanism, bodies: tuple[str, ...]) -> Parts:
+    """Return the parts of a mechanism with a parameter of wrenches on bodies: moment and force in the world's axes, at a body's origin."""
+    parts = m.parts.opened()
+    rows = _entered(parts, WRENCHES, np.zeros((len(bodies), 6)))
+    for body, row in zip(bodies, rows, strict=True):
+        name = f"{WRENCHES}.{body}"
+        parts.forces[name] = Applied(name, partial(_constant, row), body, (0.0, 0.0, 0.0))
+    return parts
+
+
+def _constant(value: Any, t: Any, q: Any, v: Any) -> Any:
+    return value
 
 
 def tied(m: Mechanism, what: str, found: Mapping[str, Any]) -> dict[str, np.ndarray]:
@@ -152,7 +185,7 @@ def _numbers(m: Mechanism) -> Iterator[tuple[str, Any, str]]:
         if force.body is not None:
             yield f"{force.name}.point", force.point, "m"
     for name, value in m.parts.own.items():
-        yield name, value, ""
+        yield name, value, "N m, N" if name == WRENCHES else ""
     yield "friction_speed", m.friction_speed, "rad/s or m/s"
     yield "gravity", m.gravity, "m/s^2"
 

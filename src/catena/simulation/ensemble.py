@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import BrokenExecutor, CancelledError, ProcessPoolExecutor, ThreadPoolExecutor
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
@@ -12,8 +13,9 @@ import numpy as np
 
 from catena.errors import ArgumentError, SimulationError
 from catena.model import Mechanism
+from catena.simulation.inputs import Function
 from catena.simulation.progress import progress
-from catena.simulation.rollout import Rollout, RolloutSettings, _count, rollout, thread_count
+from catena.simulation.rollout import Rollout, RolloutSettings, _count, thread_count
 
 #: How often a chunk is tried whose worker dies.
 _TRIES = 3
@@ -45,6 +47,9 @@ def ensemble(
     method: str = "auto",
     show_progress: bool | None = None,
     parameters: Mapping[str, Any] | None = None,
+    noise: Any = None,
+    stop: Function | None = None,
+    observe: Function | None = None,
 ) -> Rollout:
     """Return the trajectories of `ct.rollout`, the same bit for bit, computed in chunks by an executor.
 
@@ -62,46 +67,56 @@ def ensemble(
     >>> runs.q.shape
     (100, 201, 1)
     """
-    plan = RolloutSettings.of(m, q0, v0, controls, step, steps, every, start, integrator, method, parameters)
-    count = len(plan.q)
+    plan = RolloutSettings.of(m, q0, v0, controls, step, steps, every, start, integrator, method, parameters, noise, stop, observe)
+    whole: list[Any] = []
+    for at, runs in in_chunks(plan, RolloutSettings.run, executor, chunk, show_progress):
+        whole = whole or [None if x is None else np.empty((len(plan.q), *x.shape[1:]), x.dtype) for x in runs.parts]
+        for mine, x in zip(whole, runs.parts, strict=True):
+            if x is not None:
+                mine[at] = x
+    return plan.shaped(Rollout(plan.times, *whole))
+
+
+def in_chunks(
+    plan: RolloutSettings, task: Callable[[Any, int], Any], executor: Any, chunk: int | None, show_progress: bool | None
+) -> Iterator[tuple[slice, Any]]:
+    """Yield chunks of the trajectories with what a task gives of each, a function of settings and a number of threads; in order."""
+    count = max(len(plan.q), 1)
     with _Workers(executor) as workers:
         size = workers.chunk(plan) if chunk is None else _count("chunk", chunk)
         parts = [slice(i, min(i + size, count)) for i in range(0, count, size)]
-        settings = {name: getattr(plan, name) for name in ("step", "steps", "every", "start", "integrator", "method")}
-        shared: Any = (plan.model, plan.controller, settings)
-        shared = shared if workers.threads else _pickled(shared, workers.dumps)  # once for all chunks
+        nothing = replace(plan, **plan.part(slice(0, 0)))
+        shared: Any = (task, nothing) if workers.threads else _pickled(task, nothing, workers.dumps)  # once for all chunks
 
         def send(executor: Any, part: slice) -> Any:
-            return executor.submit(_run, shared, *plan.part(part))
+            return executor.submit(_run, shared, plan.part(part))
 
-        samples = plan.steps // plan.every + 1
-        q, v = np.empty((count, samples, m.nq)), np.empty((count, samples, m.nv))
-        failed, reason = np.empty(count, dtype=int), np.empty(count, dtype="<U10")
-        with progress(m.name, 0.0, count * plan.steps * plan.step, show_progress) as report:
-            for part, runs in zip(parts, workers.results(send, parts), strict=True):
-                q[part], v[part], failed[part], reason[part] = runs.q, runs.v, runs.failed_step, runs.reason
+        with progress(plan.model.name, 0.0, count * plan.steps * plan.step, show_progress) as report:
+            for part, found in zip(parts, workers.results(send, parts), strict=True):
+                yield part, found
                 report(part.stop * plan.steps * plan.step, part.stop * plan.steps)
-    return plan.shaped(Rollout(plan.times, q, v, failed, reason))
 
 
-def _run(shared: Any, q: np.ndarray, v: np.ndarray | None, table: np.ndarray | None, parameters: dict[str, np.ndarray]) -> Rollout:
-    """Return a chunk of trajectories; the task that executors run."""
-    model, controller, settings = _unpickled(shared) if isinstance(shared, bytes) else shared
-    return rollout(model, q, v, controller if table is None else table, threads=1, parameters=parameters, **settings)
+def _run(shared: Any, part: dict[str, Any]) -> Any:
+    """Return what is wanted of a chunk of trajectories; the task that executors run."""
+    task, settings = _unpickled(shared) if isinstance(shared, bytes) else shared
+    return task(replace(settings, **part), 1)
 
 
 #: Cached, so that a worker compiles the loop for its first chunk only.
 _unpickled = lru_cache(maxsize=8)(pickle.loads)
 
 
-def _pickled(shared: tuple[Mechanism, Any, dict[str, Any]], dumps: Callable[[Any], bytes]) -> bytes:
-    """Return the model and the controller as bytes, or say what cannot be pickled."""
+def _pickled(task: Any, settings: RolloutSettings, dumps: Callable[[Any], bytes]) -> bytes:
+    """Return a task, the model and the functions as bytes, or say what cannot be pickled."""
     try:
-        return dumps(shared)
+        return dumps((task, settings))
     except Exception as error:
-        model, controller, _ = shared
+        model = settings.model
         named = [(f"joint of body '{link.name}'", link.joint) for link in model.links]
-        named += [(f"force '{force.name}'", force) for force in model.forces] + [("controller", controller)]
+        named += [(f"force '{force.name}'", force) for force in model.forces]
+        named += [(name, getattr(settings, name)) for name in ("controller", "stop", "observe")]
+        named += [(name, x) for name, x in getattr(task, "keywords", {}).items() if callable(x)]
         for name, thing in named:
             try:
                 dumps(thing)
@@ -144,7 +159,7 @@ class _Workers:
         size = min(-(-len(plan.q) // (4 * max(self.count, 1))), _LARGEST // each)
         return max(_GROUP, size // _GROUP * _GROUP)
 
-    def results(self, send: Callable[[Any, slice], Any], parts: list[slice]) -> Iterator[Rollout]:
+    def results(self, send: Callable[[Any, slice], Any], parts: list[slice]) -> Iterator[Any]:
         """Yield the results of the parts in order; those whose worker died are sent again."""
         futures: dict[int, Any] = {}
         tries = [0] * len(parts)

@@ -6,7 +6,7 @@ a controller or a force must be called from Python, it becomes a kernel.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cache
 from typing import TYPE_CHECKING, Any
@@ -21,6 +21,7 @@ from catena.graph import Subgraph, Trace
 from catena.kernels.tracing import acting_forces
 from catena.loops.projection import Projected, projection_kernel, projection_subgraph
 from catena.model import Mechanism, Tree
+from catena.model.forces import own_array
 from catena.model.simple_joints import with_simple_joints
 from catena.scalars import expression
 from catena.simulation.integrators.flow import Linearised, Part
@@ -107,7 +108,8 @@ class Flow:
         self.model: Mechanism = system.model
         self._system, self._row, self._constants = system, row, constants
         known = system.model.parameters() if system.model.varied else {}
-        self._given = [np.reshape(constants[path], known[path].shape) for path in system.model.varied]
+        numbers = {**constants, **row}
+        self._given = [np.reshape(numbers[path], known[path].shape) for path in system.model.varied]
 
     def mark(self) -> None:
         """Begin a new region of the trace."""
@@ -118,8 +120,17 @@ class Flow:
         return np.asarray(self._put_in(float(t), q, v), dtype=float)
 
     def _put_in(self, t: Any, q: Array, v: Array) -> Array:
-        with expression.values(dict(zip(self.model.varied, self._given, strict=True))):
+        with self._values():
             return self._system.input.force(t, q, v, self._row, self._constants)
+
+    def _values(self) -> Any:
+        """Return the context in which functions of the user's have the numbers of the model as they are here."""
+        return expression.values(dict(zip(self.model.varied, self._given, strict=True)))
+
+    def value(self, function: Callable[..., Any], t: Any, *arrays: Array) -> Any:
+        """Return what a function of the user's gives for a time and arrays."""
+        with self._values():
+            return expression.settled(function(t, *map(own_array, arrays)))
 
     def joint_forces(self, t: Any, q: Array, v: Array) -> Array:
         """Return the joint forces put in, and those of forces that are called from Python."""

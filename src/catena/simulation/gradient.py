@@ -1,44 +1,41 @@
-"""Gradients through rollouts: how a cost over a motion depends on its beginning, its controls, and numbers of the model.
+"""Derivatives through motions: how a cost depends on all that they begin with, backward, and how states do along one change, forward.
 
-Forward, states are stored; where there are too many, those at the beginnings of segments, which are run again on the way back. Backward, a
-loop in machine code takes the adjoint of a step from each stored state to the one before.
+Rollouts store their states; where there are too many, those at the beginnings of segments, which are run again on the way back.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
-from functools import cached_property, partial
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from catena.errors import ArgumentError
-from catena.graph import Graph, Subgraph, Trace
-from catena.graph.differentiated import adjoint_graph
-from catena.loops.projection import LoopPlan
-from catena.model.coordinates import PositionChart
-from catena.model.forces import own_array
-from catena.native import Iteration, Kernel, compile_graph
-from catena.scalars import expression
-from catena.simulation.inputs import Controls, Function, check_traceable
+from catena.errors import ArgumentError, SimulationError
+from catena.model.parameters import given_values
+from catena.model.values import floats
+from catena.simulation.arguments import moving
+from catena.simulation.differentiated_steps import Bars, Cost, DifferentiatedSteps, Motion
+from catena.simulation.ensemble import in_chunks
+from catena.simulation.inputs import Controls, Function, Input
 from catena.simulation.integrators.steps import integrator as integrator_of
 from catena.simulation.rollout import Rollout, RolloutSettings, thread_count
-from catena.simulation.stepper import step_graph
-from catena.simulation.stepping import Counted
+from catena.simulation.simulate import simulate
+from catena.simulation.stepping import Counted, Layout
 from catena.simulation.system import System
-
-Array = Any
-Cost = Callable[[Any, Array, Array, Array], Any]
+from catena.simulation.trajectory import Trajectory
 
 #: Numbers of states that are stored at once; of longer runs, segments of about the square root of the steps.
 _STORED = 2**24
 
 
-class RolloutGradient(NamedTuple):
+class MotionGradient(NamedTuple):
     """A cost of motions, and its gradient: by the first positions along velocities, the first velocities, controls, and parameters by path.
 
-    Leading axes are those of the rollout; what trajectories share has the sum of their gradients.
+    Leading axes are those of the motion; what trajectories share has the sum of their gradients. `motion` is the `Rollout` or the
+    `Trajectory`, unless it is too long to be kept.
     """
 
     value: np.ndarray
@@ -46,7 +43,16 @@ class RolloutGradient(NamedTuple):
     v0: np.ndarray
     controls: np.ndarray | None
     parameters: dict[str, np.ndarray]
-    rollout: Rollout | None
+    noise: Any
+    motion: Rollout | Trajectory | None
+
+
+class MotionSensitivity(NamedTuple):
+    """How motions change: positions along velocities, (..., samples, nv), and velocities, (..., samples, nv); and the motions."""
+
+    q: np.ndarray
+    v: np.ndarray
+    motion: Rollout
 
 
 def rollout_gradient(
@@ -64,12 +70,19 @@ def rollout_gradient(
     method: str = "auto",
     threads: int | None = None,
     parameters: Mapping[str, Any] | None = None,
-) -> RolloutGradient:
+    noise: Any = None,
+    stop: Function | None = None,
+    executor: Any = None,
+    chunk: int | None = None,
+    show_progress: bool | None = None,
+) -> MotionGradient:
     """Return the cost of rollouts, and its gradient by all that they begin with.
 
-    The cost is the sum of `cost(t, q, v, tau)` over the beginnings of all steps, tau being what is held over the step, and of
-    `final_cost(t, q, v)` at the end; both are traced. The other arguments are those of `ct.rollout`. Gradients are exact for the steps as
-    they are made: they are found backwards, by the adjoint of the compiled step, at about four times the cost of the rollout.
+    The cost is the sum of `cost(t, q, v, tau)` over the beginnings of all steps, tau being the joint forces put in there, and of
+    `final_cost(t, q, v)` at the end; both are traced. The other arguments are those of `ct.rollout`; with `executor` and `chunk`,
+    trajectories are computed in chunks as by `ct.ensemble`. A trajectory that stops costs nothing from there on, and has its final cost
+    there. Gradients are exact for the steps as they are made: they are found backwards, by the adjoint of the compiled step, at about four
+    times the cost of the rollout.
 
     >>> m = ct.Model("pendulum")
     >>> m.add("arm", ct.point_mass(1.0, at=(0, 0, -1)), ct.Revolute("y"))
@@ -77,21 +90,277 @@ def rollout_gradient(
     >>> found.value.round(4), found.q0.round(4), found.controls.shape
     (np.float64(-0.4992), array([-0.9927]), (100, 1))
     """
-    given = RolloutSettings.of(m, q0, v0, controls, step, steps, 1, start, integrator, method, parameters)
-    if cost is None and final_cost is None:
-        raise ArgumentError("rollout_gradient: neither cost nor final_cost is given; give a function to be differentiated")
-    found = _Work(given, cost, final_cost, thread_count(threads)).run()
-    n, by_controls = given.model.nv, found.controls
-    if by_controls is not None and by_controls.shape[1] == 1 and np.ndim(controls) <= max(np.ndim(q0), np.ndim(v0)):
-        by_controls = by_controls[:, 0]  # constant ones, which have no axis of time
-    return RolloutGradient(
-        found.value.reshape(given.batch),
-        _summed(found.q0, given.batch, (*np.shape(q0)[:-1], n)),
-        _summed(found.v0, given.batch, (*given.batch, n) if v0 is None else np.shape(v0)),
-        None if by_controls is None else _summed(by_controls, given.batch, np.shape(controls)),
-        {path: _summed(x, given.batch, np.shape((parameters or {})[path])) for path, x in found.parameters.items()},
+    given = RolloutSettings.of(m, q0, v0, controls, step, steps, 1, start, integrator, method, parameters, noise, stop)
+    _check_costs("rollout_gradient", cost, final_cost)
+    if executor is None and chunk is None:
+        found = _gradient(given, thread_count(threads), cost=cost, final_cost=final_cost)
+    else:
+        task = partial(_gradient, cost=cost, final_cost=final_cost, keep=False)
+        found = _Found.joined([part for _, part in in_chunks(given, task, executor, chunk, show_progress)])
+    batch, layout = given.batch, Layout((), given.row)
+    by_rows = {name: found.rows[..., at] for name, at in layout.at.items()}
+    by_controls = None
+    if "tau" in by_rows:
+        held = np.shape(controls)[-2] if np.ndim(controls) > max(np.ndim(q0), np.ndim(v0)) else None
+        by_controls = _summed(_held(by_rows["tau"], held), batch, np.shape(controls))
+    known, values = given.model.parameters(), {path: np.shape(x) for path, x in (parameters or {}).items()}
+    by_values = {path: x.reshape(len(x), *known[path].shape) for path, x in found.bars.constants.items()}
+    return MotionGradient(
+        found.value.reshape(batch),
+        _summed(found.bars.q, batch, (*np.shape(q0)[:-1], given.model.nv)),
+        _summed(found.bars.v, batch, (*batch, given.model.nv) if v0 is None else np.shape(v0)),
+        by_controls,
+        {path: _summed(by_values[path], batch, shape) for path, shape in values.items()},
+        _by_noise(noise, by_rows, batch, {path: known[path].shape for path in known} if isinstance(noise, Mapping) else {}),
         None if found.rollout is None else given.shaped(found.rollout),
     )
+
+
+def _by_noise(noise: Any, rows: Mapping[str, np.ndarray], batch: tuple[int, ...], shapes: Mapping[str, tuple[int, ...]]) -> Any:
+    """Return gradients in the form in which noise was given."""
+    if not isinstance(noise, Mapping):
+        return None if noise is None else _summed(_held(rows["noise"], np.shape(noise)[-2]), batch, np.shape(noise))
+    found = {}
+    for path, x in noise.items():
+        held = _held(rows[path], np.shape(x)[np.ndim(x) - 1 - len(shapes[path])])
+        found[path] = _summed(held.reshape((*held.shape[:2], *shapes[path])), batch, np.shape(x))
+    return found
+
+
+def rollout_sensitivity(
+    m: Any,
+    q0: Any,
+    v0: Any = None,
+    controls: Any = None,
+    *,
+    step: float,
+    steps: int,
+    along: Mapping[str, Any],
+    start: float = 0.0,
+    integrator: str = "auto",
+    method: str = "auto",
+    threads: int | None = None,
+    parameters: Mapping[str, Any] | None = None,
+) -> MotionSensitivity:
+    """Return how rollouts change along a change of what they begin with, at the end of every step.
+
+    `along` has the changes by name, each with the shape of what it changes: "q0", along velocities, (..., nv); "v0"; "controls"; and
+    numbers of the model by path, which must be among `parameters`. Leading axes broadcast with those of the states, so that several
+    directions are an axis of `along`. The other arguments are those of `ct.rollout`. Sensitivities are exact for the steps as they are
+    made: the tangent of the compiled step is taken along them.
+
+    >>> m = ct.Model("pendulum")
+    >>> m.add("arm", ct.point_mass(1.0, at=(0, 0, -1)), ct.Revolute("y"))
+    >>> found = ct.rollout_sensitivity(m, [0.5], step=0.01, steps=100, along={"q0": [1.0]})
+    >>> found.q.shape, found.q[-1].round(4)
+    ((101, 1), array([-0.9927]))
+    """
+    model, what = moving(m, "rollout_sensitivity"), "rollout_sensitivity"
+    n, timed = model.nv, np.ndim(controls) > max(np.ndim(q0), np.ndim(v0))
+    shapes: dict[str, tuple[int, ...]] = {"q0": (n,), "v0": (n,)}
+    if controls is not None and not callable(controls):
+        controls = np.asarray(controls, dtype=float)[(..., slice(None), slice(None)) if timed else (..., None, slice(None))]
+        shapes["controls"] = controls.shape[-2:]
+    shapes |= {path: model.parameters()[path].shape for path in model.varying(tuple(parameters or ()), what).varied}
+    changes = {}
+    for name, x in along.items():
+        if name not in shapes:
+            raise ArgumentError(f"{what}: along '{name}' changes nothing that is given; give some of {', '.join(shapes)}")
+        x = floats(f"{what}: along '{name}'", x, "give numbers")
+        x = x[..., None, :] if name == "controls" and not timed and x.ndim else x
+        if x.shape[x.ndim - len(shapes[name]) :] != shapes[name] or not np.isfinite(x).all():
+            raise ArgumentError(f"{what}: along '{name}' has shape {np.shape(along[name])}; give finite numbers, (..., {shapes[name]})")
+        changes[name] = x
+    begins = {"q0": np.asarray(q0, dtype=float), "v0": np.zeros(n) if v0 is None else np.asarray(v0, dtype=float)}
+    axes = [x.shape[:-1] for x in begins.values()] + [x.shape[: x.ndim - len(shapes[name])] for name, x in changes.items()]
+    try:
+        batch = np.broadcast_shapes(*axes)
+    except ValueError:
+        raise ArgumentError(f"{what}: leading axes {', '.join(map(str, axes))} do not broadcast; give axes that are equal or 1") from None
+    if isinstance(controls, np.ndarray):
+        controls = np.broadcast_to(controls, np.broadcast_shapes(controls.shape, (*batch, *controls.shape[-2:])))
+    first = np.broadcast_to(begins["q0"], (*batch, begins["q0"].shape[-1]))
+    given = RolloutSettings.of(m, first, v0, controls, step, steps, 1, start, integrator, method, parameters)
+    flat = {}
+    for name, shape in shapes.items():
+        flat[name] = np.broadcast_to(changes.get(name, np.zeros(shape)), (*given.batch, *shape)).reshape(len(given.q), *shape)
+    steps_of, rollout = DifferentiatedSteps(_system(given), None, None), given.run(thread_count(threads))
+    motion = _motion(given, rollout, 0, np.full(len(given.q), given.steps))
+    changed = [np.zeros((len(given.q), 0)), *(flat[path].reshape(len(given.q), -1) for path in steps_of.constants.sizes)]
+    rows = np.repeat(flat["controls"], given.steps // given.table.shape[1], axis=1) if "tau" in given.row else np.zeros((1, given.steps, 0))
+    found = steps_of.along(motion, _constants(given), flat["q0"], flat["v0"], rows, np.concatenate(changed, axis=1))
+    found = found.reshape(*given.batch, given.steps + 1, 2 * n)
+    return MotionSensitivity(found[..., :n], found[..., n:], given.shaped(rollout))
+
+
+def simulate_gradient(
+    m: Any,
+    q0: Any,
+    v0: Any = None,
+    *,
+    until: float,
+    step: float,
+    cost: Cost | None = None,
+    final_cost: Function | None = None,
+    start: float = 0.0,
+    method: str = "auto",
+    integrator: str = "auto",
+    tau: Any = None,
+    controller: Function | None = None,
+    parameters: Mapping[str, Any] | None = None,
+) -> MotionGradient:
+    """Return the cost of a motion that `ct.simulate` finds with steps of one size, and its gradient by all that it begins with.
+
+    The cost is the integral of `cost(t, q, v, tau)` over time, by the trapezoidal rule, and `final_cost(t, q, v)` at the end; both are
+    traced. The other arguments are those of `ct.simulate`; gradients by `tau`, constant or values over time, are `controls`.
+
+    >>> m = ct.Model("pendulum")
+    >>> m.add("arm", ct.point_mass(1.0, at=(0, 0, -1)), ct.Revolute("y"))
+    >>> found = ct.simulate_gradient(m, [0.5], until=1.0, step=0.01, cost=lambda t, q, v, tau: q[0] ** 2)
+    >>> found.value.round(4), found.q0.round(4)
+    (np.float64(0.1282), array([0.5052]))
+    """
+    _check_costs("simulate_gradient", cost, final_cost)
+    if step is None:
+        raise ArgumentError("simulate_gradient: step is None; give the size of the steps [s], for steps that adapt have no derivative")
+    model = moving(m, "simulate_gradient").varying(tuple(parameters or ()), "simulate_gradient")
+    values = given_values(model, parameters or {}, "simulate_gradient")
+    options: dict[str, Any] = {"step": step, "start": start, "method": method, "integrator": integrator, "tau": tau}
+    run = simulate(model, q0, v0, until=until, controller=controller, parameters=values, show_progress=False, **options)
+    if run.info["stopped"] != "end":
+        raise SimulationError(f"simulate_gradient: the run ended at {run.t[-1]:g} s: {run.info['stopped']}; let it come to its end")
+    input_ = Input(model, tau, controller)
+    if input_.in_python:
+        raise ArgumentError("simulate_gradient: a function marked ct.python cannot be differentiated; give one that can be traced")
+    system = System(model, integrator_of(run.info["integrator"], model), method, input_)
+    steps_of = DifferentiatedSteps(system, cost, final_cost, integral=True)
+    count = len(run.t) - 1
+    table, rows, pieces = input_.table(start, until)[0], np.zeros((1, count, 0)), np.zeros(count, dtype=int)
+    if input_.times is not None:
+        pieces = np.clip(np.searchsorted(table[:, 0], run.t[:-1] + 0.5 * np.diff(run.t), side="right") - 1, 0, len(table) - 1)
+        rows = table[pieces][None]
+    motion = Motion(run.q[None], run.v[None], run.t[:-1], np.diff(run.t), rows, np.ones((1, count), dtype=bool))
+    constants = np.concatenate([input_.constant, *(x.ravel() for x in values.values())])[None]
+    value, bars, by_rows = _differentiated(steps_of, motion, constants, run.t[-1:], rows[:, -1])
+    by_tau: Any = None
+    if input_.times is not None and input_.values is not None:
+        by_tau = np.zeros(input_.values.shape)
+        first, slope = (by_rows[0][:, system.stepping.row.at[name]] for name in ("first", "slope"))
+        at = pieces + len(input_.times) - 1 - len(table)  # rows before the start are not in the table
+        rate = slope / np.diff(input_.times)[at][:, None]
+        np.add.at(by_tau, at, first - rate)
+        np.add.at(by_tau, at + 1, rate)
+    elif tau is not None:
+        by_tau = bars.constants["tau"][0]
+    by_values = {path: bars.constants[path][0].reshape(x.shape) for path, x in values.items()}
+    return MotionGradient(value[0], bars.q[0], bars.v[0], by_tau, by_values, None, run)
+
+
+def _check_costs(what: str, cost: Any, final_cost: Any) -> None:
+    if cost is None and final_cost is None:
+        raise ArgumentError(f"{what}: neither cost nor final_cost is given; give a function to be differentiated")
+
+
+def _differentiated(
+    steps_of: DifferentiatedSteps, motion: Motion, constants: np.ndarray, t: np.ndarray, row: np.ndarray
+) -> tuple[np.ndarray, Bars, np.ndarray]:
+    """Return the cost of a whole motion that ends at times t, its gradient, and that by the rows of inputs."""
+    value, bars, by_row = steps_of.final(t, motion.q[:, -1], motion.v[:, -1], row, constants)
+    bars, by_rows = steps_of.back(motion, constants, bars)
+    by_rows[:, -1] += by_row
+    return value + steps_of.value(motion, constants), bars, by_rows
+
+
+# rollouts
+
+
+class _Found(NamedTuple):
+    """The cost of trajectories in one row, and its gradient, also by the rows of inputs of all steps (N, steps, entries)."""
+
+    value: np.ndarray
+    bars: Bars
+    rows: np.ndarray
+    rollout: Rollout | None
+
+    @staticmethod
+    def joined(parts: list[_Found]) -> _Found:
+        """Return several as one."""
+        by = [part.bars for part in parts]
+        constants = {name: np.concatenate([one.constants[name] for one in by]) for name in by[0].constants}
+        bars = Bars(np.concatenate([one.q for one in by]), np.concatenate([one.v for one in by]), constants)
+        return _Found(np.concatenate([part.value for part in parts]), bars, np.concatenate([part.rows for part in parts]), None)
+
+
+def _system(given: RolloutSettings) -> System:
+    controls = Controls(given.model, given.row, given.controller)
+    return System(given.model, integrator_of(given.integrator, given.model), given.method, controls, clock=Counted)
+
+
+def _constants(given: RolloutSettings) -> np.ndarray:
+    """Return the numbers of the model that stay, (N, entries)."""
+    count = len(given.q)
+    return np.concatenate([np.zeros((count, 0)), *(np.broadcast_to(x, (count, x.shape[1])) for x in given.parameters.values())], axis=1)
+
+
+def _motion(given: RolloutSettings, rollout: Rollout, first: int, ends: np.ndarray) -> Motion:
+    """Return steps of a rollout that begin with a number; trajectories end after so many steps in all."""
+    count = rollout.q.shape[1] - 1
+    numbers = first + np.arange(count)
+    t, h = given.start + numbers * given.step, np.full(count, given.step)
+    return Motion(rollout.q, rollout.v, t, h, _step_rows(given, numbers), numbers < ends[:, None])
+
+
+def _step_rows(given: RolloutSettings, numbers: np.ndarray) -> np.ndarray:
+    """Return the rows of inputs of steps, (N or 1, steps, entries)."""
+    return given.table[:, numbers // (given.steps // given.table.shape[1])]
+
+
+def _gradient(given: RolloutSettings, threads: int, *, cost: Cost | None, final_cost: Function | None, keep: bool = True) -> _Found:
+    """Return the cost of rollouts and its gradient; the rollouts too, if they are stored as a whole and kept."""
+    steps_of, constants = DifferentiatedSteps(_system(given), cost, final_cost), _constants(given)
+    count, width = len(given.q), given.model.nq + given.model.nv
+    length = given.steps if count * given.steps * width <= _STORED else max(1, math.isqrt(given.steps))
+    begins = range(0, given.steps, length)
+    ends, q, v = np.full(count, given.steps), given.q, given.v
+    stored, value = [], np.zeros(count)
+    segment: Rollout | None = None
+    for k in begins:
+        stored.append((q, v))
+        ended = ends <= k
+        segment = _segment(given, q, v, k, length, threads, ended)
+        ends = np.where(segment.stopped & ~ended, k + segment.stopped_step, ends)
+        value += steps_of.value(_motion(given, segment, k, ends), constants)
+        q, v = segment.q[:, -1], segment.v[:, -1]
+    last = np.maximum(ends - 1, 0)
+    rows = np.broadcast_to(given.table, (count, *given.table.shape[1:]))[np.arange(count), last // (given.steps // given.table.shape[1])]
+    by_end, bars, by_row = steps_of.final(given.start + ends * given.step, q, v, rows, constants)
+    value += by_end
+    by_rows = np.empty((count, given.steps, steps_of.row.size))
+    for k, (q, v) in reversed(list(zip(begins, stored, strict=True))):
+        if segment is None:
+            segment = _segment(given, q, v, k, length, threads, ends <= k)
+        bars, by_rows[:, k : k + length] = steps_of.back(_motion(given, segment, k, ends), constants, bars)
+        segment = segment if len(begins) == 1 else None
+    by_rows[np.arange(count), last] += by_row
+    return _Found(value, bars, by_rows, segment if keep else None)
+
+
+def _segment(given: RolloutSettings, q: np.ndarray, v: np.ndarray, first: int, length: int, threads: int, ended: np.ndarray) -> Rollout:
+    """Return some steps of a rollout, from states at the beginning of these."""
+    last = min(first + length, given.steps)
+    if (first, last) == (0, given.steps):
+        return given.run(threads)
+    table = np.ascontiguousarray(_step_rows(given, np.arange(first, last)))
+    return replace(given, q=q, v=v, table=table, start=given.start + first * given.step, steps=last - first).run(threads, ended)
+
+
+def _held(rows: np.ndarray, count: int | None) -> np.ndarray:
+    """Return gradients by so many rows of a table, each held over several steps, from those of the steps (N, steps, entries).
+
+    None stands for one row without an axis of time.
+    """
+    held = rows.reshape(len(rows), count or 1, -1, rows.shape[-1]).sum(axis=2)
+    return held[:, 0] if count is None else held
 
 
 def _summed(x: np.ndarray, batch: tuple[int, ...], shape: tuple[int, ...]) -> np.ndarray:
@@ -99,190 +368,3 @@ def _summed(x: np.ndarray, batch: tuple[int, ...], shape: tuple[int, ...]) -> np
     whole = x.reshape((*batch, *x.shape[1:]))
     whole = whole.sum(axis=tuple(range(whole.ndim - len(shape))))
     return whole.sum(axis=tuple(i for i, n in enumerate(shape) if n != whole.shape[i]), keepdims=True)
-
-
-class _Work:
-    """The passes over a rollout: forward by `ct.rollout`, backward by adjoints of steps."""
-
-    def __init__(self, given: RolloutSettings, cost: Cost | None, final_cost: Function | None, threads: int) -> None:
-        m = self.model = given.model
-        self.given, self.threads = given, threads
-        controls = Controls(m, given.controller is None, given.controller)
-        self.system = System(m, integrator_of(given.integrator, m), given.method, controls, clock=Counted)
-        self.cost, self.final = cost, final_cost
-        chart = PositionChart.of(m)
-        self.charts = {} if chart is None else {"q": chart, "q_next": chart}
-        self.sizes = {path: m.parameters()[path].value.size for path in m.varied}
-        if cost is not None:
-            check_traceable("cost", lambda t, q, v: cost(t, q, v, v), m.nq, m.nv, (), "one number")
-        if final_cost is not None:
-            check_traceable("final_cost", final_cost, m.nq, m.nv, (), "one number")
-
-    # graphs
-
-    def _step(self, plan: LoopPlan | None) -> Graph:
-        """Return the graph (t, q, v, tau, numbers) -> (q_next, v_next, cost) of a step."""
-        m, trace = self.model, Trace("costly step")
-        if plan is not None:
-            self.system.use(plan)
-        t, q, v, tau = trace.input("t"), trace.input("q", (m.nq,)), trace.input("v", (m.nv,)), trace.input("tau", (m.nv,))
-        numbers = m.given_inputs(trace)
-        inner = step_graph(self.system, self.given.step, 1, None, timed=True)
-        q_next, v_next = trace.call(Subgraph(inner), t, q, v, tau, *numbers.values())
-        result: Any = 0.0
-        if self.cost is not None:
-            force = tau
-            with expression.values(numbers):
-                if self.given.controller is not None:
-                    force = np.asarray(expression.settled(self.given.controller(t, own_array(q), own_array(v))))
-                result = expression.settled(self.cost(t, own_array(q), own_array(v), own_array(force)))
-        return trace.graph(q_next=q_next, v_next=v_next, cost=result)
-
-    def _graph(self, name: str, function: Callable[..., Any], forced: bool) -> Graph:
-        """Return the graph of a function, (t, q, v, tau, numbers) -> cost; of one that takes tau if it is `forced`."""
-        m, trace = self.model, Trace(name)
-        state = [trace.input("t"), trace.input("q", (m.nq,)), trace.input("v", (m.nv,))]
-        tau, numbers = trace.input("tau", (m.nv,)), m.given_inputs(trace)
-        with expression.values(numbers):
-            if forced and self.given.controller is not None:
-                tau = np.asarray(expression.settled(self.given.controller(state[0], *map(own_array, state[1:]))))
-            seen = [own_array(x) if np.ndim(x) else x for x in (*state, *([tau] if forced else []))]
-            result = expression.settled(function(*seen))
-        return trace.graph(cost=result)
-
-    def _backward(self, plan: LoopPlan | None) -> Iteration:
-        """Return the loop back: a row is the state at the beginning of a step, and the record what the cost has by its joint forces."""
-        m = self.model
-        adjoint = adjoint_graph(self._step(plan), ["q", "v", "tau", *m.varied], self.charts)
-        total = sum(self.sizes.values())
-        trace = Trace("backward")
-        state = trace.input("state", (3 + 2 * m.nv + total,))
-        row, constants = trace.input("row", (1 + m.nq + 2 * m.nv,)), trace.input("constants", (max(total, 1),))
-        by_q, by_v, own = np.split(state[3:], [m.nv, 2 * m.nv])
-        t, q, v, tau = row[0], row[1 : 1 + m.nq], row[1 + m.nq : 1 + m.nq + m.nv], row[1 + m.nq + m.nv :]
-        numbers = np.split(constants[:total], np.cumsum(list(self.sizes.values()))[:-1]) if total else []
-        found = trace.call(Subgraph(adjoint), t, q, v, tau, *numbers, by_q, by_v, 1.0)
-        grown = own + np.concatenate([np.ravel(x) for x in found[3:]]) if total else own
-        after = np.concatenate([[0.0, state[1] + 1.0, state[2] + 1.0], found[0], found[1], grown])
-        return Iteration(trace.graph(state=after, record=found[2]))
-
-    # passes
-
-    def run(self) -> RolloutGradient:
-        """Return costs and gradients of all trajectories in one row, and the motion if it is kept."""
-        given, m = self.given, self.model
-        count, width = len(given.q), m.nq + m.nv
-        length = given.steps if count * given.steps * width <= _STORED else max(1, math.isqrt(given.steps))
-        begins = list(range(0, given.steps, length))
-        q, v = given.q, given.v
-        stored, value = [], np.zeros(count)
-        segment = None
-        for k in begins:
-            stored.append((q, v))
-            segment = self._forward(q, v, k, min(k + length, given.steps))
-            value += self._running(segment, k)
-            q, v = segment.q[:, -1], segment.v[:, -1]
-        adjoint = np.zeros((count, 3 + 2 * m.nv + sum(self.sizes.values())))
-        if self.final is not None:
-            kernel = self._kernel(1)
-            end = (given.start + given.steps * given.step, q, v, np.zeros(m.nv), *given.given())
-            value += kernel(*end)
-            found = kernel.vjp(["q", "v", *m.varied])(*end, 1.0)
-            adjoint[:, 3:] = np.concatenate([np.broadcast_to(x, (count, *x.shape[1:])).reshape(count, -1) for x in found], axis=1)
-        forces = None if given.controller is not None or given.table is None else np.empty((count, given.steps, m.nv))
-        for k, (q, v) in reversed(list(zip(begins, stored, strict=True))):
-            if segment is None:
-                segment = self._forward(q, v, k, min(k + length, given.steps))
-            record = self._back(segment, k, adjoint)
-            if forces is not None:
-                forces[:, k : k + record.shape[1]] = record[:, ::-1]
-            segment = segment if len(begins) == 1 else None
-        controls = None if forces is None or given.table is None else self._held(forces)
-        parts = np.split(adjoint[:, 3 + 2 * m.nv :], np.cumsum(list(self.sizes.values()))[:-1], axis=1) if self.sizes else []
-        known = m.parameters() if self.sizes else {}
-        numbers = {path: x.reshape(count, *known[path].shape) for path, x in zip(self.sizes, parts, strict=True)}
-        by_q, by_v = adjoint[:, 3 : 3 + m.nv], adjoint[:, 3 + m.nv : 3 + 2 * m.nv]
-        return RolloutGradient(value, by_q, by_v, controls, numbers, segment)
-
-    def _held(self, forces: np.ndarray) -> np.ndarray:
-        """Return gradients by rows of the table, each held over several steps: (N, rows, nv)."""
-        table = self.given.table
-        assert table is not None
-        return forces.reshape(len(forces), table.shape[1], -1, forces.shape[-1]).sum(axis=2)
-
-    def _controls(self, first: int, last: int) -> np.ndarray:
-        """Return joint forces (N or 1, steps, nv) of some steps."""
-        table = self.given.table
-        if table is None:
-            return np.zeros((1, last - first, self.model.nv))
-        since = self.given.steps // table.shape[1]
-        return table[:, np.arange(first, last) // since]
-
-    def _forward(self, q: np.ndarray, v: np.ndarray, first: int, last: int) -> Rollout:
-        given = self.given
-        if (first, last) == (0, given.steps):
-            return given.run(self.threads)
-        controls = given.controller or (None if given.table is None else self._controls(first, last))
-        numbers = dict(zip(given.parameters, given.given(), strict=True))
-        part = RolloutSettings.of(
-            self.model.frozen(), q, v, controls, given.step, last - first, 1, given.start + first * given.step, given.integrator,
-            given.method, numbers,
-        )  # fmt: skip
-        return part.run(self.threads)
-
-    def _running(self, segment: Rollout, first: int) -> np.ndarray:
-        if self.cost is None:
-            return np.zeros(len(segment.q))
-        t = (self.given.start + (first + np.arange(segment.q.shape[1] - 1)) * self.given.step)[None]
-        numbers = [x[:, None] for x in self.given.given()]
-        forces = self._controls(first, first + t.shape[1])
-        return self._kernel(0)(t, segment.q[:, :-1], segment.v[:, :-1], forces, *numbers).sum(axis=1)
-
-    def _kernel(self, i: int) -> Kernel:
-        graph = self._functions[i]
-        assert graph is not None
-        return self._once(graph.name, None, lambda: compile_graph(graph, charts=self.charts))
-
-    def _back(self, segment: Rollout, first: int, adjoint: np.ndarray) -> np.ndarray:
-        """Take adjoints from the end of a segment to its beginning, in place; and return the records, the last step first."""
-        given, m, count = self.given, self.model, len(adjoint)
-        length = segment.q.shape[1] - 1
-        forces = np.broadcast_to(self._controls(first, first + length), (count, length, m.nv))
-        t = np.broadcast_to((given.start + (first + np.arange(length)) * given.step)[None, :, None], (count, length, 1))
-        table = np.concatenate([t, segment.q[:, :-1], segment.v[:, :-1], forces], axis=2)[:, ::-1]
-        constants = np.zeros((count, max(sum(self.sizes.values()), 1)))
-        if self.sizes:
-            constants[:] = np.concatenate([np.broadcast_to(x, (count, *x.shape[1:])).reshape(count, -1) for x in given.given()], axis=1)
-        record = np.empty((count, length, m.nv))
-        adjoint[:, :3] = 0.0
-        for plan, which in self._plans(segment, t):
-            iteration = self._once("backward", plan, partial(self._backward, plan))
-            state = np.ascontiguousarray(adjoint[which])
-            own = np.empty((len(which), length, m.nv))
-            iteration.run(state, np.ascontiguousarray(table[which]), constants[which], own, length)
-            adjoint[which], record[which] = state, own
-        return record
-
-    def _once(self, name: str, plan: LoopPlan | None, make: Callable[[], Any]) -> Any:
-        """Return what is compiled, from an earlier call whose functions compute the same."""
-        return self.model.once(name, (*self._functions, self.given.integrator, self.system.method, self.given.step, plan), make)
-
-    @cached_property
-    def _functions(self) -> tuple[Graph | None, ...]:
-        functions = (("cost", self.cost, True), ("final cost", self.final, False), ("controller", self.given.controller, False))
-        return tuple(None if function is None else self._graph(name, function, forced) for name, function, forced in functions)
-
-    def _plans(self, segment: Rollout, t: np.ndarray) -> list[tuple[LoopPlan | None, np.ndarray]]:
-        """Return the trajectories by the plan of their loops: the generic one where it serves all the way, and pivots elsewhere."""
-        every = np.arange(len(segment.q))
-        if not self.model.has_loops:
-            return [(None, every)]
-        library = self.system.plans
-        generic = library.generic
-        if generic.loop_plan.plan is None:
-            return [(generic.loop_plan, every)]
-        own = [x[:, None] for x in self.given.given()]
-        times = np.concatenate([t[:, :, 0], t[:, -1:, 0] + self.given.step], axis=1)
-        serves = (library.conditioning_of(generic.loop_plan, times, segment.q, own) >= generic.limit).all(axis=1)
-        pivots = library.pivoted(self.given.start, self.given.q[0], generic.loop_plan.rank).loop_plan
-        return [(plan, which) for plan, which in ((generic.loop_plan, every[serves]), (pivots, every[~serves])) if len(which)]

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 
 from catena.errors import ArgumentError, TraceError
+from catena.graph import Condition, where
 from catena.model import Mechanism
 from catena.model.forces import own_array, python, reason, traced
 from catena.model.parameters import bind
 from catena.model.values import floats
+from catena.model.wording import short
 from catena.simulation.stepping import Layout
 
 Array = Any
@@ -95,27 +97,41 @@ class Input:
 
 
 class Controls(Input):
-    """The joint forces of a rollout: none, rows of a table that are held, or by a controller."""
+    """The joint forces of a rollout: none, "tau" in rows of a table that are held, or by a controller; and "noise", which is added.
 
-    def __init__(self, model: Mechanism, table: bool, controller: Function | None) -> None:
+    Rows of the table have these `sizes`; numbers of the model that change from row to row are among them by their paths.
+    """
+
+    def __init__(self, model: Mechanism, sizes: Mapping[str, int], controller: Function | None) -> None:
         super().__init__(model, None, controller)
-        self._table = table
+        self._row = Layout((), dict(sizes))
 
     @property
     def row(self) -> Layout:
-        return Layout((), {"tau": self.model.nv} if self._table else {})
+        return self._row
 
     def force(self, t: Any, q: Array, v: Array, row: dict[str, Any], constants: dict[str, Any]) -> Array:
-        if self.controller is not None:
-            return super().force(t, q, v, row, constants)
-        return row["tau"] if self._table else np.zeros(self.model.nv)
+        put_in = super().force(t, q, v, row, constants) if self.controller is not None else row.get("tau", np.zeros(self.model.nv))
+        return put_in + row["noise"] if "noise" in row else put_in
 
 
-def check_traceable(what: str, function: Function, nq: int, nv: int, shape: tuple[int, ...], wanted: str) -> None:
+def condition(what: str, function: Function) -> Function:
+    """Return the function that is 1 where another is true, else 0; it refuses what is no condition."""
+
+    def value(t: Any, q: Array, v: Array) -> Any:
+        found = function(t, q, v)
+        if not isinstance(found, (Condition, bool, np.bool_)):
+            raise ArgumentError(f"{what} returned {short(found)}; return a condition, such as q[0] > 1.0")
+        return where(found, 1.0, 0.0)
+
+    return value
+
+
+def check_traceable(what: str, function: Function, nq: int, nv: int, shape: tuple[int, ...] | None, wanted: str) -> None:
     """Refuse a function of (t, q, v) that cannot be traced or returns another shape, with the reason and the remedy."""
     try:
         graph = traced(function, nq, nv)
     except Exception as error:
         raise TraceError(f"{what} cannot be traced: {reason(error)}; {_REMEDY}") from error
-    if graph.outputs[0].shape != shape:
+    if shape is not None and graph.outputs[0].shape != shape:
         raise ArgumentError(f"{what} returned an array of shape {graph.outputs[0].shape}; return {wanted}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import threading
 from collections.abc import Iterator, Mapping
@@ -16,15 +17,29 @@ from catena.loops.mobility import generic
 from catena.loops.plan_library import Selected
 from catena.loops.projection import LoopPlan
 from catena.model import Mechanism
-from catena.model.parameters import OPTIONS, given_values
+from catena.model.parameters import OPTIONS, given_values, ties
+from catena.model.parameters import check as check_paths
 from catena.model.values import floats
 from catena.native import Iteration
+from catena.scalars.expression import names
 from catena.simulation.arguments import check_step, moving, normalise, number, positive
-from catena.simulation.inputs import Controls, Function, Input, check_traceable
+from catena.simulation.inputs import Controls, Function, Input, check_traceable, condition
 from catena.simulation.integrators.steps import integrator as integrator_of
 from catena.simulation.loop_states import check_closed, check_velocities, settled
 from catena.simulation.run import LOOK
-from catena.simulation.stepping import FINISHED, LOOKED, NO_WAY_ON, NOT_FINITE, NOT_SOLVED, OPENED, RUNNING, WEAKENED, Counted
+from catena.simulation.stepping import (
+    FINISHED,
+    LOOKED,
+    NO_WAY_ON,
+    NOT_FINITE,
+    NOT_SOLVED,
+    OPENED,
+    RUNNING,
+    STOPPED,
+    WEAKENED,
+    Counted,
+    Layout,
+)  # fmt: skip
 from catena.simulation.stiffness import STABLE, Fastest, fastest, warn_of
 from catena.simulation.system import System
 
@@ -34,7 +49,7 @@ _STEPS = 200_000
 #: Work below so many steps is not worth a thread.
 _LEAST = 2_000
 
-_REASONS = {FINISHED: "", NOT_FINITE: "not finite", NOT_SOLVED: "not solved", OPENED: "not closed", NO_WAY_ON: "singular"}
+_REASONS = {FINISHED: "", STOPPED: "", NOT_FINITE: "not finite", NOT_SOLVED: "not solved", OPENED: "not closed", NO_WAY_ON: "singular"}
 
 
 @dataclass(frozen=True, repr=False)
@@ -44,6 +59,10 @@ class Rollout:
     A trajectory that failed holds NaN from its failure on: `failed` (...) tells which, `failed_step` the step that failed, counted from 0,
     or -1, and `reason` why: "not finite"; "not solved", the equations of an implicit step; "not closed", the loops of a mechanism after a
     step that led too far from them; "singular", where loops leave open how the mechanism goes on.
+
+    A trajectory that met the condition `stop` stays where it did: `stopped` tells which, `stopped_step` after how many steps, or -1.
+    Where something else was observed, `observed` (..., samples, ...) has it, and q and v only the last state, (..., 1, nq) and (..., 1, nv)
+    of each.
     """
 
     t: np.ndarray
@@ -51,16 +70,29 @@ class Rollout:
     v: np.ndarray
     failed_step: np.ndarray
     reason: np.ndarray
+    stopped_step: np.ndarray
+    observed: np.ndarray | None = None
+
+    @property
+    def parts(self) -> tuple[Any, ...]:
+        """All but the times."""
+        return self.q, self.v, self.failed_step, self.reason, self.stopped_step, self.observed
 
     @property
     def failed(self) -> np.ndarray:
         """Which trajectories failed."""
         return self.failed_step >= 0
 
+    @property
+    def stopped(self) -> np.ndarray:
+        """Which trajectories met the condition to stop."""
+        return self.stopped_step >= 0
+
     def __repr__(self) -> str:
         shape = self.q.shape[:-2]
-        failed = int(np.count_nonzero(self.failed))
+        failed, stopped = int(np.count_nonzero(self.failed)), int(np.count_nonzero(self.stopped))
         trouble = f"; {failed} failed, first at step {self.failed_step[self.failed].min()}" if failed else ""
+        trouble += f"; {stopped} stopped, first after {self.stopped_step[self.stopped].min()} steps" if stopped else ""
         return f"<Rollout {shape}: {len(self.t)} samples from {self.t[0]:g} s to {self.t[-1]:g} s{trouble}>"
 
 
@@ -78,6 +110,9 @@ def rollout(
     method: str = "auto",
     threads: int | None = None,
     parameters: Mapping[str, Any] | None = None,
+    noise: Any = None,
+    stop: Function | None = None,
+    observe: Function | None = None,
 ) -> Rollout:
     """Return trajectories from the states (q0, v0), of so many steps of one size [s]: a loop in machine code, on all cores.
 
@@ -95,6 +130,11 @@ def rollout(
     `parameters` has values of numbers of the model, by the paths of `m.parameters`: one for all trajectories, or with leading axes that
     broadcast like those of the states.
 
+    `noise` changes from step to step: joint forces (..., K, nv) that are added to the controls, with rows as in these; or a mapping of such
+    tables by path, (..., K, shape), of numbers that forces and controllers depend on: parameters of your own, gravity, springs, friction.
+    `stop(t, q, v)` is a condition, such as `abs(q[0]) > 2.0`: a trajectory ends with the first step that meets it, and stays there.
+    `observe(t, q, v)` is an array that is recorded in place of the state. Both are traced and compiled.
+
     `threads` limits the threads. The result does not depend on them, and every trajectory is, bit for bit, the one that it would be alone.
     The loop is compiled once for a model and its settings, and cached until the model changes.
 
@@ -103,21 +143,30 @@ def rollout(
     >>> runs = ct.rollout(m, np.linspace(-1, 1, 100)[:, None], step=0.01, steps=200)
     >>> runs.q.shape, runs.failed.any()
     ((100, 201, 1), np.False_)
+    >>> low = ct.rollout(m, [1.0], step=0.01, steps=200, stop=lambda t, q, v: q[0] < 0.0, observe=lambda t, q, v: -np.cos(q))
+    >>> low
+    <Rollout (): 201 samples from 0 s to 2 s; 1 stopped, first after 54 steps>
+    >>> low.observed[[0, -1], 0].round(3)
+    array([-0.54, -1.  ])
     """
-    given = RolloutSettings.of(m, q0, v0, controls, step, steps, every, start, integrator, method, parameters)
+    given = RolloutSettings.of(m, q0, v0, controls, step, steps, every, start, integrator, method, parameters, noise, stop, observe)
     return given.shaped(given.run(thread_count(threads)))
 
 
 @dataclass(frozen=True)
 class RolloutSettings:
-    """The arguments of a rollout, checked, with the trajectories in one row: q (N, nq), v (N, nv), controls (N or 1, K, nv)."""
+    """The arguments of a rollout, checked, with the trajectories in one row: q (N, nq), v (N, nv), the table (N or 1, K, entries).
+
+    Rows of the table have what `row` names, with its entries: controls as "tau", "noise", and numbers of the model by path.
+    """
 
     model: Mechanism
     batch: tuple[int, ...]
     q: np.ndarray
     v: np.ndarray
     at_rest: bool  # no velocities were given
-    table: np.ndarray | None
+    table: np.ndarray
+    row: dict[str, int]
     controller: Function | None
     step: float
     steps: int
@@ -126,14 +175,20 @@ class RolloutSettings:
     integrator: str
     method: str
     parameters: dict[str, np.ndarray]  # by path, (N or 1, entries)
+    stop: Function | None
+    observe: Function | None
 
     @staticmethod
     def of(
         m: Mechanism, q0: Any, v0: Any, controls: Any, step: Any, steps: Any, every: Any, start: Any, integrator: str, method: str,
-        parameters: Mapping[str, Any] | None = None,
+        parameters: Mapping[str, Any] | None = None, noise: Any = None, stop: Function | None = None, observe: Function | None = None,
     ) -> RolloutSettings:  # fmt: skip
         """Return the settings, or say what is wrong with an argument."""
-        m = moving(m, "rollout").varying(tuple(parameters or ()), "rollout")
+        m = moving(m, "rollout")
+        changing = noise if isinstance(noise, Mapping) else {}
+        for path in changing:
+            _check_changing(m, path, parameters or {})
+        m = m.varying((*(parameters or ()), *changing), "rollout")
         values = given_values(m, parameters or {}, "rollout")
         for force in m.python_forces:
             raise ArgumentError(
@@ -153,8 +208,16 @@ class RolloutSettings:
         integrator = chosen_integrator(_stiffest(m, values), integrator, step_size, "rollout")
         q, v = _array("q0", q0, m.nq, m), np.zeros(m.nv) if v0 is None else _array("v0", v0, m.nv, m)
         normalise(m, q, "q0")
-        table, controller = _controls(m, controls, steps, max(q.ndim, v.ndim) - 1)
-        shapes = {"q0": q.shape[:-1], "v0": v.shape[:-1], "controls": () if table is None else table.shape[:-2]}
+        axes = max(q.ndim, v.ndim) - 1
+        table, controller = _controls(m, controls, steps, axes)
+        tables = {} if table is None else {"tau": table}
+        if noise is not None and not changing:
+            tables["noise"] = _rows("noise", _array("noise", noise, m.nv, m), 1, steps)
+        for path, x in given_values(m, changing, "rollout: noise").items():
+            tables[path] = _rows(f"noise '{path}'", x, len(m.parameters()[path].shape), steps)
+        _check_functions(m, stop, observe)
+        shapes = {"q0": q.shape[:-1], "v0": v.shape[:-1]}
+        shapes |= {"controls" if name == "tau" else name: x.shape[:-2] for name, x in tables.items()}
         shapes |= {path: value.shape[: value.ndim - len(m.parameters()[path].shape)] for path, value in values.items()}
         try:
             batch = np.broadcast_shapes(*shapes.values())
@@ -162,16 +225,15 @@ class RolloutSettings:
             given = ", ".join(f"{name} {shape}" for name, shape in shapes.items())
             raise ArgumentError(f"leading axes do not broadcast: {given}; give axes that are equal or 1") from None
         q, v = (np.ascontiguousarray(np.broadcast_to(x, (*batch, x.shape[-1]))).reshape(-1, x.shape[-1]) for x in (q, v))
-        if table is not None:
-            rows = table.shape[-2:]
-            shared = table.size == rows[0] * rows[1]
-            table = np.ascontiguousarray(table if shared else np.broadcast_to(table, (*batch, *rows))).reshape(-1, *rows)
         flat = {}
         for path, value in values.items():
             size = m.parameters()[path].value.size
             shared = value.size == size
             flat[path] = (value if shared else np.broadcast_to(value, (*batch, *m.parameters()[path].shape))).reshape(-1, size)
-        made = RolloutSettings(m, batch, q, v, v0 is None, table, controller, step_size, steps, every, start, integrator, method, flat)
+        made = RolloutSettings(
+            m, batch, q, v, v0 is None, _table(tables, batch), {name: x.shape[-1] for name, x in tables.items()}, controller, step_size,
+            steps, every, start, integrator, method, flat, stop, observe,
+        )  # fmt: skip
         if m.has_loops:
             made._check_loops()
         return made
@@ -186,29 +248,33 @@ class RolloutSettings:
             check_velocities(m, self.start, self.q, self.v, self.batch, "rollout: v0", given)
 
     def given(self, at: Any = slice(None)) -> list[np.ndarray]:
-        """Return the numbers that are varied, of some trajectories, (N or 1, ...)."""
-        known = self.model.parameters() if self.parameters else {}
-        return [(x if len(x) == 1 else x[at]).reshape(-1, *known[path].shape) for path, x in self.parameters.items()]
+        """Return the numbers that are varied, of some trajectories, (N or 1, ...); those that change from step to step as at the first."""
+        known = self.model.parameters() if self.model.varied else {}
+        numbers = {path: self.parameters[path] if path in self.parameters else self.part_of_rows(path)[:, 0] for path in self.model.varied}
+        return [(x if len(x) == 1 else x[at]).reshape(-1, *known[path].shape) for path, x in numbers.items()]
+
+    def part_of_rows(self, name: str) -> np.ndarray:
+        """Return a part of the rows of the table, (N or 1, K, entries)."""
+        return self.table[..., Layout((), self.row).at[name]]
 
     @property
     def times(self) -> np.ndarray:
         return self.start + np.arange(0, self.steps + 1, self.every) * self.step
 
-    def part(self, at: slice) -> tuple[Any, ...]:
-        """Return the arguments of a rollout of some of the trajectories: q0, v0, the table of controls, if there is one, and parameters."""
-        table = self.table if self.table is None or len(self.table) == 1 else self.table[at]
-        parameters = dict(zip(self.parameters, self.given(at), strict=True))
-        return self.q[at], None if self.at_rest else self.v[at], table, parameters
+    def part(self, at: slice) -> dict[str, Any]:
+        """Return what the settings of some of the trajectories have else: their states, rows of the table, and numbers."""
+        parameters = {path: x if len(x) == 1 else x[at] for path, x in self.parameters.items()}
+        return {"q": self.q[at], "v": self.v[at], "table": self.table if len(self.table) == 1 else self.table[at], "parameters": parameters}
 
     def shaped(self, flat: Rollout) -> Rollout:
         """Return trajectories in one row with the leading axes of the arguments."""
-        parts = [x.reshape((*self.batch, *x.shape[1:])) for x in (flat.q, flat.v, flat.failed_step, flat.reason)]
+        parts: list[Any] = [None if x is None else x.reshape((*self.batch, *x.shape[1:])) for x in flat.parts]
         return Rollout(flat.t, *parts)
 
-    def run(self, threads: int) -> Rollout:
-        """Return the trajectories, in one row."""
+    def run(self, threads: int, ended: np.ndarray | None = None) -> Rollout:
+        """Return the trajectories, in one row; those that have `ended` stay where they are."""
         work = _Work(self, threads)
-        groups = work.begin()
+        groups = work.begin(ended)
         while groups:
             plan = next(iter(groups))
             which = groups.pop(plan)
@@ -232,18 +298,18 @@ class _Work:
     def __init__(self, given: RolloutSettings, threads: int) -> None:
         m, count = given.model, len(given.q)
         self.given, self.threads = given, threads
-        controls = Controls(m, given.table is not None, given.controller)
-        self.system = System(m, integrator_of(given.integrator, m), given.method, controls, clock=Counted)
+        controls, integrator = Controls(m, given.row, given.controller), integrator_of(given.integrator, m)
+        self.system = System(m, integrator, given.method, controls, clock=Counted, stop=given.stop, observe=given.observe)
         self.layout = self.system.stepping.state
         self.state = np.zeros((count, self.layout.size))
-        self.samples = np.empty((count, given.steps // given.every + 1, m.nq + m.nv))
+        self.samples = np.empty((count, given.steps // given.every + 1, self.system.stepping.record.size))
 
     def part(self, name: str) -> np.ndarray:
         """Return a part of all states."""
         return self.state[:, self.layout.at[name]]
 
-    def begin(self) -> _Groups:
-        """Put all trajectories at their start, and return the groups to advance."""
+    def begin(self, ended: np.ndarray | None) -> _Groups:
+        """Put all trajectories at their start, and return the groups to advance, but for those that have ended."""
         q, v = self.given.q, self.given.v
         groups: _Groups = {None: np.arange(len(self.state))}
         if self.given.model.has_loops and len(q):
@@ -254,8 +320,20 @@ class _Work:
             for rank in np.unique(ranks[regular]).tolist():
                 groups |= self._assigned(np.flatnonzero(regular & (ranks == rank)), rank, q, t)
         self.part("q")[:], self.part("v")[:] = q, v
-        self.samples[:, 0] = np.concatenate([q, v], axis=1)
-        return groups
+        self.samples[:, 0] = self._begun(q, v)
+        if ended is not None:
+            self.part("done")[ended, 0] = STOPPED
+        stopped = self.part("done")[:, 0] == STOPPED
+        return {plan: which[~stopped[which]] for plan, which in groups.items()}
+
+    def _begun(self, q: np.ndarray, v: np.ndarray) -> np.ndarray:
+        """Return what goes on record of the first states; those that meet the condition to stop are done."""
+        given = self.given
+        if given.stop is None and given.observe is None:
+            return np.concatenate([q, v], axis=1)
+        stops, observed = self.system.first()(given.start, q, v, given.table[:, 0], self._constants())
+        self.part("done")[stops > 0.0, 0] = STOPPED
+        return np.concatenate([q, v], axis=1) if given.observe is None else observed
 
     def regrouped(self, plan: LoopPlan | None, which: np.ndarray) -> Iterator[tuple[LoopPlan | None, np.ndarray]]:
         """Yield the groups in which those trajectories of a group go on whose plan fails, or that look for one again."""
@@ -299,18 +377,7 @@ class _Work:
         given = self.given
         if plan is not None:
             self.system.use(plan)
-        iteration = self.system.iteration()
-        table = np.zeros((1, 1, 0)) if given.table is None else given.table
-        constants = {
-            "anchor": given.start, "step": given.step, "every": given.every, "steps": given.steps, "since": given.steps // table.shape[1],
-        }  # fmt: skip
-        constants |= {path: value[0] for path, value in given.parameters.items()}
-        constant = self.system.stepping.constants.join(constants).astype(float)[None]
-        own = {path: value for path, value in given.parameters.items() if len(value) > 1}
-        if own:
-            constant = np.tile(constant, (len(self.state), 1))
-            for path, value in own.items():
-                constant[:, self.system.stepping.constants.at[path]] = value
+        iteration, table, constant = self.system.iteration(), given.table, self._constants()
         stop = threading.Event()
 
         def advance(part: slice) -> None:
@@ -337,15 +404,36 @@ class _Work:
                 stop.set()
                 raise
 
+    def _constants(self) -> np.ndarray:
+        """Return what is constant over the steps, (N or 1, entries)."""
+        given, layout = self.given, self.system.stepping.constants
+        since = given.steps // given.table.shape[1]
+        constants = {"anchor": given.start, "step": given.step, "every": given.every, "steps": given.steps, "since": since}
+        constants |= {path: value[0] for path, value in given.parameters.items()}
+        constant = layout.join(constants).astype(float)[None]
+        own = {path: value for path, value in given.parameters.items() if len(value) > 1}
+        if own:
+            constant = np.tile(constant, (len(self.state), 1))
+            for path, value in own.items():
+                constant[:, layout.at[path]] = value
+        return constant
+
     def rollout(self) -> Rollout:
-        """Return the trajectories, with NaN from where they failed."""
-        given, nq = self.given, self.given.model.nq
-        codes = self.part("done")[:, 0].astype(int)
-        step = np.where(codes == FINISHED, -1, self.part("count")[:, 0].astype(int))
-        for i in np.flatnonzero(step >= 0):
-            self.samples[i, step[i] // given.every + 1 :] = np.nan
+        """Return the trajectories, with NaN from where they failed, and those that stopped staying there."""
+        given, m = self.given, self.given.model
+        codes, count, rows = (self.part(name)[:, 0].astype(int) for name in ("done", "count", "row"))
+        stopped = np.where(codes == STOPPED, count, -1)
+        failed = np.where((codes == FINISHED) | (codes == STOPPED), -1, count)
+        for i in np.flatnonzero(failed >= 0):
+            self.samples[i, failed[i] // given.every + 1 :] = np.nan
+        for i in np.flatnonzero(stopped >= 0):
+            self.samples[i, rows[i] + 1 :] = self.samples[i, rows[i]]
         reason = np.array([_REASONS[code] for code in codes], dtype=f"<U{max(map(len, _REASONS.values()))}")
-        return Rollout(given.times, self.samples[..., :nq], self.samples[..., nq:], step, reason)
+        if given.observe is None:
+            return Rollout(given.times, self.samples[..., : m.nq], self.samples[..., m.nq :], failed, reason, stopped)
+        q, v = (np.where(failed[:, None] >= 0, np.nan, self.part(name))[:, None] for name in ("q", "v"))
+        shape = self.system.observed_shape
+        return Rollout(given.times, q, v, failed, reason, stopped, self.samples.reshape((*self.samples.shape[:2], *shape)))
 
 
 def _parts(count: int, steps: int, threads: int, iteration: Iteration) -> list[slice]:
@@ -410,12 +498,54 @@ def _controls(m: Mechanism, controls: Any, steps: int, axes: int) -> tuple[np.nd
     table = _array("controls", controls, m.nv, m)
     if table.ndim - 1 <= axes:
         return table[..., None, :], None
-    if not table.shape[-2] or steps % table.shape[-2]:
+    return _rows("controls", table, 1, steps, ", or constant controls with as many leading axes as q0"), None
+
+
+def _rows(name: str, table: np.ndarray, axes: int, steps: int, remedy: str = "") -> np.ndarray:
+    """Return a table (..., K, entries) of rows over time, of numbers that have so many axes; or say why it is none."""
+    rows = table.shape[-axes - 1] if table.ndim > axes else 0
+    if not rows or steps % rows:
         raise ArgumentError(
-            f"controls of shape {table.shape} have {table.shape[-2]} rows over time, which do not divide {steps} steps; "
-            "give a number of rows that does, or constant controls with as many leading axes as q0"
+            f"{name} of shape {table.shape} have {rows} rows over time, which do not divide {steps} steps; "
+            f"give a number of rows that does{remedy}"
         )
-    return table, None
+    return table.reshape((*table.shape[: table.ndim - axes], -1))
+
+
+def _table(tables: Mapping[str, np.ndarray], batch: tuple[int, ...]) -> np.ndarray:
+    """Return several tables (..., K, entries) as one, (N or 1, K, entries), with as many rows as all of them can be held over."""
+    rows = math.lcm(*(x.shape[-2] for x in tables.values()))
+    shared = all(x.size == x.shape[-2] * x.shape[-1] for x in tables.values())
+    axes = () if shared else batch
+    whole = [np.zeros((*axes, rows, 0))]
+    for x in tables.values():
+        held = np.repeat(x.reshape(x.shape[-2:]) if shared else x, rows // x.shape[-2], axis=-2)
+        whole.append(np.broadcast_to(held, (*axes, *held.shape[-2:])))
+    joined = np.concatenate(whole, axis=-1)
+    return joined.reshape(math.prod(axes), rows, joined.shape[-1])
+
+
+def _check_changing(m: Mechanism, path: str, parameters: Mapping[str, Any]) -> None:
+    """Refuse a number that must not change while a mechanism moves, such as a length of it."""
+    if path in parameters:
+        raise ArgumentError(f"rollout: '{path}' is given in parameters and in noise; leave one of them out")
+    check_paths(m, path, "rollout: noise")
+    kind, own = path.rpartition(".")[2], m.parts.own
+    moved = [name for name, x in ties(m).items() if path in names(x)]
+    if not (path in (*own, "gravity", "friction_speed") or kind in OPTIONS) or moved:
+        why = f"'{moved[0]}' follows it" if moved else "it is part of the bodies or of where they are"
+        raise ArgumentError(
+            f"rollout: noise '{path}' cannot change while the model moves: {why}; "
+            "give numbers of forces, gravity, or parameters that only functions of forces and controllers use"
+        )
+
+
+def _check_functions(m: Mechanism, stop: Any, observe: Any) -> None:
+    """Refuse functions that cannot be traced, or return something else."""
+    if observe is not None:
+        check_traceable("observe", observe, m.nq, m.nv, None, "an array")
+    if stop is not None:
+        check_traceable("stop", condition("stop", stop), m.nq, m.nv, (), "a condition")
 
 
 def _array(name: str, value: Any, size: int, m: Mechanism) -> np.ndarray:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -33,14 +34,21 @@ Array = Any
 
 
 def stepper(
-    m: Mechanism, step: float, integrator: str = "auto", substeps: int = 1, method: str = "auto", parameters: Parameters = ()
+    m: Mechanism,
+    step: float,
+    integrator: str = "auto",
+    substeps: int = 1,
+    method: str = "auto",
+    wrenches: str | Sequence[str] = (),
+    parameters: Parameters = (),
 ) -> Kernel | ConstrainedKernel:
     """Return the kernel (q, v, tau) -> (q, v): the state after a step of this size [s], made of so many equal steps of an integrator.
 
     It is one step of `ct.rollout`: forces, stops and loops are part of it, positions stay on their manifolds, and loops closed to rounding.
-    Joint forces tau are held over the step. `integrator` and `method` are those of `ct.rollout`, and `parameters` numbers of the model that
-    are further inputs. Where a force depends on time or a joint is driven, the kernel is (t, q, v, tau) -> (q, v), with the time at the
-    beginning. A state whose step fails is NaN.
+    Joint forces tau are held over the step. `integrator` and `method` are those of `ct.rollout`. Where `wrenches` names bodies, a further
+    input `wrenches` (bodies, 6) has the moment [N m] and the force [N] at the origin of each, in the world's axes, held over the step; then
+    come numbers of the model that `parameters` names. Both may be left out of a call. Where a force depends on time or a joint is driven,
+    the kernel is (t, q, v, tau) -> (q, v), with the time at the beginning. A state whose step fails is NaN.
 
     >>> m = ct.Model("pendulum")
     >>> m.add("arm", ct.point_mass(1.0, at=(0, 0, -1)), ct.Revolute("y"))
@@ -50,14 +58,17 @@ def stepper(
     ...     q, v = move(q, v, [0.0])
     >>> q.round(4), v.round(4)
     (array([-0.4992]), array([-0.089]))
+    >>> pushed = ct.stepper(m, 1e-3, wrenches="arm")
+    >>> pushed([0.0], [0.0], [0.0], wrenches=[[0, 3.0, 0, 0, 0, 0]])[1].round(6)
+    array([0.003])
     """
-    m = moving(m, "stepper").varying(parameters, "stepper")
+    m = moving(m, "stepper").varying(parameters, "stepper", wrenches)
     check_forces(m, "stepper")
     size = positive("stepper: step", step, "give a step size above 0, in seconds")
     if isinstance(substeps, bool) or not isinstance(substeps, (int, np.integer)) or substeps < 1:
         raise ArgumentError(f"stepper: substeps = {substeps!r} is not a count; give a whole number, 1 or more")
     name = chosen_integrator(m, integrator, size / substeps, "stepper")
-    system = System(m, integrator_of(name, m), method, Controls(m, True, None), clock=Counted)
+    system = System(m, integrator_of(name, m), method, Controls(m, {"tau": m.nv}, None), clock=Counted)
 
     def kernel(plan: LoopPlan | None, limit: float | None) -> Kernel:
         if plan is not None:

@@ -141,9 +141,9 @@ class Counted:
 class Stepping:
     """What the steps of a trajectory are made of.
 
-    `events` are functions of (t, q, v). With loops, the state has the `limit` of the conditioning down to which their plan serves, and the
-    steps after which to `look` for another. Where steps adapt, it also has the `root` of the conditioning, which falls in proportion to the
-    distance from a configuration that is singular, and the time of the `crossing` that this leads to expect.
+    `events`, `stop` and `observe` are functions of (t, q, v). With loops, the state has the `limit` of the conditioning down to which their
+    plan serves, and the steps after which to `look` for another. Where steps adapt, it also has the `root` of the conditioning, which falls
+    in proportion to the distance from a configuration that is singular, and the time of the `crossing` that this leads to expect.
     """
 
     nq: int
@@ -156,6 +156,9 @@ class Stepping:
     lengths: tuple[float, ...]  # what counts as a unit of each local coordinate in its error: 1 rad, or the size of the mechanism
     events: Sequence[Callable[[Any, Array, Array], Any]] = ()
     loops: bool = False
+    stop: Callable[[Any, Array, Array], Any] | None = None  # where a trajectory ends, a condition
+    observe: Callable[[Any, Array, Array], Any] | None = None  # what goes on record in place of the state
+    observed: int = 0  # its entries
 
     @property
     def reuses_last(self) -> bool:
@@ -180,7 +183,7 @@ class Stepping:
 
     @property
     def record(self) -> Layout:
-        return self.clock.record(self.nq, self.nv)
+        return self.clock.record(self.nq, self.nv) if self.observe is None else Layout((), {"observed": self.observed})
 
     def size(self, x: dict[str, Any]) -> Any:
         """Return the size of an adaptive step, before it is cut to a mark."""
@@ -228,10 +231,15 @@ def attempt(stepping: Stepping, flow_of: Callable[[dict, dict], Any], state: Arr
         code = where(accepted, where(defined, code, float(UNDEFINED)), code)
         result["h"] = where(accepted, where(defined, result["h"], span.h), result["h"])
         accepted = accepted & defined
+    if stepping.stop is not None:  # what it ends with goes on record
+        stops = accepted & flow.value(stepping.stop, t1, step.q, step.v)
+        code, new["row"] = where(stops, float(STOPPED), code), where(stops, x["row"] + 1.0, new["row"])
     # a trajectory that fails keeps its last state: sines of what is not finite would slow its neighbours down
     result |= {name: chosen(accepted, value, x[name]) for name, value in new.items()} | {"done": code}
     if "rejected" in x:
         result["rejected"] = where(accepted, x["rejected"], x["rejected"] + 1.0)
+    if stepping.observe is not None:
+        return stepping.state.join(result), np.ravel(flow.value(stepping.observe, t1, step.q, step.v))
     if stepping.clock is Counted:
         return stepping.state.join(result), np.concatenate([step.q, step.v])
     return stepping.state.join(result), stepping.record.join({"t": t, "q": q, "v": v, "a": a, "tau": flow.force(t, q, v)})

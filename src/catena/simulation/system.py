@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Sequence
 from functools import cached_property
@@ -9,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from catena.graph import Graph, Subgraph, Trace
+from catena.graph import Graph, Subgraph, Trace, where
 from catena.graph.differentiated import jacobian_graph
 from catena.kernels.dynamics import jacobian
 from catena.kernels.methods import solution
@@ -42,6 +43,8 @@ class System:
         events: Sequence[Function] = (),
         clock: type[Timed] | type[Counted] = Timed,
         in_python: bool = False,
+        stop: Function | None = None,
+        observe: Function | None = None,
     ) -> None:
         self.model, self.integrator, self.input, self.events = model, integrator, input_, tuple(events)
         self.method, _, self.solve, self.references = solution("forward_dynamics", method, model, traced=True)
@@ -50,14 +53,17 @@ class System:
         self._made: dict[Any, Any] = {}
         self._in_python = in_python
         self._settings = (clock.__name__, integrator.name, integrator.step, self.method, adaptive, tuple(input_.row.sizes))
+        self._settings += (stop is None, observe is None)
         # the longest offset of a joint or a centre of mass [m]
         size = max(float(np.abs(x).max()) for link in model.links for x in (link.at.p, np.array(link.body.com))) or 1.0
         lengths = tuple(size if unit == "m/s" else 1.0 for unit in model.v_units)
         constant = {"tau": model.nv} if clock is Timed else {}
-        constant |= {path: model.parameters()[path].value.size for path in model.varied}
+        constant |= {path: model.parameters()[path].value.size for path in model.varied if path not in input_.row.sizes}
+        self.observed_shape = () if observe is None else self._traced(observe).outputs[0].shape
         self.stepping = Stepping(
-            model.nq, model.nv, integrator, adaptive, clock, input_.row, constant, lengths, self.events, model.has_loops
-        )
+            model.nq, model.nv, integrator, adaptive, clock, input_.row, constant, lengths, self.events, model.has_loops, stop, observe,
+            math.prod(self.observed_shape),
+        )  # fmt: skip
 
     def use(self, loop_plan: LoopPlan) -> None:
         """Solve the loops by a plan from here on; what is compiled is compiled for it."""
@@ -78,6 +84,9 @@ class System:
         functions = [force.function for force in m.forces if force.traced]
         if not self._in_python:
             functions += [*self.events, *([] if controller is None else [controller])]
+        stop, observe = self.stepping.stop, self.stepping.observe
+        functions += [] if stop is None else [lambda t, q, v: where(stop(t, q, v), 1.0, 0.0)]
+        functions += [] if observe is None else [observe]
         functions += [lambda t, q, v: np.concatenate([np.zeros(0), *(given.q for given in m.driven_motion(t))])]
         return tuple(map(self._traced, functions))
 
@@ -164,6 +173,16 @@ class System:
             return {"a": flow.acceleration(t, q, v), "tau": flow.force(t, q, v), "g": [g(t, q, v) for g in self.events]}
 
         return self._once("start", lambda: self._kernel("start", ("t", "q", "v"), function))
+
+    def first(self) -> Kernel:
+        """Return the kernel (t, q, v, row, constants) -> whether a trajectory stops there, and what is observed of it, if anything is."""
+
+        def function(flow: TracedFlow, t: Any, q: Array, v: Array) -> dict[str, Any]:
+            stop, observe = self.stepping.stop, self.stepping.observe
+            stops = 0.0 if stop is None else where(flow.value(stop, t, q, v), 1.0, 0.0)
+            return {"stops": stops, "observed": [] if observe is None else np.ravel(flow.value(observe, t, q, v))}
+
+        return self._once("first", lambda: self._kernel("first", ("t", "q", "v"), function))
 
     def step(self) -> Kernel:
         """Return the kernel (t, q, v, a, h, row, constants) -> q, v: one step of any size; with loops also the conditioning of
