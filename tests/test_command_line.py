@@ -255,7 +255,7 @@ def test_interrupted_command_says_so(monkeypatch):
 def test_ctrl_c_ends_a_command(tmp_path):
     code = (
         "import time, pathlib\nfrom catena import cli, comparison\n"
-        f"def slow(*_, **__):\n    pathlib.Path({str(tmp_path / 'began')!r}).touch()\n    time.sleep(60)\n"
+        f"def slow(*_, **__):\n    pathlib.Path({str(tmp_path / 'began')!r}).touch()\n    while True:\n        time.sleep(0.01)\n"
         "comparison.compare = slow\ncli.app(['compare', 'pendulum'])\n"
     )
     with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as running:
