@@ -22,6 +22,9 @@ from catena.examples import EXAMPLES
 #: Enough work for a worker to die in the middle of it: about a second on two cores.
 LONG = {"step": 1e-3, "steps": 4000, "every": 1000}
 
+#: The cost of the last velocities, and its gradient, also by gravity.
+GRADIENT = {"step": 1e-3, "steps": 500, "final_cost": lambda t, q, v: v @ v, "parameters": {"gravity": [0.0, 0.0, -9.0]}}
+
 needs_signals = pytest.mark.skipif(sys.platform == "win32", reason="kills by signal")
 
 
@@ -119,11 +122,35 @@ def test_mechanisms_with_loops_equal_one_rollout(processes: ProcessPoolExecutor)
         ct.ensemble(m, wrong, v, step=2e-3, steps=100, chunk=4)
 
 
-def test_functions_that_cannot_be_pickled_are_named(processes: ProcessPoolExecutor) -> None:
+def test_functions_travel_wherever_they_are_defined(processes: ProcessPoolExecutor) -> None:
+    pytest.importorskip("cloudpickle")
+    m = EXAMPLES["double-pendulum"]()
+    gain = m.parameter("gain", 0.3)
+    m.add_force("brake", lambda t, q, v: -gain * v)
+    q, v = states(m, 20)
+    options: dict[str, Any] = {"step": 1e-3, "steps": 20, "parameters": {"gain": np.linspace(0.1, 0.3, 20)}}
+
+    def controller(t: Any, q: Any, v: Any) -> Any:
+        return -q - 0.1 * v
+
+    ends: dict[str, Any] = {"stop": lambda t, q, v: abs(v[0]) > 0.4, "observe": lambda t, q, v: np.sin(q)}
+    one = ct.rollout(m, q, v, controller, **ends, **options)
+    assert one.stopped.any()
+    assert same(one, ct.ensemble(m, q, v, controller, executor=processes, chunk=8, **ends, **options))
+    costs: dict[str, Any] = {"cost": lambda t, q, v, tau: tau @ tau, "final_cost": lambda t, q, v: q @ q}
+    whole = ct.rollout_gradient(m, q, v, controller, **costs, **options)
+    parts = ct.rollout_gradient(m, q, v, controller, executor=processes, chunk=8, **costs, **options)
+    for a, b in ((whole.value, parts.value), (whole.v0, parts.v0), (whole.parameters["gain"], parts.parameters["gain"])):
+        np.testing.assert_array_equal(a, b)
+
+
+def test_functions_that_cannot_be_pickled_are_named(processes: ProcessPoolExecutor, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "cloudpickle", None)
+
     def study(m: ct.Model, controls: Any = None) -> ct.Rollout:
         return ct.ensemble(m, m.neutral(), None, controls, step=1e-3, steps=1, executor=processes)
 
-    with pytest.raises(ct.ArgumentError, match=r"controller cannot be pickled; .* with `def` at the top of a module, or use threads"):
+    with pytest.raises(ct.ArgumentError, match="controller cannot be pickled; .* at the top of a module, install cloudpickle, or use threads"):
         study(EXAMPLES["pendulum"](), lambda t, q, v: -v)
     m = EXAMPLES["pendulum"]()
     m.add_force("wind", lambda t, q, v: -v)
@@ -222,6 +249,7 @@ def test_a_dask_cluster_equals_one_rollout_also_when_a_worker_is_killed(arm: ct.
     distributed = pytest.importorskip("distributed")
     q, v = states(arm, 384)
     one = ct.rollout(arm, q, v, **LONG)
+    whole = ct.rollout_gradient(arm, q, v, **GRADIENT)
     killed: list[float] = []
     options = {"n_workers": 2, "threads_per_worker": 1, "processes": True, "dashboard_address": None, "host": "127.0.0.1"}
     with distributed.LocalCluster(**options) as cluster, distributed.Client(cluster) as client:
@@ -230,6 +258,13 @@ def test_a_dask_cluster_equals_one_rollout_also_when_a_worker_is_killed(arm: ct.
         assert os.getpid() not in workers.values()
         short = ct.ensemble(arm, q[:40], v[:40], lambda t, q, v: -v, step=1e-3, steps=10, executor=client)
         assert same(short, ct.rollout(arm, q[:40], v[:40], lambda t, q, v: -v, step=1e-3, steps=10))
+        again: list[float] = []
+        thread = kill_soon(workers.popitem()[1], 0.15, again)
+        parts = ct.rollout_gradient(arm, q, v, executor=client, chunk=16, **GRADIENT)
+        thread.join()
+        assert parts.value.tobytes() == whole.value.tobytes()
+        assert parts.parameters["gravity"].tobytes() == whole.parameters["gravity"].tobytes()
+        workers = client.run(os.getpid)
         thread = kill_soon(next(iter(workers.values())), 0.15, killed)
         many = ct.ensemble(arm, q, v, executor=client, chunk=16, **LONG)
         ended = time.perf_counter()

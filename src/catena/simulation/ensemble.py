@@ -58,8 +58,8 @@ def ensemble(
     are computed at a time. A chunk whose worker dies is computed again, by another; after three times an error says so. On a terminal a bar
     shows how far it is. The other arguments are those of `ct.rollout`.
 
-    For processes and clusters the model is pickled: the functions of its forces and `Custom` joints, and the controller, must be such that
-    pickle can name them, defined at the top of a module. Machines with processors of another kind may round differently.
+    For processes and clusters the model and the functions are pickled: by cloudpickle, which comes with Dask, wherever they are defined;
+    without it they must be defined at the top of a module. Machines with processors of another kind may round differently.
 
     >>> m = ct.Model("pendulum")
     >>> m.add("arm", ct.point_mass(1.0, at=(0, 0, -1)), ct.Revolute("y"))
@@ -86,7 +86,7 @@ def in_chunks(
         size = workers.chunk(plan) if chunk is None else _count("chunk", chunk)
         parts = [slice(i, min(i + size, count)) for i in range(0, count, size)]
         nothing = replace(plan, **plan.part(slice(0, 0)))
-        shared: Any = (task, nothing) if workers.threads else _pickled(task, nothing, workers.dumps)  # once for all chunks
+        shared: Any = (task, nothing) if workers.threads else _pickled(task, nothing)  # once for all chunks
 
         def send(executor: Any, part: slice) -> Any:
             return executor.submit(_run, shared, plan.part(part))
@@ -107,8 +107,12 @@ def _run(shared: Any, part: dict[str, Any]) -> Any:
 _unpickled = lru_cache(maxsize=8)(pickle.loads)
 
 
-def _pickled(task: Any, settings: RolloutSettings, dumps: Callable[[Any], bytes]) -> bytes:
+def _pickled(task: Any, settings: RolloutSettings) -> bytes:
     """Return a task, the model and the functions as bytes, or say what cannot be pickled."""
+    try:
+        from cloudpickle import dumps  # comes with Dask, and takes functions wherever they are defined
+    except ImportError:
+        from pickle import dumps
     try:
         return dumps((task, settings))
     except Exception as error:
@@ -122,13 +126,14 @@ def _pickled(task: Any, settings: RolloutSettings, dumps: Callable[[Any], bytes]
                 dumps(thing)
             except Exception:
                 raise ArgumentError(
-                    f"ensemble: {name} cannot be pickled; define its function with `def` at the top of a module, or use threads"
+                    f"ensemble: {name} cannot be pickled; define its function with `def` at the top of a module, "
+                    "install cloudpickle, or use threads"
                 ) from error
         raise
 
 
 class _Workers:
-    """An executor as a study sees it: how many work, how to pickle for them, and what to do when one dies."""
+    """An executor as a study sees it: how many work, and what to do when one dies."""
 
     def __init__(self, executor: Any) -> None:
         self.executor = ThreadPoolExecutor(thread_count(None)) if executor is None else executor
@@ -138,12 +143,9 @@ class _Workers:
                 f"executor {executor!r} has no submit; give one of concurrent.futures, a dask.distributed.Client, or none for threads"
             )
         self.threads = isinstance(self.executor, ThreadPoolExecutor)
-        self.dumps: Callable[[Any], bytes] = pickle.dumps
         self.count = getattr(executor, "_max_workers", None) or thread_count(None)
         if executor is not None and callable(getattr(executor, "get_executor", None)):  # a client of Dask
-            from cloudpickle import dumps  # comes with Dask, and takes the functions of a notebook too
-
-            self.executor, self.dumps = executor.get_executor(pure=False), dumps
+            self.executor = executor.get_executor(pure=False)
             self.count = sum(executor.nthreads().values())
 
     def __enter__(self) -> _Workers:
