@@ -150,7 +150,7 @@ def test_functions_that_cannot_be_pickled_are_named(processes: ProcessPoolExecut
     def study(m: ct.Model, controls: Any = None) -> ct.Rollout:
         return ct.ensemble(m, m.neutral(), None, controls, step=1e-3, steps=1, executor=processes)
 
-    with pytest.raises(ct.ArgumentError, match="controller cannot be pickled; .* at the top of a module, install cloudpickle, or use threads"):
+    with pytest.raises(ct.ArgumentError, match=r"controller cannot be pickled; .*install cloudpickle, or use threads"):
         study(EXAMPLES["pendulum"](), lambda t, q, v: -v)
     m = EXAMPLES["pendulum"]()
     m.add_force("wind", lambda t, q, v: -v)
