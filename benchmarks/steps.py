@@ -178,8 +178,8 @@ def one_step(name: str, integrator: str, seconds: float) -> dict[str, Any]:
 def million(steps: int) -> list[dict[str, Any]]:
     """Return how far the loop of a four-bar opens over RK4 steps, how its energy changes, and the time of a step [us]."""
     m, samples = mechanism("four-bar"), 1000
-    q = m.assemble(crank=1.0)
-    v, tau, every = m.project_velocity(q, crank=6.0), np.zeros(m.nv), steps // samples
+    q = m.assemble(crank=0.3)
+    v, tau, every = m.project_velocity(q, crank=15.0), np.zeros(m.nv), steps // samples
     move, theirs, loop = ct.stepper(m, STEP, "rk4"), InMuJoCo(m, "rk4"), InPinocchio(m, "rk4")
     opened, energy = ct.loop_error(m), ct.energy(m)
     kinetic = float(energy(q, v)[0])
