@@ -49,6 +49,7 @@ bench: $(VENV)/.ready-test
 	$(BIN)/python benchmarks/ladder.py
 	$(BIN)/python benchmarks/derivatives.py
 	$(BIN)/python benchmarks/parameters.py
+	$(BIN)/python benchmarks/steps.py
 
 docs: $(VENV)/.ready-docs
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict

@@ -24,7 +24,7 @@ from dynamics import chain
 from mujoco import rollout as mujoco_rollout
 from rich.console import Console
 from rich.table import Table
-from simulation import STEP, arm, mujoco_chain
+from simulation import STEP, arm, mujoco_model
 
 import catena as ct
 
@@ -74,7 +74,7 @@ def beside_mujoco(m: ct.Model, environments: int, steps: int, seconds: float) ->
     scale = rng.uniform(0.8, 1.2, size=(environments, len(m.links)))
     given: dict[str, Any] = {f"{link.name}.mass": link.body.mass * scale[:, k] for k, link in enumerate(m.links)}
     given |= {f"{link.name}.inertia": link.body.inertia * scale[:, k, None, None] for k, link in enumerate(m.links)}
-    peer = mujoco_chain(m)
+    peer = mujoco_model(m)
     data, models = mujoco.MjData(peer), [copy.copy(peer) for _ in range(environments)]
     masses, moments = peer.body_mass.copy(), peer.body_inertia.copy()
 

@@ -50,29 +50,50 @@ def plain_chain() -> ct.Model:
     return m
 
 
-def mujoco_chain(m: ct.Model) -> mujoco.MjModel:
-    """Return the same chain as a MuJoCo model: RK4, no contacts, no limits."""
+def mujoco_model(m: ct.Model) -> mujoco.MjModel:
+    """Return the same mechanism as a MuJoCo model: RK4, no contacts, no limits; loops by MuJoCo's constraints between points."""
 
     def numbers(values: Any) -> str:
         return " ".join(f"{x:.17g}" for x in np.ravel(values))
 
+    def joints(joint: Any) -> str:
+        if isinstance(joint, (ct.Free, ct.Spherical)):
+            return f'<joint type="{"free" if isinstance(joint, ct.Free) else "ball"}"/>'
+        axes = (joint.axis1, joint.axis2) if isinstance(joint, ct.Universal) else (joint.axis,)
+        kind = "slide" if isinstance(joint, ct.Prismatic) else "hinge"
+        return "".join(f'<joint type="{kind}" axis="{numbers(axis)}"/>' for axis in axes)
+
+    children: dict[str, list[Any]] = {}
+    for link in m.links:
+        children.setdefault(link.parent, []).append(link)
+    without = ("contact", "limit", "frictionloss", "actuation", "energy", *(() if m.has_loops else ("constraint", "equality")))
+    flags = " ".join(f'{name}="disable"' for name in without)
     text = [
-        f'<mujoco><compiler angle="radian" balanceinertia="false" boundmass="0" boundinertia="0" inertiafromgeom="false"/>'
-        f'<option timestep="{STEP}" integrator="RK4" gravity="{numbers(m.gravity)}"><flag contact="disable" constraint="disable" '
-        f'limit="disable" equality="disable" frictionloss="disable" actuation="disable" energy="disable"/></option>'
+        f'<mujoco><compiler angle="radian" balanceinertia="false" boundmass="0" boundinertia="1e-12" inertiafromgeom="false"/>'
+        f'<option timestep="{STEP}" integrator="RK4" gravity="{numbers(m.gravity)}"><flag {flags}/></option>'
         f"<worldbody>"
     ]
-    quat = np.zeros(4)
-    for link in m.links:
+    quat, waiting = np.zeros(4), children["ground"][::-1]
+    while waiting:
+        link = waiting.pop()
+        if link is None:
+            text.append("</body>")
+            continue
         mujoco.mju_mat2Quat(quat, np.ascontiguousarray(link.at.R).ravel())
         J = np.array(link.body.inertia)
-        inertia = numbers([J[0, 0], J[1, 1], J[2, 2], J[0, 1], J[0, 2], J[1, 2]])
+        moments = np.diag(J), [J[0, 1], J[0, 2], J[1, 2]]
+        inertia = f'fullinertia="{numbers(np.concatenate(moments))}"' if np.any(moments[1]) else f'diaginertia="{numbers(moments[0])}"'
         text.append(
-            f'<body pos="{numbers(link.at.p)}" quat="{numbers(quat)}"><joint type="hinge" axis="{numbers(link.joint.axis)}"/>'  # type: ignore[attr-defined]
-            f'<inertial mass="{link.body.mass:.17g}" pos="{numbers(link.body.com)}" fullinertia="{inertia}"/>'
+            f'<body name="{link.name}" pos="{numbers(link.at.p)}" quat="{numbers(quat)}">{joints(link.joint)}'
+            f'<inertial mass="{link.body.mass:.17g}" pos="{numbers(link.body.com)}" {inertia}/>'
         )
-    text.append("</body>" * len(m.links) + "</worldbody></mujoco>")
-    return mujoco.MjModel.from_xml_string("".join(text))
+        waiting += [None, *children.get(link.name, [])[::-1]]
+    text.append("</worldbody><equality>")
+    text += [f'<connect body1="{loop.a}" body2="{loop.b}" anchor="0 0 0"/>' for loop in m.loops]
+    model = mujoco.MjModel.from_xml_string("".join([*text, "</equality></mujoco>"]))
+    for i, loop in enumerate(m.loops):
+        model.eq_data[i, :6] = [*loop.at_a.p, *loop.at_b.p]
+    return model
 
 
 def pinocchio_rk4(model: pin.Model, q: np.ndarray, v: np.ndarray, steps: int) -> tuple[np.ndarray, np.ndarray]:
@@ -96,7 +117,7 @@ def measure(m: ct.Model, trajectories: int, steps: int, seconds: float) -> dict[
     """Return the figures of one model."""
     rng = np.random.default_rng(1)
     q, v = rng.uniform(-1.0, 1.0, (trajectories, m.nq)), 0.5 * rng.normal(size=(trajectories, m.nv))
-    peer, other = mujoco_chain(m), Pinocchio(m).model
+    peer, other = mujoco_model(m), Pinocchio(m).model
     data = mujoco.MjData(peer)
     states = np.concatenate([np.zeros((trajectories, 1)), q, v], axis=1)
 

@@ -23,7 +23,7 @@ import mujoco
 import numpy as np
 from rich.console import Console
 from rich.table import Table
-from simulation import mujoco_chain, plain_chain
+from simulation import mujoco_model, plain_chain
 
 import catena as ct
 
@@ -49,7 +49,7 @@ def with_catena(m: ct.Model, q: np.ndarray, integrator: str, step: float, until:
 
 def with_mujoco(m: ct.Model, q: np.ndarray, until: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return times, positions and velocities of MuJoCo's semi-implicit Euler, as far as they are finite."""
-    peer = mujoco_chain(m)
+    peer = mujoco_model(m)
     peer.opt.timestep, peer.opt.integrator = STEP, mujoco.mjtIntegrator.mjINT_EULER
     data = mujoco.MjData(peer)
     data.qpos[:] = q

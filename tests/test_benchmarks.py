@@ -17,7 +17,7 @@ BRIEF = {
     "closed_robots.py": ("--quick",), "derivatives.py": ("--quick",), "dynamics.py": ("--quick",),
     "fingerprints.py": ("--examples", "pendulum,four-bar", "OUT"), "ladder.py": ("--quick", "--most", "5"), "loops.py": ("--quick",),
     "methods.py": ("--quick", "--most", "16"), "operations.py": (), "operators.py": ("--quick",), "parameters.py": ("--quick",),
-    "robots.py": (), "simulation.py": ("--quick",), "symplectic.py": ("--quick",),
+    "robots.py": (), "simulation.py": ("--quick",), "steps.py": ("--quick",), "symplectic.py": ("--quick",),
 }  # fmt: skip
 
 

@@ -125,6 +125,10 @@ def cases() -> dict[str, tuple[ct.Model, Callable[[ct.Model], Any]]]:
         "loop, wrenches": (four_bar(), ct.joint_wrenches),
         "loop error": (EXAMPLES["watt"](), ct.loop_error),
         "loop, driving forces": (crank, ct.driving_forces),
+        "step": (forced(), lambda m: ct.stepper(m, 1e-3, "rk4")),
+        "step, driven": (swung, lambda m: ct.stepper(m, 1e-3, "semi-implicit-euler")),
+        "loop, step": (four_bar(), lambda m: ct.stepper(m, 1e-3, "rk4", substeps=2)),
+        "loop, step, driven": (crank, lambda m: ct.stepper(m, 1e-3, "semi-implicit-euler")),
         "loop, reduced mass": (four_bar(), lambda m: ct.reduced(m, ["crank"]).mass_matrix),
         "loop, reduced bias": (four_bar(), lambda m: ct.reduced(m, ["crank"]).bias_force),
     }
@@ -449,7 +453,7 @@ def jax() -> Iterator[Any]:
 SMALL = [
     "forces and time", "long chain", "long chain, elimination", "inverse dynamics, composite", "mass matrix, driven", "momenta",
     "energy, driven", "poses", "jacobian", "loop", "loop, multipliers", "loop, driven", "loop, hamiltonian dynamics", "loop, motors",
-    "loop error", "loop, driving forces", "loop, reduced mass",
+    "loop error", "loop, driving forces", "loop, step, driven", "loop, reduced mass",
 ]  # fmt: skip
 
 #: With fusion, XLA takes several times as long for long straight-line code.
@@ -554,6 +558,8 @@ def test_kernels_that_cannot_be_exported_say_why() -> None:
         ct.export_c(m)
     with pytest.raises(ExportError, match="is not a kernel"):
         ct.export_c(ct.reduced(four_bar()))
+    with pytest.raises(ExportError, match=r"pivots that are chosen at run time.*a step of an explicit integrator, such as 'rk4'"):
+        exported.exported(ct.stepper(m, 1e-3, "implicit-midpoint"))
     for name in ("2x", "a b", "", "for", "lambda", "é", 3):
         with pytest.raises(ExportError, match=r"is not a name for C and Python; give letters"):
             ct.export_c(ct.energy(m), name=name)

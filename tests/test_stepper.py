@@ -8,9 +8,11 @@ import numpy as np
 import pytest
 from tests import mechanisms
 from tests.referee import relative
+from tests.test_driven import driven
 
 import catena as ct
 from catena.examples import EXAMPLES
+from catena.simulation.integrators.steps import INTEGRATORS
 
 STEP = 2e-3
 
@@ -30,7 +32,14 @@ def start(m: ct.Model, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
     return q, m.project_velocity(q, 0.3 * rng.normal(size=m.nv))
 
 
-INTEGRATORS = ("rk4", "semi-implicit-euler", "midpoint", "implicit-midpoint", "symplectic-midpoint", "rang-angermann")
+def assert_closed(m: ct.Model, move: Any, q: np.ndarray, v: np.ndarray, steps: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return the state after so many steps, on which loops are closed to rounding."""
+    way, tau = [], np.zeros(m.nv)
+    for _ in range(steps):
+        q, v = move(q, v, tau)[:2]
+        way.append(q)
+    assert ct.loop_error(m)(np.array(way)).max() < 1e-12
+    return q, v
 
 
 @pytest.mark.parametrize("integrator", INTEGRATORS)
@@ -44,6 +53,37 @@ def test_steps_are_those_of_a_rollout(integrator: str) -> None:
         found = run(move, q, v, tau, 6 // substeps)
         np.testing.assert_allclose(found[0], expected.q[-1], atol=1e-12)
         np.testing.assert_allclose(found[1], expected.v[-1], atol=1e-12)
+
+
+@pytest.mark.parametrize("integrator", [name for name, one in INTEGRATORS.items() if not one.canonical])
+def test_steps_of_a_linkage_are_those_of_a_rollout(integrator: str) -> None:
+    m = EXAMPLES["four-bar"]()
+    q, v = start(m)
+    tau = np.array([3.0, 0.0, 0.0])
+    expected = ct.rollout(m, q, v, controls=tau, step=STEP, steps=6, integrator=integrator)
+    found = run(ct.stepper(m, STEP, integrator), q, v, tau, 6)
+    np.testing.assert_allclose(found[0], expected.q[-1], atol=1e-12)
+    np.testing.assert_allclose(found[1], expected.v[-1], atol=1e-12)
+    assert ct.loop_error(m)(found[0]).max() < 1e-14
+
+
+@pytest.mark.parametrize("name", ["arm", "top", "four-bar"])
+def test_substeps_are_steps_bit_for_bit(name: str) -> None:
+    m = EXAMPLES[name]()
+    q, v = start(m)
+    tau = np.full(m.nv, 0.1)
+    steps, parts = run(ct.stepper(m, 2.0**-10, "rk4"), q, v, tau, 8), run(ct.stepper(m, 2.0**-8, "rk4", 4), q, v, tau, 2)
+    np.testing.assert_array_equal(parts[0], steps[0])
+    np.testing.assert_array_equal(parts[1], steps[1])
+
+
+@pytest.mark.parametrize("name", ["four-bar", "bricard", "double-wishbone", "jansen-leg"])
+def test_loops_stay_closed_over_thousands_of_steps(name: str) -> None:
+    m = EXAMPLES[name]()
+    q, v = start(m)
+    move: Any = ct.stepper(m, 1e-3, "rk4")
+    planned, pivoted = assert_closed(m, move, q, v, 2000), assert_closed(m, move._pivoted, q, v, 2000)
+    np.testing.assert_allclose(planned[0], pivoted[0], atol=1e-6)
 
 
 @pytest.mark.parametrize("name", ["four-bar", "stewart-ups", "double-wishbone", "biped"])
@@ -99,6 +139,70 @@ def test_time_forces_and_driven_joints_count() -> None:
     for k in range(50):
         q, v = move(0.4 + 1e-3 * k, q, v, [0.0])
     np.testing.assert_allclose(q, expected.q[-1], atol=1e-12)
+
+
+def test_a_driven_crank_moves_a_linkage() -> None:
+    m = driven(EXAMPLES["four-bar"](), ["crank"], crank=lambda t: 1.0 + 0.4 * np.sin(2.0 * t))
+    move, begin = ct.stepper(m, STEP, "rk4"), 0.3
+    q = m.at(begin).assemble()
+    v = m.at(begin).project_velocity(q)
+    expected = ct.rollout(m, q, v, step=STEP, steps=40, start=begin, integrator="rk4")
+    for k in range(40):
+        q, v = move(begin + STEP * k, q, v, np.zeros(m.nv))
+    np.testing.assert_allclose(q, expected.q[-1], atol=1e-12)
+    end = begin + 40 * STEP
+    assert ct.loop_error(m)(end, q).max() < 1e-13
+    np.testing.assert_allclose(v, m.at(end).project_velocity(q, v), atol=1e-12)
+
+
+@pytest.mark.parametrize("integrator", ["auto", "rk4", "semi-implicit-euler"])
+def test_stops_hold_joints_back(integrator: str) -> None:
+    m = ct.Model("gate")
+    m.add("leaf", ct.rod(0.5, mass=2.0), ct.Revolute("y", limits=(-0.4, 0.4)))
+    move, step = ct.stepper(m, 5e-4, integrator), 5e-4
+    q, v = np.zeros(1), np.zeros(1)
+    expected = ct.rollout(m, q, v, step=step, steps=2000, integrator=integrator)
+    way = [q]
+    for _ in range(2000):
+        q, v = move(q, v, [0.0])
+        way.append(q)
+    np.testing.assert_allclose(np.array(way), expected.q, atol=1e-10)
+    assert 0.4 < np.max(way) < 0.45
+
+
+@pytest.mark.parametrize("integrator", ["rk4", "semi-implicit-euler", "implicit-midpoint"])
+def test_quaternions_of_free_bodies_stay_unit(integrator: str) -> None:
+    m = ct.Model("tumbling")
+    m.add("body", ct.box(1.0, 0.6, 0.2, mass=3.0), ct.Free())
+    m.add("tail", ct.box(0.5, 0.1, 0.2, mass=1.0), ct.Spherical(), parent="body", at=(0.5, 0.0, 0.0))
+    rng = np.random.default_rng(0)
+    q, v = run(ct.stepper(m, 1e-3, integrator), m.random(rng), 5.0 * rng.normal(size=m.nv), np.zeros(m.nv), 1000)
+    lengths = [np.linalg.norm(part) for part in (q[3:7], q[7:11])]
+    np.testing.assert_allclose(lengths, 1.0, atol=1e-14)
+    assert np.isfinite(v).all()
+
+
+@pytest.mark.parametrize("name", ["arm", "four-bar"])
+@pytest.mark.parametrize("batch", [(), (0,), (1,), (3, 5), (2, 1, 3)])
+def test_batches_of_any_shape_are_their_states_one_by_one(name: str, batch: tuple[int, ...]) -> None:
+    m, rng = EXAMPLES[name](), np.random.default_rng(2)
+    move = ct.stepper(m, 1e-3, "rk4")
+    way = ct.rollout(m, *start(m), step=1e-2, steps=40)
+    some = rng.integers(0, 41, size=batch)
+    q, v, tau = way.q[some], way.v[some], rng.normal(size=(*batch, m.nv))
+    found = move(q, v, tau)
+    assert found[0].shape == (*batch, m.nq)
+    assert found[1].shape == (*batch, m.nv)
+    out = np.empty((*batch, m.nq)), np.empty((*batch, m.nv))
+    assert move(q, v, tau, out=out)[1] is out[1]
+    for i in np.ndindex(batch):
+        one = move(q[i], v[i], tau[i])
+        np.testing.assert_array_equal(found[0][i], one[0])
+        np.testing.assert_array_equal(found[1][i], one[1])
+    np.testing.assert_array_equal(out[0], found[0])
+    move(q, v, tau, out=(q, v))  # onto themselves
+    np.testing.assert_array_equal(q, found[0])
+    np.testing.assert_array_equal(v, found[1])
 
 
 def test_batches_numbers_and_arrays_to_write_to() -> None:

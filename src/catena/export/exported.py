@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from catena.errors import ExportError, optional_package
-from catena.graph import Graph, Port
+from catena.graph import Graph, LinearSystem, Port, SaddlePoint, Subgraph
 from catena.kernels.iterative import IterativeKernel
 from catena.kernels.planned import ConstrainedKernel
 from catena.kernels.state_flags import BREAKING, OPEN, OPENING, SINGULAR, WEAK
@@ -75,9 +75,20 @@ def exported(kernel: Any, name: str | None = None, plans: int | None = None) -> 
         graphs, flagged = (kernel.graph,), False
     else:
         raise ExportError(f"{kernel!r} is not a kernel; export what ct.forward_dynamics(m), ct.mass_matrix(m), … return")
+    if any(_pivots(graph) for graph in graphs):
+        raise ExportError(
+            f"{kernel.name} by {kernel.method} solves equations with pivots that are chosen at run time, which cannot be exported; "
+            "export a kernel for a plan, or a step of an explicit integrator, such as 'rk4'"
+        )
     return Exported(
         name_of(kernel, name), kernel.name, kernel.model, kernel.method, kernel.inputs, kernel.outputs, kernel.labels, graphs, flagged
     )
+
+
+def _pivots(graph: Graph) -> bool:
+    """Return whether equations are solved with pivots that are chosen at run time."""
+    systems = {node[0] for node in graph.nodes if not isinstance(node[0], str)}
+    return any(isinstance(op, SaddlePoint | LinearSystem) or (isinstance(op, Subgraph) and _pivots(op.graph)) for op in systems)
 
 
 def name_of(kernel: Any, name: str | None = None) -> str:

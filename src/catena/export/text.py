@@ -7,7 +7,6 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from catena.errors import ExportError
 from catena.graph import ELIMINATE, OPERATIONS, Block, Call, Elimination, Graph, LinearSystem, Program, SaddlePoint, divided
 from catena.graph.operations import CONDITION
 from catena.graph.passes import reuse_slots
@@ -90,8 +89,7 @@ class Table(NamedTuple):
     def elimination(self) -> Elimination | None:
         """The elimination that the table is for, if it is for one."""
         system = self.calls[0].system
-        if isinstance(system, SaddlePoint | LinearSystem):
-            raise ExportError("pivots that are chosen at run time cannot be exported; export a kernel for a plan")
+        assert not isinstance(system, SaddlePoint | LinearSystem)  # refused when the kernel was given
         return system
 
 
