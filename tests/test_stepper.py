@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -270,3 +271,28 @@ def test_wrenches_are_forces_on_bodies(name: str) -> None:
 def test_bad_arguments_are_refused(step: Any, substeps: Any, says: str) -> None:
     with pytest.raises(ct.ArgumentError, match=says):
         ct.stepper(EXAMPLES["pendulum"](), step, substeps=substeps)
+
+
+def test_a_step_too_long_to_close_the_loops_is_not_called_singular() -> None:
+    m = EXAMPLES["four-bar"]()
+    q = m.assemble(crank=1.0)
+    v = m.project_velocity(q, crank=30.0)
+    assert ct.rollout(m, q, v, step=0.05, steps=1, integrator="rk4").reason == "not closed"
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert np.isnan(ct.stepper(m, 0.05, "rk4")(q, v, np.zeros(3))).all()
+
+
+def test_velocities_that_open_a_loop_are_refused() -> None:
+    m = EXAMPLES["four-bar"]()
+    q, v = start(m)
+    with pytest.raises(ct.ArgumentError, match="stepper: the velocity of the state would open the loops of model 'four-bar'"):
+        ct.stepper(m, 1e-3)(q, v + [0.0, 1e-3, 0.0], np.zeros(3))
+
+
+def test_many_substeps_share_their_code() -> None:
+    m = EXAMPLES["arm"]()
+    q, v = start(m)
+    many = ct.stepper(m, 0.2, "rk4", substeps=1000)
+    assert len(many.llvm) < 2 * len(ct.stepper(m, 2e-4, "rk4", substeps=2).llvm)
+    assert relative(many(q, v, np.zeros(7))[0], ct.rollout(m, q, v, step=2e-4, steps=1000, integrator="rk4").q[-1]) < 1e-12

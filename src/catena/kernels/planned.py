@@ -104,7 +104,8 @@ class ConstrainedKernel(Differentiable):
         return self.planned.cite()
 
     def __repr__(self) -> str:
-        return repr(self.planned).replace("<Kernel", f"<{type(self).__name__}")
+        flags = f", ({self.planned.outputs[-1].name}: scalar)"  # which are for this class alone
+        return repr(self.planned).replace("<Kernel", f"<{type(self).__name__}").replace(flags, "", 1)
 
     def _derived(self, transform: Callable[[Graph, Collection[str]], Graph], labels: dict[str, tuple[str, ...]]) -> ConstrainedKernel:
         flags = (self.planned.outputs[-1].name,)

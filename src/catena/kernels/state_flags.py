@@ -7,15 +7,15 @@ from typing import Any
 
 import numpy as np
 
-from catena.formulations.loops.basic_constraints import row_ranges
+from catena.formulations.loops.basic_constraints import closure_residual, row_ranges
 from catena.formulations.loops.closure_kinematics import loop_bodies, velocity_coordinates
-from catena.formulations.loops.constraints import constraint_motion
+from catena.formulations.loops.constraints import constraint_jacobian, constraint_motion
 from catena.formulations.loops.dependence import DependentMap
 from catena.formulations.loops.pivoted_constraints import PivotedMap, may_differ, total
 from catena.formulations.loops.solutions import PivotedSolution
 from catena.graph.functions import maximum, where
 from catena.loops.conditioning import STAGES, ill_conditioned, largest, largest_residual, opens, pivots_of
-from catena.loops.scaling import coordinate_units, loop_units
+from catena.loops.scaling import coordinate_units, loop_owners, loop_units
 from catena.model import Mechanism, Tree
 from catena.tolerances import CLOSURE, CONSISTENT, LOOSE, MULTIPLIER_PIVOT, PIVOT, RESIDUAL
 
@@ -98,6 +98,14 @@ def flags(m: Mechanism, closed: DependentMap, v: Any = None, vdot: Any = None, o
     speed = None if v is None else total(v)
     most = None if vdot is None or speed is None else total(vdot) + speed * speed
     return _flags(weak > 0.0, 0.0, open_by, rates, speed, left, most)
+
+
+def closing_flags(m: Mechanism, tree: Tree, q: Any, v: Any) -> Any:
+    """Return the flags of a state that is only looked at: whether it closes the loops, and its velocity keeps them closed."""
+    values, _ = constraint_jacobian(tree, q, closure_residual)
+    open_by = largest(values * (1.0 / np.array([unit for _, unit in loop_owners(m, None)])))
+    rates = largest(constraint_motion(tree, q, v)[0] * (1.0 / np.array(loop_units(m))))
+    return _flags(0.0, 0.0, open_by, rates, total(v))
 
 
 def following_flags(m: Mechanism, following: PivotedMap, v: Any = None, opened: bool = True) -> Any:

@@ -106,7 +106,7 @@ class Flow:
 
     def __init__(self, system: System, row: dict[str, Any], constants: dict[str, Any]) -> None:
         self.model: Mechanism = system.model
-        self._system, self._row, self._constants = system, row, constants
+        self.system, self._row, self._constants = system, row, constants
         known = system.model.parameters() if system.model.varied else {}
         numbers = {**constants, **row}
         self._given = [np.reshape(numbers[path], known[path].shape) for path in system.model.varied]
@@ -121,7 +121,7 @@ class Flow:
 
     def _put_in(self, t: Any, q: Array, v: Array) -> Array:
         with self._values():
-            return self._system.input.force(t, q, v, self._row, self._constants)
+            return self.system.input.force(t, q, v, self._row, self._constants)
 
     def _values(self) -> Any:
         """Return the context in which functions of the user's have the numbers of the model as they are here."""
@@ -136,14 +136,14 @@ class Flow:
         """Return the joint forces put in, and those of forces that are called from Python."""
         q, v = np.asarray(q, dtype=float), np.asarray(v, dtype=float)
         tau = self.force(t, q, v)
-        for applied, kernel in self._system.called:
+        for applied, kernel in self.system.called:
             value = np.asarray(applied.value(self.model.nv, float(t), q, v), dtype=float)
             tau = tau + (value if kernel is None else kernel(*((t, q) if self.model.driven_names else (q,))).T @ value)
         return tau
 
     def evaluate(self, name: str, *arguments: Any) -> Any:
         """Return the results of an evaluation, several as a tuple."""
-        return self._system.kernel(name)(*(np.asarray(x, dtype=float) for x in (*arguments, *self._given)))
+        return self.system.kernel(name)(*(np.asarray(x, dtype=float) for x in (*arguments, *self._given)))
 
     def acceleration(self, t: Any, q: Array, v: Array) -> Array:
         return self.evaluate("accelerations", t, q, v, self.joint_forces(t, q, v))
@@ -154,7 +154,7 @@ class Flow:
 
     def linearised(self, t: Any, q: Array, v: Array, a: Array) -> Linearised:
         """Return how the accelerations a of a state change with it."""
-        if self._system.recursive:
+        if self.system.recursive:
             inertia, damping, stiffness = self.evaluate("linearised", t, q, v, a)
             response = None
         else:
@@ -168,9 +168,9 @@ class Flow:
 
     def force_gradients(self, t: Any, q: Array, v: Array) -> Sequence[Array] | None:
         """Return the derivatives of `joint_forces` by positions along velocities, and by velocities; None where they do not change."""
-        if self._system.input.controller is None and not self._system.called:
+        if self.system.input.controller is None and not self.system.called:
             return None
-        if not self._system.input.in_python:
+        if not self.system.input.in_python:
             return self.evaluate("controller", t, q, v)
         force, units = self.joint_forces(t, q, v), _SMALL * np.eye(self.model.nv)
         by_q = [self.joint_forces(t, self.model.integrate(q, unit), v) - force for unit in units]
@@ -179,7 +179,7 @@ class Flow:
 
     def project(self, t: Any, q: Array, v: Array) -> Projected | None:
         """Return the state nearest to (q, v) that meets the constraints, with their conditioning; or None where there are none."""
-        solver = self._system.loop_solver
+        solver = self.system.loop_solver
         return None if solver is None else Projected(*self._projected((self.model, solver.method, solver.loop_plan), t, q, v))
 
     def _projected(self, of: tuple[Any, ...], t: Any, q: Array, v: Array) -> Any:
@@ -224,11 +224,11 @@ class TracedFlow(Flow):
     joint_forces = force
 
     def evaluate(self, name: str, *arguments: Any) -> Any:
-        results = self._trace.call(self._system.subgraph(name), *arguments, *self._given)
+        results = self._trace.call(self.system.subgraph(name), *arguments, *self._given)
         return results[0] if len(results) == 1 else results
 
     def force_gradients(self, t: Any, q: Array, v: Array) -> Sequence[Array] | None:
-        return None if self._system.input.controller is None else self.evaluate("controller", t, q, v)
+        return None if self.system.input.controller is None else self.evaluate("controller", t, q, v)
 
     def _projected(self, of: tuple[Any, ...], t: Any, q: Array, v: Array) -> Any:
         return self._trace.call(projection_subgraph(*of), t, q, v, *self._given)
@@ -240,7 +240,7 @@ class TracedFlow(Flow):
         return self._trace.call(_product(len(x)), A, x)[0]
 
     def apply(self, part: Part, *arguments: Any) -> tuple[Any, ...]:
-        return self._trace.call(self._system.part(part, arguments), *arguments, *self._inputs)
+        return self._trace.call(self.system.part(part, arguments), *arguments, *self._inputs)
 
     def jacobian(self, part: Part, *arguments: Any) -> Array:
-        return self._trace.call(self._system.part(part, arguments, derived=True), *arguments, *self._inputs)[0]
+        return self._trace.call(self.system.part(part, arguments, derived=True), *arguments, *self._inputs)[0]

@@ -9,16 +9,12 @@ from typing import Any
 import numpy as np
 
 from catena.errors import ArgumentError
-from catena.formulations.loops.basic_constraints import closure_residual
-from catena.formulations.loops.constraints import constraint_jacobian
-from catena.graph import Graph, Trace, where
+from catena.graph import Graph, Subgraph, Trace, maximum, where
 from catena.kernels.planned import ConstrainedKernel
-from catena.kernels.state_flags import OPEN, SINGULAR, WEAK
+from catena.kernels.state_flags import SINGULAR, WEAK, closing_flags
 from catena.kernels.tracing import Parameters, check_forces, graph_kernel
-from catena.loops.conditioning import largest
 from catena.loops.mobility import generic
 from catena.loops.projection import LoopPlan
-from catena.loops.scaling import loop_owners
 from catena.model import Mechanism
 from catena.native import Kernel
 from catena.simulation.arguments import moving, positive
@@ -28,7 +24,6 @@ from catena.simulation.integrators.steps import integrator as integrator_of
 from catena.simulation.rollout import chosen_integrator
 from catena.simulation.stepping import Counted, verdict
 from catena.simulation.system import System
-from catena.tolerances import LOOSE
 
 Array = Any
 
@@ -48,7 +43,8 @@ def stepper(
     Joint forces tau are held over the step. `integrator` and `method` are those of `ct.rollout`. Where `wrenches` names bodies, a further
     input `wrenches` (bodies, 6) has the moment [N m] and the force [N] at the origin of each, in the world's axes, held over the step; then
     come numbers of the model that `parameters` names. Both may be left out of a call. Where a force depends on time or a joint is driven,
-    the kernel is (t, q, v, tau) -> (q, v), with the time at the beginning. A state whose step fails is NaN.
+    the kernel is (t, q, v, tau) -> (q, v), with the time at the beginning. States that leave a
+    loop open, and velocities that open it, are refused; a state whose step fails is NaN.
 
     >>> m = ct.Model("pendulum")
     >>> m.add("arm", ct.point_mass(1.0, at=(0, 0, -1)), ct.Revolute("y"))
@@ -93,29 +89,53 @@ def step_graph(system: System, size: float, substeps: int, limit: float | None, 
 
     The time at the beginning is the first input if it is `timed`.
     """
-    m, integrator, trace = system.model, system.integrator, Trace("stepper")
+    m, trace = system.model, Trace("stepper")
     t = trace.input("t") if timed else 0.0
     q, v, tau = trace.input("q", (m.nq,)), trace.input("v", (m.nv,)), trace.input("tau", (m.nv,))
     given = m.given_inputs(trace)
-    flow = TracedFlow(system, trace, {"tau": tau}, {path: np.ravel(x) for path, x in given.items()})
-    h, fine, weak, flags = size / substeps, True, False, {}
-    pivoted = system.loop_solver is not None and system.loop_solver.loop_plan.plan is None
+    flow = _flow(system, trace, tau, given)
+    h, fine, weak, flags = size / substeps, 1.0, 0.0, {}
     if limit is not None:
-        values, _ = constraint_jacobian(m.tree_with(given).traced(trace).at(t), q, closure_residual)
-        flags["flags"] = where(largest(values * (1.0 / np.array([unit for _, unit in loop_owners(m, None)]))) > LOOSE, float(OPEN), 0.0)
+        flags["flags"] = closing_flags(m, m.tree_with(given).traced(trace).at(t), q, v)
         flow.mark()
         begin = flow.project(t, q, v)  # a step may leave a singular state behind, and end well
         assert begin is not None
-        weak = begin.signed < limit
+        weak = where(begin.signed < limit, 1.0, 0.0)
+    inner = None if substeps == 1 else Subgraph(_substep_graph(system, h, limit))
     for k in range(substeps):
         begin = t + k * h
-        found = integrator.advance(flow, begin, q, v, flow.acceleration(begin, q, v), h)
-        flow.mark()
-        good, _ = verdict(integrator, found, limit)
-        if limit is not None:  # pivots are tried wherever a plan does not come to the end of a step
-            weak = (found.conditioning < limit if pivoted else ~good) | weak
-        q, v, fine = found.q, found.v, good & fine
+        q, v, good, bad = _substep(flow, begin, q, v, h, limit) if inner is None else trace.call(inner, begin, q, v, tau, *given.values())
+        fine, weak = fine * good, maximum(weak, bad)
     if limit is not None:
-        flags["flags"] = flags["flags"] + where(weak, float(SINGULAR if pivoted else WEAK), 0.0)
-    q, v = (np.array([where(fine, x, np.nan) for x in part], dtype=object) for part in (q, v))
+        flags["flags"] = flags["flags"] + where(weak > 0.0, float(SINGULAR if _pivoted(system) else WEAK), 0.0)
+    q, v = (np.array([where(fine > 0.0, x, np.nan) for x in part], dtype=object) for part in (q, v))
     return trace.graph(q_next=q, v_next=v, **flags)
+
+
+def _substep(flow: TracedFlow, t: Any, q: Array, v: Array, h: float, limit: float | None) -> tuple[Array, Array, Any, Any]:
+    """Return the state after a step of an integrator, 1 if it is good, and 1 if the loops need another plan or are singular."""
+    system = flow.system
+    found = system.integrator.advance(flow, t, q, v, flow.acceleration(t, q, v), h)
+    flow.mark()
+    good, _ = verdict(system.integrator, found, limit)
+    bad: Any = 0.0
+    if limit is not None:  # pivots are tried wherever a plan does not come to the end of a step; where these do not, it is too long
+        bad = where(abs(found.conditioning) < limit if _pivoted(system) else ~good, 1.0, 0.0)
+    return found.q, found.v, where(good, 1.0, 0.0), bad
+
+
+def _substep_graph(system: System, h: float, limit: float | None) -> Graph:
+    """Return a step of an integrator as a graph, whose code several share."""
+    m, trace = system.model, Trace("substep")
+    t, q, v, tau = trace.input("t"), trace.input("q", (m.nq,)), trace.input("v", (m.nv,)), trace.input("tau", (m.nv,))
+    q, v, good, bad = _substep(_flow(system, trace, tau, m.given_inputs(trace)), t, q, v, h, limit)
+    return trace.graph(q_next=q, v_next=v, good=good, bad=bad)
+
+
+def _flow(system: System, trace: Trace, tau: Array, given: dict[str, Any]) -> TracedFlow:
+    return TracedFlow(system, trace, {"tau": tau}, {path: np.ravel(x) for path, x in given.items()})
+
+
+def _pivoted(system: System) -> bool:
+    """Return whether pivots are chosen at run time, where there are loops."""
+    return system.loop_solver is not None and system.loop_solver.loop_plan.plan is None

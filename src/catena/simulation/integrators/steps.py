@@ -206,7 +206,8 @@ INTEGRATORS: dict[str, Integrator] = {integrator.name: integrator for integrator
 def integrator(name: str, m: Mechanism) -> Integrator:
     """Return an integrator of a model by its name."""
     if name not in INTEGRATORS:
-        raise MethodError(f"integrator '{name}' is unknown; choose from {', '.join(INTEGRATORS)}, scipy:Radau, scipy:BDF or scipy:LSODA")
+        why = "adapts its steps, and is for ct.simulate" if name.startswith("scipy:") else "is unknown"
+        raise MethodError(f"integrator '{name}' {why}; choose from {', '.join(INTEGRATORS)}, in ct.simulate scipy:Radau, BDF or LSODA too")
     chosen = INTEGRATORS[name]
     if chosen.canonical and m.has_loops:
         raise MethodError(
