@@ -389,7 +389,7 @@ def test_first_states_of_loops_are_closed_and_stay_closed_with_other_geometries(
     velocities = [m.with_values({path: x}).project_velocity(q, v) for x, q, v in zip(lengths, envs.q, envs.v, strict=True)]
     assert_allclose(velocities, envs.v, atol=1e-9)
     short = task.with_options(parameters={path: ((0.01, 0.0, 0.0), (0.02, 0.0, 0.0))})  # which no position closes
-    with pytest.raises(ct.ArgumentError, match=r"reset: q\[0\] leaves loop 'pin' .* return positions nearer to those that m\.assemble gives"):
+    with pytest.raises(ct.ArgumentError, match=r"reset: q\[0\] leaves loop 'pin' .* nearer to those that m\.assemble gives"):
         VectorEnvironment(short, 2).reset(seed=0)
 
 
