@@ -52,7 +52,7 @@ def mujoco_model(m: Any, step: float) -> mujoco.MjModel:
     quat = np.zeros(4)
     for link in m.links:
         mujoco.mju_mat2Quat(quat, np.ascontiguousarray(link.at.R).ravel())
-        joint, J = link.joint, np.array(link.body.inertia) + 1e-12 * np.eye(3) * (not np.linalg.det(link.body.inertia))  # no thin rods there
+        joint, J = link.joint, np.array(link.body.inertia) + 1e-12 * np.eye(3) * (not np.linalg.det(link.body.inertia))
         kind = {"revolute": "hinge", "prismatic": "slide"}[joint.kind]
         text.append(
             f'<body pos="{numbers(link.at.p)}" quat="{numbers(quat)}"><joint type="{kind}" axis="{numbers(joint.axis)}" '

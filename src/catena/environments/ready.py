@@ -33,7 +33,7 @@ def cart_pole() -> Task:
     most = np.array([2.0 * _RAIL, 2.0 * _LEAN, 20.0, 20.0])
     return Task(
         examples.cart_pole(), step=0.02, reset=_cart_pole_reset, observe=_state, reward=_one, terminate=_fallen, efforts={"cart": 10.0},
-        max_episode_steps=500, observation_limits=(-most, most), space=((-2.6, -0.1, -0.1), (2.6, 0.1, 1.0)),
+        max_episode_steps=500, observation_limits=(-most, most), space=((-1.2, -0.1, -0.1), (1.2, 0.1, 0.7)),
     )  # fmt: skip
 
 
