@@ -26,7 +26,7 @@ def held(gains, seed):
     observations, _ = envs.reset(seed=seed)
     for _ in range(steps):
         actions = np.einsum("ni,ni->n", observations, each)[:, None]
-        observations, rewards, terminations, truncations, _ = envs.step(actions)
+        observations, rewards, terminations, *_ = envs.step(actions)
         steps_up += rewards * up
         up &= ~terminations
         angles.append(np.where(up, observations[:, 1], np.nan))

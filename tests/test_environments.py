@@ -367,6 +367,33 @@ def test_functions_have_the_numbers_that_are_drawn() -> None:
     assert_allclose(rewards, lengths * np.cos(envs.q[:, 0]), rtol=1e-14)
 
 
+def test_driven_joints_and_quaternions_move_as_in_rollouts() -> None:
+    m = ct.Model("shaken top")
+    m.add("table", ct.point_mass(5.0), ct.Driven(ct.Prismatic("z"), lambda t: 0.02 * np.sin(30.0 * t)))
+    m.add("top", ct.cylinder(0.03, 0.05, mass=0.2, com=(0.0, 0.0, 0.06)), ct.Spherical(effort=0.01), parent="table")
+    place = ct.poses(m)
+    task = Task(
+        m, step=0.005, substeps=2, observe=lambda t, q: np.append(place(t, q)[1][:3, 3], t), reward=lambda t: t,
+        terminate=lambda t: t > 0.1,
+        reset=lambda random: (np.array([2.0, 0.0, 0.0, 0.0]) + random.uniform(-0.3, 0.3, 4), random.uniform(0.0, 40.0, 3)),
+    )  # fmt: skip
+    envs = VectorEnvironment(task, 3, render_mode="rgb_array", size=(64, 64))
+    envs.reset(seed=0)
+    q, v = envs.q, envs.v
+    assert_allclose(np.linalg.norm(q, axis=1), 1.0, rtol=1e-15)
+    given = actions(envs, 12)
+    for action in given:
+        observations, rewards, *_ = envs.step(action)
+    runs = ct.rollout(m, q, v, 0.01 * given.swapaxes(0, 1), 0.0025, 24)
+    assert_allclose(envs.q, runs.q[:, -1], atol=1e-12)
+    assert_allclose(observations[:, 3], 0.06, rtol=1e-12)
+    assert_allclose(observations[:, :3], [[0.0, 0.0, 0.02 * np.sin(1.8)]] * 3, atol=1e-12)
+    assert_array_equal(rewards, observations[:, 3])
+    assert len(envs.render()) == 3
+    ends = [envs.step(action)[2].all() for action in actions(envs, 10)]
+    assert ends == [False] * 8 + [True, False]
+
+
 # --- loops
 
 
