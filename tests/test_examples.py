@@ -217,8 +217,19 @@ def balance_spring(text):
     assert numbers(lines[5]) == [round(moment, 6)] * 2
 
 
+def environment(text):
+    means = [float(x) for x in re.findall(r"^round \d+: +(\S+) of 500 steps on average", text, re.M)]
+    assert len(means) == 6
+    assert means[0] < 100.0
+    assert means[-1] > 400.0
+    held, count = re.search(r"holds (\S+)% of (\S+) new poles up for 500 steps", text).groups()
+    assert float(held) > 99.0
+    assert count == "4,096"
+
+
 SILENT = (pendulum, batch, joints, inverse_dynamics, custom_joint, shaken_pendulum)
-DRAWN = (double_pendulum, top, bouncing, control, five_bar, four_bar, five_bar_robot, upright, identify, shape_linkage, balance_spring)
+DRAWN = (double_pendulum, top, bouncing, control, five_bar, four_bar, five_bar_robot, upright, identify, shape_linkage, balance_spring,
+         environment)  # fmt: skip
 CHECKS = {f"{check.__name__}.py": check for check in (*SILENT, *DRAWN)}
 
 

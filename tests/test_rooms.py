@@ -23,6 +23,7 @@ _spec.loader.exec_module(rooms)
 PRIVATE = {
     "llvmlite": "native", "platformdirs": "native", "msgspec": "files", "yaml": "files", "mujoco": "files", "typer": "cli",
     "viser": "view", "trimesh": "view", "PIL": "view", "xarray": "simulation", "casadi": "export", "jax": "export",
+    "gymnasium": "environments",
 }  # fmt: skip
 
 

@@ -107,10 +107,10 @@ def test_what_a_file_says_is_in_the_model(tmp_path):
     assert m.name == "every joint"
     assert links["base"].parent == "ground"
     elbow = links["arm"].joint
-    assert (elbow.limits, elbow.damping, elbow.friction) == (((-1.5, 2.0),), (0.3,), (0.2,))
+    assert (elbow.limits, elbow.damping, elbow.friction, elbow.effort) == (((-1.5, 2.0),), (0.3,), (0.2,), (10.0,))
     np.testing.assert_allclose(elbow.axis, np.array([0, 1, 1]) / np.sqrt(2.0), rtol=1e-15)
-    assert_same_joint(links["wheel"].joint, ct.Revolute("x"))
-    assert_same_joint(links["slide"].joint, ct.Prismatic("z", limits=(0, 0.4)))
+    assert_same_joint(links["wheel"].joint, ct.Revolute("x", effort=1.0))
+    assert_same_joint(links["slide"].joint, ct.Prismatic("z", limits=(0, 0.4), effort=1.0))
     assert_same_pose(links["drone"].at, ct.Pose((0, 1, 0), rpy=(0, 0, 1)))
     (mimic,) = m.couplings
     assert (mimic.name, mimic.coefficients, mimic.offset) == ("squeeze", (("finger", 1.0), ("slide", -0.5)), 0.02)
@@ -119,6 +119,31 @@ def test_what_a_file_says_is_in_the_model(tmp_path):
     np.testing.assert_allclose(links["arm"].body.inertia, turn @ own @ turn.T, rtol=1e-14)
     assert links["arm"].body.com == (0.1, 0.02, -0.03)
     assert links["tool"].body.mass == 0.0
+
+
+@pytest.mark.parametrize("written", ["0", "-1", "1e9", "1e12"])
+def test_efforts_that_say_nothing_are_no_limits(tmp_path, written):
+    m = read(TREE.replace('effort="10"', f'effort="{written}"'), tmp_path)
+    assert {link.name: link.joint.effort for link in m.links if link.joint.effort} == dict.fromkeys(("wheel", "slide", "finger"), (1.0,))
+
+
+def test_efforts_are_saved_and_read_again(tmp_path):
+    m = ct.Model("arm")
+    m.add("upper", ct.rod(0.5, mass=1.0), ct.Revolute("y", effort=30.0))
+    m.add("lower", ct.rod(0.5, mass=1.0), ct.Revolute("y", effort=8.0, limits=(-2.0, 2.0)), parent="upper", at=(0.5, 0, 0))
+    m.add("hand", ct.rod(0.1, mass=0.2), ct.Prismatic("x"), parent="lower", at=(0.5, 0, 0))
+    for name in ("arm.urdf", "arm.toml"):
+        m.save(tmp_path / name)
+        read_again = ct.load(tmp_path / name)
+        assert [link.joint.effort for link in read_again.links][-3:] == [(30.0,), (8.0,), None]
+    m.add("ball", ct.sphere(0.1, mass=1.0), ct.Spherical(effort=(1.0, 2.0, 3.0)), parent="hand")
+    m.save(tmp_path / "arm.toml")
+    assert ct.load(tmp_path / "arm.toml").links[-1].joint.effort == (1.0, 2.0, 3.0)
+    for wrong in (0.0, -1.0, (1.0, 2.0)):
+        with pytest.raises(ct.ModelError, match="effort"):
+            ct.Revolute("y", effort=wrong)
+    with pytest.raises(ct.ModelError, match="does not move"):
+        ct.Fixed(effort=1.0)
 
 
 def test_shapes_are_kept_to_look_at(tmp_path):

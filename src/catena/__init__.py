@@ -1,5 +1,8 @@
 """catena: recursive multibody dynamics. Describe a mechanism; get its equations of motion as fast NumPy functions."""
 
+from importlib import import_module
+from typing import Any
+
 from catena.analysis import Equilibrium, Linearization, Mode, Modes, equilibrium, linearize, modes
 from catena.control import Path, computed_torque, cycloidal, polynomial, trapezoidal
 from catena.errors import (
@@ -113,6 +116,13 @@ __all__ = [
 ]  # fmt: skip
 
 
+def __getattr__(name: str) -> Any:
+    """Return `catena.environments`, which needs a package that not everyone has, when it is first used."""
+    if name == "environments":
+        return import_module("catena.environments")
+    raise AttributeError(f"module 'catena' has no attribute {name!r}")
+
+
 def __dir__() -> list[str]:
     """Return the public names."""
-    return [*__all__, "__version__"]
+    return [*__all__, "__version__", "environments"]

@@ -208,6 +208,8 @@ class Reader:
                     options[option] = dynamics.build(values.number, option, dynamics.number(option), 0.0)
         if kind in ("revolute", "prismatic") and (limits := self._limits(element)) is not None:
             options["limits"] = limits
+        if kind in ("revolute", "continuous", "prismatic") and (effort := self._effort(element)) is not None:
+            options["effort"] = effort
         if kind in ("floating", "SPHERICAL"):
             return element.build({"floating": Free, "SPHERICAL": Spherical}[kind], **options)
         if kind in urdf_loops.UNIVERSAL:
@@ -230,6 +232,13 @@ class Reader:
                 f"lower {lower:g} is not below upper {upper:g}; give the smaller number first, make the joint fixed, or {without('limits')}"
             )
         return lower if lower > -NO_LIMIT else None, upper if upper < NO_LIMIT else None
+
+    def _effort(self, element: Element) -> float | None:
+        limit = element.only("limit")
+        if limit is None or "effort" not in limit.attributes:
+            return None
+        effort = limit.number("effort")
+        return effort if 0.0 < effort < NO_LIMIT else None  # programs write 0, -1 and huge numbers where there is no limit
 
     def _body(self, link: Element) -> Body:
         looks, inertial = shapes(link, self._materials), link.only("inertial")
@@ -280,7 +289,10 @@ class Reader:
             notes.append(f"nothing collides: {within['collision']} collision shapes are not part of the motion")
         limits = [limit for joint in self.joints.values() if (limit := joint.only("limit")) is not None]
         if capped := sum(bool({"effort", "velocity"} & limit.attributes.keys()) for limit in limits):
-            notes.append(f"limits of effort and velocity ({capped} joints) are not applied: joint forces act as they are given")
+            notes.append(
+                f"limits of effort and velocity ({capped} joints) are not applied: joint forces act as they are given, and those of effort "
+                "limit the actions of catena.environments"
+            )
         silent = sorted((_SILENT["robot"] | _SILENT["link"] | _SILENT["joint"] | {"gazebo"}) - {"material"})
         if unread := [f"{tag} ({within[tag]})" for tag in silent if within.get(tag) and tag not in self.ignored]:
             notes.append("not read, without a part in the motion here: " + ", ".join(unread))

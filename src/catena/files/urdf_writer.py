@@ -68,7 +68,9 @@ def _missing(model: Mechanism) -> Iterator[str]:
                 yield f"limits {whose}"
             elif option in ("damping", "friction") and isinstance(value, tuple):
                 yield f"{option} {value} {whose}"
-            elif option not in ("limits", "damping", "friction", "rest"):
+            elif option == "effort" and not isinstance(joint, (Revolute, Prismatic)):
+                yield f"effort {whose}"
+            elif option not in ("limits", "damping", "friction", "rest", "effort"):
                 yield f"{option} {whose}"
 
 
@@ -96,9 +98,12 @@ def _joint(link: Link, carried: str, mimics: dict[str, tuple[str, float, float]]
     lines += [f"    <parent link={_quoted(link.parent)}/>", f"    <child link={_quoted(carried)}/>"]
     if isinstance(joint, (Revolute, Prismatic, Planar)):
         lines.append(f'    <axis xyz="{_numbers(joint.axis)}"/>')
+    effort = f'effort="{options.get("effort", NO_LIMIT)!r}" velocity="{NO_LIMIT!r}"'
     if limited:
         lower, upper = max(-NO_LIMIT, float(joint.lower[0])), min(NO_LIMIT, float(joint.upper[0]))
-        lines.append(f'    <limit lower="{lower!r}" upper="{upper!r}" effort="{NO_LIMIT!r}" velocity="{NO_LIMIT!r}"/>')
+        lines.append(f'    <limit lower="{lower!r}" upper="{upper!r}" {effort}/>')
+    elif "effort" in options:
+        lines.append(f"    <limit {effort}/>")
     if acting := [f'{option}="{options[option]!r}"' for option in ("damping", "friction") if option in options]:
         lines.append(f"    <dynamics {' '.join(acting)}/>")
     if link.name in mimics:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -115,8 +116,13 @@ def projection_kernel(m: Mechanism, method: str, loop_plan: LoopPlan) -> Kernel:
     return m.once("projection", _key(method, loop_plan), make)
 
 
-def on_constraints(m: Mechanism, t: np.ndarray, q: np.ndarray, v: np.ndarray, rank: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return states (N, nq), (N, nv) at times (N,) that nearly close the loops, put on the constraints, so many of them independent."""
+def on_constraints(
+    m: Mechanism, t: np.ndarray, q: np.ndarray, v: np.ndarray, rank: int, given: Sequence[np.ndarray] = ()
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return states (N, nq), (N, nv) at times (N,) that nearly close the loops, put on the constraints, so many of them independent.
+
+    Numbers that the model varies are `given`, one for each state.
+    """
 
     def make() -> Kernel:
         trace, tree, q, v = traced_state("on_constraints", m)
@@ -124,11 +130,11 @@ def on_constraints(m: Mechanism, t: np.ndarray, q: np.ndarray, v: np.ndarray, ra
         return compile_graph(trace.graph(q=q, v=v, residual=largest(values)), quick=True)
 
     project = m.once("on constraints", rank, make)
-    q, v, residual = project(t, q, v)
+    q, v, residual = project(t, q, v, *given)
     for _ in range(_PROJECTIONS - 1):
         rest = np.flatnonzero(~(residual <= ON_CONSTRAINTS))
         if len(rest):
-            q[rest], v[rest], residual[rest] = project(t[rest], q[rest], v[rest])
+            q[rest], v[rest], residual[rest] = project(t[rest], q[rest], v[rest], *(x[rest] for x in given))
     return q, v
 
 

@@ -35,6 +35,7 @@ class Joint:
     - `limits`: a pair (lower, upper) of a coordinate, None for none; a joint with several coordinates takes a list with a pair or None for
       each. A limit is a stiff stop: d beyond it, entered at the rate d', the force back is `stop_stiffness * d * (1 + stop_damping * d')`
       and never pulls (Hunt and Crossley). It stores the energy `stop_stiffness * d^2 / 2`. `Spherical` and `Free` have no limits.
+    - `effort`: the largest force of the joint's motor. Joint forces act as they are given; `catena.environments` limits actions by it.
     """
 
     damping: Options = 0.0
@@ -45,6 +46,7 @@ class Joint:
     limits: Limits = None
     stop_stiffness: Options = 1e4
     stop_damping: Options = 0.1
+    effort: Options | None = None
 
     tied: ClassVar[Mapping[str, Any]] = {}  # expressions that the options of a joint follow, by name
 
@@ -60,6 +62,8 @@ class Joint:
         if self.rest is not None:
             rest = values.array(f"{self.kind} rest", np.atleast_1d(self.rest), (self.nq,))
             object.__setattr__(self, "rest", tuple(rest.tolist()))
+        if self.effort is not None:
+            object.__setattr__(self, "effort", self._efforts(self.effort))
         if self.limits is not None:
             object.__setattr__(self, "limits", self._pairs(self.limits))
             if not all(self.stop_stiffness):  # type: ignore[arg-type]
@@ -106,6 +110,14 @@ class Joint:
             raise ModelError(f"{what} {value!r} has {len(entries)} entries; give one number or {self.nv}")
         return tuple(values.number(what, entry, least=0.0) for entry in entries)
 
+    def _efforts(self, value: Any) -> tuple[float, ...]:
+        if self.nv == 0:
+            raise ModelError(f"{self.kind} effort {value!r}: the joint does not move; leave the option out")
+        efforts = self._per_rate("effort", value)
+        if not all(efforts):
+            raise ModelError(f"{self.kind} effort {value!r}: a motor without force moves nothing; give numbers above 0, or leave it out")
+        return efforts
+
     def _pairs(self, value: Any) -> tuple[tuple[float | None, float | None], ...] | None:
         """Return limits as a pair for each coordinate, or None where there are none at all."""
         what = f"{self.kind} limits {value!r}"
@@ -143,6 +155,11 @@ class Joint:
     def upper(self) -> np.ndarray:
         """Upper limits along the velocity coordinates, inf where there is none."""
         return np.array([np.inf if high is None else high for _, high in self.limits or [(None, None)] * self.nv], dtype=float)  # type: ignore[misc]
+
+    @property
+    def most_effort(self) -> np.ndarray:
+        """The largest forces of motors along the velocity coordinates, inf where there is no limit."""
+        return np.full(self.nv, np.inf) if self.effort is None else np.array(self.effort, dtype=float)
 
     def neutral(self) -> np.ndarray:
         """Return the coordinates at which the child frame coincides with the joint frame."""
