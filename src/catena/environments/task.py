@@ -111,7 +111,7 @@ class Task:
         self.reset, self.observe, self.reward, self.terminate, self.show = reset, observe, reward, terminate, show
         self.actuated, self.efforts = _motors(self.model, actuated, efforts)
         self.max_episode_steps = _limit(max_episode_steps)
-        self._move = stepper(self.model, step, integrator, substeps, method, tuple(self.parameters))
+        self._move = stepper(self.model, step, integrator, substeps, method, parameters=tuple(self.parameters))
         self._check_parameters()
         self._sizes = self._shapes()
         self.observation_limits = self._limits(observation_limits)
