@@ -94,6 +94,11 @@ class Dual:
         return other - self * np.floor(other / self)
 
     __lt__, __le__, __gt__, __ge__ = map(_comparison, (operator.lt, operator.le, operator.gt, operator.ge))
+    __eq__, __ne__ = map(_comparison, (operator.eq, operator.ne))
+    __hash__ = None  # type: ignore[assignment]
+
+    def __bool__(self) -> bool:
+        return bool(self.value)
 
     def __abs__(self) -> Dual:
         size = abs(self.value)

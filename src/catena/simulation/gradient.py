@@ -18,10 +18,10 @@ from catena.graph import Graph, Subgraph, Trace
 from catena.graph.differentiated import adjoint_graph
 from catena.loops.projection import LoopPlan
 from catena.model.coordinates import PositionChart
-from catena.model.forces import own_array
+from catena.model.user_functions import own_array
 from catena.native import Iteration, Kernel, compile_graph
 from catena.scalars import expression
-from catena.simulation.inputs import Controls, Function, check_traceable
+from catena.simulation.inputs import Controls, Function, cost_role
 from catena.simulation.integrators.steps import integrator as integrator_of
 from catena.simulation.rollout import Rollout, RolloutSettings, thread_count
 from catena.simulation.stepper import step_graph
@@ -114,9 +114,9 @@ class _Work:
         self.charts = {} if chart is None else {"q": chart, "q_next": chart}
         self.sizes = {path: m.parameters()[path].value.size for path in m.varied}
         if cost is not None:
-            check_traceable("cost", lambda t, q, v: cost(t, q, v, v), m.nq, m.nv, (), "one number")
+            cost_role(m, "cost").graph(cost)
         if final_cost is not None:
-            check_traceable("final_cost", final_cost, m.nq, m.nv, (), "one number")
+            cost_role(m, "final_cost").graph(final_cost)
 
     # graphs
 

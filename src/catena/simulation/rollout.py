@@ -20,7 +20,7 @@ from catena.model.parameters import OPTIONS, given_values
 from catena.model.values import floats
 from catena.native import Iteration
 from catena.simulation.arguments import check_step, moving, normalise, number, positive
-from catena.simulation.inputs import Controls, Function, Input, check_traceable
+from catena.simulation.inputs import Controls, Function, Input, controller_role
 from catena.simulation.integrators.steps import integrator as integrator_of
 from catena.simulation.loop_states import check_closed, check_velocities, settled
 from catena.simulation.run import LOOK
@@ -405,7 +405,7 @@ def _controls(m: Mechanism, controls: Any, steps: int, axes: int) -> tuple[np.nd
     if callable(controls):
         if Input(m, None, controls).in_python:
             raise ArgumentError("rollout: the controller is marked ct.python, and machine code cannot call it; use ct.simulate")
-        check_traceable("controller", controls, m.nq, m.nv, (m.nv,), f"{m.nv} joint forces, one for each entry of v")
+        controller_role(m, marked=False).graph(controls)
         return None, controls
     table = _array("controls", controls, m.nv, m)
     if table.ndim - 1 <= axes:
