@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import inspect
 import math
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -72,7 +73,7 @@ class Role:
             result = expression.settled(function(*arguments))
         except Exception as error:
             if isinstance(function, python):
-                if hasattr(error, "add_note"):  # from Python 3.11 on
+                if sys.version_info >= (3, 11):
                     error.add_note(f"{self._named(function)} raised this.{untraceable.place(error)}")
                 raise
             raise self.failure(function, error, any(map(_is_traced, arguments))) from error
