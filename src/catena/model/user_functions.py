@@ -1,7 +1,7 @@
 """Functions that users give: forces, controllers, events, costs, motions. A `Role` calls, traces and checks one.
 
-What is wrong with a function is told in one form, wherever it is given: which function it is, the line of its code, and what to write.
-The construct that cannot be traced is found in the syntax tree of that line; `_remedies` has one for each.
+What is wrong with a function is told in one form, wherever it is given: which function it is, why, what to write, and the line of its code.
+`untraceable` finds the construct that cannot be traced.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _TRUTHS = (bool, np.bool_, Condition)
 
 
 class python:
-    """Marks a force function that is not to be traced: `ct.simulate` calls it as it is, step by step.
+    """Marks a function that is not to be traced: `ct.simulate` calls it as it is, step by step.
 
     For functions that take their decisions with `if`, call other libraries or remember things. Compiled kernels cannot hold them.
 
