@@ -222,7 +222,7 @@ def test_arguments_are_checked_at_the_door() -> None:
         (lambda: ct.linearize(m, [0.0, 0.0], actuated=["wheel"]), "'wheel'"),
         (lambda: ct.linearize(m, [0.0, 0.0], step=-1.0), "step = -1.0 is not a positive time"),
         (lambda: ct.linearize(m, [0.0, 0.0], tau=[0.0, 0.0], controller=lambda t, q, v: q), "both tau and controller"),
-        (lambda: ct.linearize(m, [0.0, 0.0], controller=lambda t, q, v: q[:1]), r"controller returned shape \(1,\); return 2"),
+        (lambda: ct.linearize(m, [0.0, 0.0], controller=lambda t, q, v: q[:1]), r"controller returned an array of shape \(1,\); return 2"),
         (lambda: ct.equilibrium(m, free=["wheel"]), "'wheel'"),
     ):
         with pytest.raises(ct.CatenaError, match=says):

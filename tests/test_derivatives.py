@@ -24,7 +24,7 @@ from catena.references import REFERENCES
 
 pytestmark = pytest.mark.evaluated
 
-STATES = np.array([[0.3, 0.7, 0.2], [0.9, 0.4, 1.5], [0.1, 2.5, 0.6], [3.0, 0.25, 7.0]])
+STATES = np.array([[0.3, 0.7, 0.2], [0.9, 0.4, 1.5], [0.1, 2.5, 0.6], [3.1, 0.25, 7.2]])
 
 
 def graph_of(kernel: Any) -> Graph:

@@ -586,7 +586,7 @@ def test_frames_have_bodies_where_drawn_lengths_put_them() -> None:
     [
         ({"observe": lambda q, speed: q}, r"observe takes an argument 'speed'; choose from t, q, v, action, goal, parameters"),
         ({"observe": lambda q: q[0]}, r"observe returned an array of shape \(\); return a vector"),
-        ({"reward": lambda q: 1.0 if q[0] > 0.0 else 0.0}, r"reward cannot be traced: .*catena\.where"),
+        ({"reward": lambda q: 1.0 if q[0] > 0.0 else 0.0}, "reward cannot be traced: `if` decides"),
         ({"reward": lambda q: q}, r"reward returned an array of shape \(2,\); return a number"),
         ({"reset": lambda random: np.zeros(2)}, r"reset returned ndarray; return a tuple \(q, v\)"),
         ({"reset": lambda random: (np.zeros(3), np.zeros(2))}, r"reset returned q of shape \(3,\); model 'cart-pole' has \(2,\)"),

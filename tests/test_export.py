@@ -162,6 +162,7 @@ def every_operation() -> Any:
     first = ct.where(above & ~equal, np.sin(x[0]) * np.exp(-x[1]), np.cos(x[0]) / (1.0 + abs(y)))
     results = [first, ct.minimum(x[0], y), ct.maximum(x[1], first), ct.atan2(x[0], y), np.sqrt(x[2] ** 2 + 1.0), np.log(x[1] ** 2 + 0.1)]
     trace.mark()
+    results += [np.floor(3.0 * y)]
     results += [(x[1] ** 2 + 0.1) ** x[0], np.tanh(x[2]), -first, 3.0, -2.5, x[1], ct.where(above, z[1, 0], -z[0, 1]), x[0] - y, 1e22 * y]
     return compile_graph(trace.graph(x=np.array(results), again=results[0] + z[1, 1]))
 

@@ -144,7 +144,7 @@ REFUSED: dict[str, tuple[Callable[[], Any], tuple[str, ...]]] = {
     "stiffness by axes of a body": (lambda: ct.Free(stiffness=(1, 1, 1, 1, 2, 3)), ("free stiffness", "translation", "one value")),
     # custom joints
     "no function": (custom(3), ("custom function", "3", "4 x 4 matrix or a pair")),
-    "function that raises": (custom(lambda q: q[7]), ("custom function failed", "index 7", "4 x 4 matrix or a pair")),
+    "function that raises": (custom(lambda q: q[7]), ("custom function raised IndexError", "index 7", "q has 1 entry")),
     "function of nothing": (custom(lambda q: None), ("custom function", "4 x 4 matrix or a pair")),
     "3 x 3 matrix": (custom(lambda q: np.eye(3)), ("custom function", "4 x 4 matrix or a pair")),
     "short translation": (custom(lambda q: (np.eye(3), q)), ("custom function", "4 x 4 matrix or a pair")),
@@ -155,9 +155,11 @@ REFUSED: dict[str, tuple[Callable[[], Any], tuple[str, ...]]] = {
     "function that stands still": (custom(lambda q: np.eye(4)), ("custom function", "are not independent", "use fewer")),
     "two coordinates, one motion": (custom(lambda q: (np.eye(3), np.array([q[0] + q[1], 0, 0])), 2), ("2 coordinates", "use fewer")),
     "function that takes floats only": (
-        custom(lambda q: (np.eye(3), np.array([math.sin(q[0]), 0, 0]))), ("custom function", "derivative", "NumPy")),
+        custom(lambda q: (np.eye(3), np.array([math.sin(q[0]), 0, 0]))),
+        ("custom function cannot be traced", "math", "write np.sin(q[0])")),
     "function that asks for a value": (
-        custom(lambda q: (np.eye(3), np.array([q[0] if q[0] > 0 else -q[0], 0, 0]))), ("custom function", "derivative", "NumPy")),
+        custom(lambda q: (np.eye(3), np.array([q[0] if q[0] > 0 else -q[0], 0, 0]))),
+        ("custom function cannot be traced", "`if`", "write np.where(q[0] > 0, q[0], -q[0])")),
     "no coordinates": (custom(slide, 0), ("custom coordinates 0", "1 to 6")),
     "seven coordinates": (custom(slide, 7), ("custom coordinates 7", "1 to 6")),
     "half a coordinate": (custom(slide, 1.5), ("custom coordinates 1.5", "1 to 6")),

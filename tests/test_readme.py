@@ -2,6 +2,7 @@
 
 import contextlib
 import io
+import linecache
 import re
 from pathlib import Path
 
@@ -35,10 +36,11 @@ def test_code_prints_what_stands_below_it(page, tmp_path, monkeypatch):
     for robot in blocks(text, "xml"):
         Path("robot.urdf").write_text(robot, encoding="utf-8")
     namespace = {"__name__": "__main__"}
-    for code, expected in pairs:
-        printed = io.StringIO()
+    for i, (code, expected) in enumerate(pairs):
+        printed, name = io.StringIO(), f"<{page}, block {i}>"
+        linecache.cache[name] = len(code), None, code.splitlines(keepends=True), name  # messages show lines of the code, as in a notebook
         with contextlib.redirect_stdout(printed):
-            exec(compile(code, page, "exec"), namespace)
+            exec(compile(code, name, "exec"), namespace)
         assert printed.getvalue() == expected
 
 

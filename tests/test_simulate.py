@@ -280,7 +280,7 @@ def test_controller_with_if_is_called_step_by_step_or_refused(pendulum):
     def bang(t, q, v):
         return [1.0 if q[0] < 0.0 else -1.0]
 
-    with pytest.raises(ct.TraceError, match=r"controller cannot be traced: a comparison.*ct\.python\(function\)"):
+    with pytest.raises(ct.TraceError, match=r"controller( '\w+')? cannot be traced: `if` decides .*ct\.python\(function\)"):
         ct.simulate(pendulum, [0.5], until=0.1, controller=bang)
     called = ct.simulate(pendulum, [0.5], until=0.1, controller=ct.python(bang), step=0.01)
     traced = ct.simulate(pendulum, [0.5], until=0.1, controller=lambda t, q, v: [ct.where(q[0] < 0.0, 1.0, -1.0)], step=0.01)
@@ -610,9 +610,9 @@ def test_given_times_after_an_early_end_are_left_out(ball):
         ({"tau": ([0.0, 0.5], [[0.0], [1.0]])}, "tau is given from 0 s to 0.5 s, but the run goes from 0 s to 1 s"),
         ({"tau": [1.0], "controller": lambda t, q, v: [0.0]}, "both tau and controller are given; give one"),
         ({"controller": 3.0}, "controller 3.0 is not a function"),
-        ({"controller": lambda t, q, v: [0.0, 0.0]}, r"controller returned an array of shape \(2,\); return 1 joint forces"),
-        ({"controller": ct.python(lambda t, q, v: [0.0, 0.0])}, r"controller returned shape \(2,\); return 1 joint forces"),
-        ({"controller": lambda t, q, v: None}, "controller cannot be traced: None"),
+        ({"controller": lambda t, q, v: [0.0, 0.0]}, r"controller returned an array of shape \(2,\); return 1 joint force,"),
+        ({"controller": ct.python(lambda t, q, v: [0.0, 0.0])}, r"controller returned an array of shape \(2,\); return 1 joint force,"),
+        ({"controller": lambda t, q, v: None}, "controller returned None; .* return 1 joint force,"),
         ({"events": BOUNCE}, r"not a list of events; give \[ct\.Event"),
         ({"events": ["floor"]}, "event 'floor' is not an event; give ct.Event"),
         ({"events": [ct.Event("two", lambda t, q, v: [q[0], v[0]])]}, r"event 'two' returned an array of shape \(2,\); return one number"),

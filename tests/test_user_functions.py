@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -12,6 +13,7 @@ from numpy.testing import assert_array_equal
 import catena as ct
 from catena.examples import EXAMPLES
 from catena.graph import Trace, traced_array
+from catena.native import compile_graph
 
 pytestmark = pytest.mark.quick
 
@@ -121,7 +123,8 @@ def test_an_event_that_is_not_a_number_after_a_reset_or_within_a_step_ends_the_r
 # --- NumPy on traced arrays
 
 A, B = np.array([0.7, -0.4, 0.2]), np.array([-0.3, 0.5, 0.9])
-GRID = np.arange(9.0).reshape(3, 3) / 3.0
+GRID = np.arange(9.0).reshape(3, 3) / 3.0 + np.diag([1.0, -2.0, 0.5])
+TABLE = np.linspace(-1.0, 1.0, 6)
 
 NUMPY = {
     "clip": lambda q, v: np.clip(q, -0.3, 0.3), "clip from one side": lambda q, v: np.clip(q, None, 0.1),
@@ -138,7 +141,41 @@ NUMPY = {
     "slices": lambda q, v: q[1:] * v[:-1], "stack of entries": lambda q, v: np.stack([q[0], v[1], 1.0]),
     "tanh": lambda q, v: np.tanh(q * 3.0), "number times array": lambda q, v: np.array([1.0, 2.0, 3.0]) * q[0] + np.float64(2.0) * v[0],
     "arctan2": lambda q, v: np.arctan2(q[0], v[0]), "assigned": lambda q, v: _assigned(q, v),
+    "arctan2 of a number": lambda q, v: np.arctan2(1.0, q), "any": lambda q, v: np.where(np.any(q > 0.5), 1.0, 2.0),
+    "all": lambda q, v: np.where((q > -0.1).all(), 1.0, 2.0),
+    "logical of entries": lambda q, v: np.where(np.logical_and(q[0] > 0, v[0] > 0), 1, 2),
+    "modulo": lambda q, v: q % 0.3,
+    "modulo of an entry": lambda q, v: (q[1] + np.pi) % (2.0 * np.pi) - np.pi,
+    "np.mod": lambda q, v: np.mod(q, v),
+    "number modulo": lambda q, v: 2.1 % q,
+    "floor": lambda q, v: np.floor(3.0 * q) + math.floor(7.0 * v[1]),
+    "ceil": lambda q, v: np.ceil(3.0 * q),
+    "trunc": lambda q, v: np.trunc(9.0 * q), "fmod": lambda q, v: np.fmod(q, 0.3), "whole quotient": lambda q, v: q // 0.3,
+    "interp": lambda q, v: np.interp(q, [-0.3, 0.1, 0.1, 0.5], [1.0, 2.0, 4.0, -1.0]),
+    "interp of an entry": lambda q, v: np.interp(q[2], TABLE, TABLE**2),
+    "interp with ends": lambda q, v: np.interp(q, [0.0, 0.5], [1.0, 2.0], left=7.0, right=8.0),
+    "interp of values": lambda q, v: np.interp(0.4, TABLE[:3], v),
+    "interp of one point": lambda q, v: np.interp(q, [0.1], [3.0]),
+    "solve": lambda q, v: np.linalg.solve(GRID + np.outer(q, q), v),
+    "solve for columns": lambda q, v: np.linalg.solve(GRID + np.outer(q, v), GRID),
+    "inv": lambda q, v: np.linalg.inv(np.eye(3) + np.outer(q, v)), "det": lambda q, v: np.linalg.det(GRID + np.outer(q, v)),
+    "det of two": lambda q, v: np.linalg.det(np.stack([q[:2], v[:2]])), "select": lambda q, v: np.select([q > 0.5, q > 0.0], [v, -v], 3.0),
+    "condition times number": lambda q, v: (q > 0.0) * v + 2.0 * (v[0] < 0.0),
+    "conditions": lambda q, v: np.where((q > 0.0) * (v > 0.0), 1.0, 2.0),
+    "sinh": lambda q, v: np.sinh(q) + np.cosh(v[0]), "powers": lambda q, v: np.exp2(q) + np.log2(q + 2.0) + np.log10(v + 3.0) + np.cbrt(q),
+    "degrees": lambda q, v: np.deg2rad(q) + np.radians(v) + np.rad2deg(q) + np.degrees(v),
+    "signs": lambda q, v: np.copysign(2.0, q) + np.fabs(v),
+    "heaviside": lambda q, v: np.heaviside(q, 0.5),
+    "largest norm": lambda q, v: np.linalg.norm(q, np.inf),
+    "einsum": lambda q, v: np.einsum("ij,j->i", GRID, q),
+    "finite": lambda q, v: np.where(np.isfinite(q) & ~np.isnan(v), q, 0.0), "zeros like": lambda q, v: _filled(q, v),
 }  # fmt: skip
+
+
+def _filled(q, v):
+    a = np.zeros_like(q, shape=2)
+    a[0] = q[0] * v[1]
+    return np.maximum(a, -0.1)
 
 
 def _assigned(q, v):
@@ -156,7 +193,35 @@ def test_functions_of_numpy_work_on_traced_arrays_as_written(name):
     graph = trace.graph(y=NUMPY[name](*state))
     (found,), expected = graph.evaluate(A, B), NUMPY[name](A.copy(), B.copy())
     assert np.shape(found) == np.shape(expected)
-    np.testing.assert_allclose(found, expected, rtol=1e-14, atol=1e-15)
+    np.testing.assert_allclose(found, expected, rtol=1e-13, atol=1e-15)
+
+
+def test_machine_code_and_derivatives_of_tables_steps_and_systems_equal_numpy():
+    def law(q, v):
+        return np.linalg.solve(GRID + np.outer(q, q), np.interp(v, TABLE, TABLE**2)) + q % 0.3 + np.floor(4.0 * v)
+
+    trace = Trace("law")
+    state = [traced_array(trace.input(port, (3,))) for port in "qv"]
+    kernel = compile_graph(trace.graph(y=law(*state)))
+    np.testing.assert_allclose(kernel(A, B), law(A, B), rtol=1e-13)
+    slopes = kernel.jacobian("y", "q")(A, B)
+    small = 1e-6
+    differences = [(law(A + small * unit, B) - law(A - small * unit, B)) / (2.0 * small) for unit in np.eye(3)]
+    np.testing.assert_allclose(slopes, np.array(differences).T, rtol=1e-7, atol=1e-8)
+
+
+@pytest.mark.parametrize("t", [0.05, 0.3, 0.9])
+def test_motions_of_driven_joints_take_functions_of_numpy_that_compare(t):
+    def motion(t):
+        table = np.interp(t, [0.1, 0.6], [0.0, 1.0])
+        return np.clip(t * t, 0.01, 0.5) + np.where(t < 0.2, 0.0, t**3) + np.minimum(t, 0.4) + table + t % 0.25
+
+    joint, small = ct.Driven(ct.Prismatic("x"), motion), 1e-4
+    q, v, a = (x[0] for x in joint.given(t))
+    near = [motion(t + k * small) for k in (-1, 0, 1)]
+    assert q == pytest.approx(near[1], rel=1e-14)
+    assert v == pytest.approx((near[2] - near[0]) / (2.0 * small), abs=1e-6)
+    assert a == pytest.approx((near[2] - 2.0 * near[1] + near[0]) / small**2, abs=1e-5)
 
 
 def test_a_controller_that_saturates_is_written_as_numpy_is():

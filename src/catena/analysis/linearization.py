@@ -14,9 +14,9 @@ from catena.graph.differentiated import tangent_graph
 from catena.kernels.named_coordinates import coordinates
 from catena.kernels.tracing import charts, check_forces, frozen
 from catena.model import Mechanism
-from catena.model.forces import traced
 from catena.model.values import floats
 from catena.simulation.arguments import check_state
+from catena.simulation.inputs import controller_role
 
 
 @dataclass(frozen=True, eq=False)
@@ -128,9 +128,7 @@ def _held(A: np.ndarray, B: np.ndarray, step: float) -> tuple[np.ndarray, np.nda
 
 def _feedback(m: Mechanism, controller: Callable[[Any, Any, Any], Any], near: Neighbourhood) -> tuple[np.ndarray, np.ndarray]:
     """Return what a controller gives at a state, and how that changes along independent positions and rates."""
-    graph = traced(controller, m.nq, m.nv)
-    if graph.outputs[0].shape != (m.nv,):
-        raise ArgumentError(f"linearize: controller returned shape {graph.outputs[0].shape}; return {m.nv} joint forces")
+    graph = controller_role(m, marked=False).graph(controller)
     tangent = tangent_graph(graph, ("q", "v"), charts(m))
     N, state = near.basis.T, (near.t, near.q, near.v)
     tau, by_q = tangent.evaluate(*state, N, near.bend.T)

@@ -11,15 +11,16 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from catena.environments.draws import Draws
-from catena.errors import ArgumentError, CatenaError, TraceError
-from catena.graph import Trace, traced_array, where
+from catena.errors import ArgumentError
+from catena.graph import Condition, Trace, traced_array, where
 from catena.kernels.named_coordinates import coordinates
 from catena.loops.mobility import mobility
 from catena.loops.projection import on_constraints
 from catena.model import Mechanism
-from catena.model.forces import own_array, reason
 from catena.model.parameters import given_values
+from catena.model.user_functions import Role, own_array
 from catena.model.values import floats
+from catena.model.wording import short
 from catena.native import Kernel, compile_graph
 from catena.scalars import expression
 from catena.simulation.arguments import moving, positive
@@ -32,7 +33,14 @@ Function = Callable[..., Any]
 #: What ends an episode, as a sum: the function `terminate`, and a state, an observation or a reward that is not finite.
 TERMINATED, FAILED = 1, 2
 
-_REMEDY = "write it with NumPy's functions and catena.where instead of `if`, float() and math"
+#: What functions return: in words, and its shape, None for what is looked at later.
+_RETURNS: dict[str, tuple[str, Any]] = {
+    "reset": ("a tuple (q, v), or (q, v, goal)", None),
+    "observe": ("a vector, such as np.concatenate([q, v])", None),
+    "reward": ("a number", ((),)),
+    "terminate": ("a condition, or several", None),
+    "show": ("points (n, 3)", None),
+}
 
 
 class Situation(NamedTuple):
@@ -184,11 +192,11 @@ class Task:
         observation = self._observed(state, given)
         if self.observation_limits is not None:
             observation = np.clip(traced_array(observation), *self.observation_limits)
-        value = self._called("reward", self.reward, state, given)
-        if np.shape(value) != ():
-            raise ArgumentError(f"reward returned an array of shape {np.shape(value)}; return a number")
+        value = self._called("reward", self.reward, state, given)[()]
         ends = False
         for condition in np.ravel(np.asarray(() if self.terminate is None else self._called("terminate", self.terminate, state, given))):
+            if not isinstance(condition, (Condition, bool, np.bool_)):
+                raise ArgumentError(f"terminate returned {short(condition)}; return a condition, such as q[0] > 1.0, or several")
             ends = condition | ends
         size = sum(abs(x) for x in (*state["q"], *state["v"], *np.ravel(observation), value))
         finite = size < np.inf if not isinstance(size, (int, float)) else True  # a comparison with what is not a number is False
@@ -249,7 +257,7 @@ class Task:
         return q, v, goal, given
 
     def _observed(self, state: Mapping[str, Any], given: Mapping[str, Any]) -> Any:
-        observation = np.asarray(self._called("observe", self.observe, state, given), dtype=object)
+        observation = self._called("observe", self.observe, state, given).astype(object)
         if observation.ndim != 1 or not observation.size:
             raise ArgumentError(f"observe returned an array of shape {observation.shape}; return a vector, such as np.concatenate([q, v])")
         return observation
@@ -259,13 +267,14 @@ class Task:
         known = {**state, "parameters": dict(given)}
         chosen = {name: own_array(x) if isinstance(x, np.ndarray) else x for name, x in _named(what, function, known)}
         own = {**self.model.parts.own, **{path: x for path, x in given.items() if path in self.model.parts.own}}
-        try:
-            with expression.values(own):
+        returns, shapes = _RETURNS.get(what, ("a number", None))
+        sizes = {name: len(x) if np.ndim(x) == 1 else None for name, x in chosen.items()}
+        role = Role(what, sizes, returns, shapes, marked=False)
+        with expression.values(own):
+            if what in ("observe", "reward"):
+                return role.value(function, **chosen)
+            with role.explained(function, traced=what != "show"):
                 return expression.settled(function(**chosen))
-        except CatenaError as error:
-            raise error if not isinstance(error, TraceError) else _untraced(what, error) from error
-        except Exception as error:
-            raise _untraced(what, error) from error
 
     def _check_parameters(self) -> None:
         m = self.model
@@ -308,10 +317,6 @@ def _named(what: str, function: Function, known: Mapping[str, Any]) -> Iterator[
             yield name, known[name]
         elif parameter.default is inspect.Parameter.empty:
             raise ArgumentError(f"{what} takes an argument {name!r}; choose from {', '.join(known)}")
-
-
-def _untraced(what: str, error: Exception) -> TraceError:
-    return TraceError(f"{what} cannot be traced: {reason(error)}; {_REMEDY}")
 
 
 def _motors(m: Mechanism, actuated: Any, efforts: Any) -> tuple[tuple[int, ...], np.ndarray]:

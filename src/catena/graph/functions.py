@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from catena.graph.scalar import Condition, Scalar, as_number
+from catena.scalars.dual import Dual
 
 
 def where(condition: Any, a: Any, b: Any) -> Any:
@@ -66,6 +67,8 @@ def atan2(y: Any, x: Any) -> Any:
         return y.arctan2(x)
     if type(x) is Scalar:
         return x.trace.node("atan2", x.trace.index(y), x.index)
+    if isinstance(y, Dual) or isinstance(x, Dual):
+        return (y if isinstance(y, Dual) else Dual(y, 0.0)).arctan2(x)
     for one in (y, x):
         if hasattr(one, "now"):  # a formula
             return one.chosen(atan2, y, x)

@@ -44,6 +44,7 @@ OPERATIONS: dict[str, Operation] = {
     "div": Operation("div", (_N, _N), _N, np.divide, "fdiv {flags} {number} {0}, {1}", "{0} / {1}", "rdivide", "{0} / {1}"),
     "neg": Operation("neg", (_N,), _N, np.negative, "fneg {flags} {number} {0}", "-{0}", "neg", "-{0}"),
     "abs": Operation("neg", (_N,), _N, np.abs, "@llvm.fabs", "fabs({0})", "fabs", "jnp.abs({0})"),
+    "floor": Operation("function", (_N,), _N, np.floor, "@llvm.floor", "floor({0})", "floor", "jnp.floor({0})"),
     "sqrt": Operation("sqrt", (_N,), _N, np.sqrt, "@llvm.sqrt", "sqrt({0})", "sqrt", "jnp.sqrt({0})"),
     "sin": Operation("trig", (_N,), _N, np.sin, "@sincos", "sin({0})", "sin", "jnp.sin({0})"),
     "cos": Operation("trig", (_N,), _N, np.cos, "@sincos", "cos({0})", "cos", "jnp.cos({0})"),
@@ -85,7 +86,8 @@ def _by_angle(a: Any, b: Any, z: Any) -> tuple[Any, Any]:
 #: it is the first number.
 PARTIALS: dict[str, Callable[..., Any]] = {
     "add": lambda a, b, z: (1.0, 1.0), "sub": lambda a, b, z: (1.0, -1.0), "mul": lambda a, b, z: (b, a), "div": _by_ratio,
-    "neg": lambda a, z: (-1.0,), "abs": lambda a, z: (where(a < 0.0, -1.0, 1.0),), "sqrt": lambda a, z: (where(z > 0.0, 0.5 / z, 0.0),),
+    "neg": lambda a, z: (-1.0,), "abs": lambda a, z: (where(a < 0.0, -1.0, 1.0),), "floor": lambda a, z: (0.0,),
+    "sqrt": lambda a, z: (where(z > 0.0, 0.5 / z, 0.0),),
     "sin": lambda a, z: (np.cos(a),), "cos": lambda a, z: (-np.sin(a),), "exp": lambda a, z: (z,), "log": lambda a, z: (1.0 / a,),
     "tanh": lambda a, z: (1.0 - z * z,), "atan2": _by_angle,
     "pow": lambda a, b, z: (b * a ** (b - 1.0), where(a > 0.0, z * np.log(a), 0.0)),

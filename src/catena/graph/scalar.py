@@ -60,10 +60,10 @@ def _comparison(op: str, swap: bool = False) -> Callable[[Any, Any], Any]:
     return compare
 
 
-def _no_value(wanted: str) -> Callable[[Any], Any]:
+def _no_value(wanted: str) -> Callable[..., Any]:
     """Return a method that refuses to give what only a number has."""
 
-    def refuse(self: Scalar) -> NoReturn:
+    def refuse(self: Scalar, *options: Any) -> NoReturn:
         raise TraceError(
             f"a traced value has no {wanted} while the function is traced; "
             "write a choice as catena.where(condition, a, b), and keep float(), int() and `if` to untraced numbers"
@@ -249,7 +249,29 @@ class Scalar:
     def tan(self) -> Any:
         return self.sin() / self.cos()
 
-    sqrt, exp, log, tanh = map(_function, ("sqrt", "exp", "log", "tanh"))
+    sqrt, exp, log, tanh, floor = map(_function, ("sqrt", "exp", "log", "tanh", "floor"))
+    __floor__ = floor
+
+    def ceil(self) -> Any:
+        return -(-self).floor()
+
+    __ceil__ = ceil
+
+    def __floordiv__(self, other: Any) -> Any:
+        quotient = self / other
+        return quotient if quotient is NotImplemented else np.floor(quotient)
+
+    def __rfloordiv__(self, other: Any) -> Any:
+        quotient = self.__rtruediv__(other)
+        return quotient if quotient is NotImplemented else np.floor(quotient)
+
+    def __mod__(self, other: Any) -> Any:
+        if isinstance(other, np.ndarray):
+            return NotImplemented
+        return self - other * (self // other)
+
+    def __rmod__(self, other: Any) -> Any:
+        return NotImplemented if isinstance(other, np.ndarray) else other - self * (other // self)
 
     def square(self) -> Any:
         return self * self
@@ -279,15 +301,19 @@ class Scalar:
     def __ne__(self, other: Any) -> Any:
         return ~(self == other)
 
-    __hash__ = None  # type: ignore[assignment]
+    def __format__(self, form: str) -> str:
+        return _no_value("digits")(self) if form else repr(self)
+
     __bool__, __float__, __int__, __index__ = map(_no_value, ("truth value", "float", "integer", "index"))
+    __round__, __trunc__ = map(_no_value, ("digits", "integer"))
+    __hash__ = None  # type: ignore[assignment]
 
 
 class Condition:
-    """A traced truth value, for `where`. Combine with `&`, `|`, `~`."""
+    """A traced truth value, for `where`. Combine with `&`, `|`, `~`; times a number it is 1 or 0."""
 
     __slots__ = ("index", "trace")
-    __array_function__ = Scalar.__array_function__
+    __array_function__, __array_ufunc__ = Scalar.__array_function__, Scalar.__array_ufunc__
 
     def __init__(self, trace: Trace, index: int) -> None:
         self.trace = trace
@@ -311,6 +337,14 @@ class Condition:
 
     __rand__ = __and__
     __ror__ = __or__
+
+    def __mul__(self, other: Any) -> Any:
+        if isinstance(other, Condition):
+            return self & other
+        number = self.trace.node("select", self.index, self.trace.index(1.0), self.trace.index(0.0))
+        return number * other
+
+    __rmul__ = __mul__
 
     def __invert__(self) -> Condition:
         return Condition(self.trace, self.trace.node("not", self.index).index)

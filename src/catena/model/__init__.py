@@ -4,11 +4,12 @@ from catena.model.bodies import Body, Geometry, box, cylinder, point_mass, rod, 
 from catena.model.builder import Builder
 from catena.model.closures import Closure, Coupling, Distance
 from catena.model.driven import Driven, Harmonic
-from catena.model.forces import Applied, Spring, python
+from catena.model.forces import Applied, Spring
 from catena.model.joints import Custom, Cylindrical, Fixed, Free, Helical, Joint, Planar, Prismatic, Revolute, Spherical, Universal
 from catena.model.mechanism import Mechanism
 from catena.model.pose import Pose
 from catena.model.tree import Tree
+from catena.model.user_functions import python
 
 __all__ = [
     "Applied", "Body", "Builder", "Closure", "Coupling", "Custom", "Cylindrical", "Distance", "Driven", "Fixed", "Free", "Geometry",

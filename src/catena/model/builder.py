@@ -279,8 +279,8 @@ class Builder(Mechanism):
         entries [N]), or a moment and a force (6 entries [N m, N]), in the world's axes, on a point of the body, in the body's frame [m].
 
         A function cannot be traced if it takes decisions on t, q or v with `if`, or uses `float()` or `math` on them: write
-        `catena.where(condition, a, b)` and NumPy's functions, or mark it with `ct.python`. What else it reads, such as a global
-        variable, is read once, when a kernel is made.
+        `np.where(condition, a, b)` and NumPy's functions, or mark it with `ct.python`; the message has the line, and what to write
+        there. What else it reads, such as a global variable, is read once, when a kernel is made.
 
         >>> m = ct.Model("pendulum")
         >>> m.add("arm", ct.rod(1.0, mass=2.0), ct.Revolute("y"))

@@ -11,14 +11,14 @@ import numpy as np
 from catena.errors import ModelError
 from catena.graph import Trace
 from catena.model import values
-from catena.model.forces import reason
 from catena.model.joints import Joint
 from catena.model.manifolds import unit
 from catena.model.motions import DrivenMotion, Given, Motion
+from catena.model.untraceable import place
+from catena.model.user_functions import Role
 from catena.scalars import expression
 from catena.scalars.dual import Dual, part
 
-_REMEDY = "write it with arithmetic and NumPy's functions, and choices with catena.where(condition, a, b), not with math, float() or `if`"
 _SMOOTH = "give a function that is finite there, with two derivatives"
 
 
@@ -60,41 +60,33 @@ class Driven(Joint):
 
     def _check(self) -> None:
         """Refuse a function that does not give the joint's coordinates, is not smooth at t = 0, or cannot be traced."""
+        self._role.check_signature(self.function)
         try:
             with np.errstate(all="ignore"):
                 self._coordinates(0.0)
                 given = [np.asarray(x, dtype=float) for x in self.given(0.0)]
-        except ModelError:
-            raise
-        except ArithmeticError as error:
-            raise ModelError(f"driven motion at t = 0: {reason(error)}; {_SMOOTH}") from error
-        except Exception as error:
-            raise ModelError(f"driven motion failed at t = 0: {reason(error)}; {_REMEDY}") from error
+        except (ArithmeticError, ModelError) as error:
+            cause = error.__cause__ if isinstance(error, ModelError) else error  # of a derivative
+            if not isinstance(cause, ArithmeticError):
+                raise
+            raise ModelError(f"driven motion at t = 0: {type(cause).__name__}: {cause}; {_SMOOTH}{place(cause)}") from cause
         for what, value in zip(("coordinates", "velocities", "accelerations"), given, strict=True):
             if not np.isfinite(value).all():
                 raise ModelError(f"driven motion gives {what} {value.tolist()} at t = 0; {_SMOOTH}")
         trace = Trace("driven motion")
-        try:
-            trace.graph(**self.given(trace.input("t"))._asdict())
-        except ModelError:
-            raise
-        except Exception as error:
-            raise ModelError(f"driven motion cannot be traced: {reason(error)}; {_REMEDY}") from error
+        trace.graph(**self.given(trace.input("t"))._asdict())
+
+    @property
+    def _role(self) -> Role:
+        """What the function is to be."""
+        nq = self.joint.nq
+        returns = "one number" if nq == 1 else f"{nq} numbers: {', '.join(self.joint.q_labels)}"
+        return Role("driven motion", {"t": None}, returns, ((nq,), ()) if nq == 1 else ((nq,),), ModelError, ModelError, marked=False)
 
     def _coordinates(self, t: Any) -> Any:
         """Return the coordinates at a time, of any scalar."""
         with expression.values({}):
-            value = expression.settled(self.function(t))
-        try:
-            x = np.array(value, dtype=object)
-        except ValueError:
-            x = np.empty(0)
-        wanted = "one number" if self.joint.nq == 1 else f"{self.joint.nq} numbers: {', '.join(self.joint.q_labels)}"
-        if x.size != self.joint.nq or x.ndim > 1:
-            raise ModelError(f"driven motion gives {value!r} for a {self.joint.kind} joint; return {wanted}")
-        if any(entry is None or isinstance(entry, (str, complex)) for entry in x.flat):
-            raise ModelError(f"driven motion gives {value!r}, which is not made of real numbers; return {wanted}")
-        x = x.reshape(-1)
+            x = np.array(self._role.value(self.function, t), dtype=object).reshape(-1)
         return x if self.joint.nq == self.joint.nv else np.concatenate([x[:-4], unit(x[-4:])])
 
     def given(self, t: Any) -> Given:

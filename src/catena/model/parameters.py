@@ -17,11 +17,12 @@ import numpy as np
 from catena.errors import ArgumentError, ModelError
 from catena.model.closures import Distance
 from catena.model.driven import Driven, Harmonic, undriven
-from catena.model.forces import Applied, python
+from catena.model.forces import Applied
 from catena.model.joints import Custom, Joint
 from catena.model.parts import Parts
 from catena.model.pose import Pose, from_rpy, rpy
 from catena.model.spanning_tree import Link, Loose
+from catena.model.user_functions import python
 from catena.model.values import array, floats, number
 from catena.scalars.expression import Named, expressed, names, resolved, within
 from catena.spatial import Rigid

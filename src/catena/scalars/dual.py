@@ -28,6 +28,12 @@ class Dual:
 
     __slots__ = ("derivative", "value")
 
+    @classmethod
+    def dispatch(cls, ufunc: Callable[..., Any], function: Callable[..., Any]) -> None:
+        """Let NumPy's functions take Duals by functions of theirs: (ufunc, method, inputs, options) and (function, arguments, options)."""
+        cls.__array_ufunc__ = lambda self, of, method, *inputs, **options: ufunc(of, method, inputs, options)
+        cls.__array_function__ = lambda self, of, types, arguments, options: function(of, arguments, options)
+
     def __init__(self, value: Any, derivative: Any) -> None:
         self.value, self.derivative = value, derivative
 
@@ -78,7 +84,21 @@ class Dual:
             return self if exponent == 1 else Dual(1.0, 0.0 * self.derivative)
         return Dual(self.value**exponent, exponent * self.value ** (exponent - 1) * self.derivative)
 
+    def __floordiv__(self, other: Any) -> Any:
+        return NotImplemented if isinstance(other, np.ndarray) else np.floor(self / other)
+
+    def __mod__(self, other: Any) -> Any:
+        return NotImplemented if isinstance(other, np.ndarray) else self - other * (self // other)
+
+    def __rmod__(self, other: Any) -> Any:
+        return other - self * np.floor(other / self)
+
     __lt__, __le__, __gt__, __ge__ = map(_comparison, (operator.lt, operator.le, operator.gt, operator.ge))
+    __eq__, __ne__ = map(_comparison, (operator.eq, operator.ne))
+    __hash__ = None  # type: ignore[assignment]
+
+    def __bool__(self) -> bool:
+        return bool(self.value)
 
     def __abs__(self) -> Dual:
         size = abs(self.value)
@@ -104,6 +124,14 @@ class Dual:
     def sqrt(self) -> Dual:
         root = np.sqrt(self.value)
         return self._chain(root, 0.5 / root)
+
+    def floor(self) -> Dual:
+        return Dual(np.floor(self.value), 0.0 * self.derivative)
+
+    def ceil(self) -> Dual:
+        return Dual(np.ceil(self.value), 0.0 * self.derivative)
+
+    __floor__, __ceil__ = floor, ceil
 
     def exp(self) -> Dual:
         value = np.exp(self.value)

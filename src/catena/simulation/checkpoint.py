@@ -16,7 +16,7 @@ import numpy as np
 from catena.atomic_files import as_path, replacing
 from catena.errors import ArgumentError, SimulationError
 from catena.loops.plan_library import Since
-from catena.model.forces import python
+from catena.model.user_functions import python
 from catena.simulation.arguments import number
 from catena.simulation.run import Run
 from catena.simulation.trajectory import Occurrence

@@ -16,7 +16,7 @@ from catena.loops.projection import LoopPlan
 from catena.model.coordinates import PositionChart
 from catena.native import Iteration, Kernel, compile_graph
 from catena.simulation.flows import TracedFlow
-from catena.simulation.inputs import Function, check_traceable
+from catena.simulation.inputs import Function, cost_role
 from catena.simulation.stepping import Layout, chosen
 from catena.simulation.system import System
 
@@ -56,11 +56,10 @@ class DifferentiatedSteps:
         self.row, self.constants = system.stepping.row, Layout((), system.stepping.inputs)
         chart = PositionChart.of(self.model)
         self._charts = {} if chart is None else {"q": chart, "q_next": chart}
-        nq, nv = self.model.nq, self.model.nv
         if cost is not None:
-            check_traceable("cost", lambda t, q, v: cost(t, q, v, v), nq, nv, (), "one number")
+            cost_role(self.model, "cost").graph(cost)
         if final_cost is not None:
-            check_traceable("final_cost", final_cost, nq, nv, (), "one number")
+            cost_role(self.model, "final_cost").graph(final_cost)
 
     # graphs
 

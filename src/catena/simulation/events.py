@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from catena.errors import ArgumentError, SimulationError
-from catena.model.forces import own_array
+from catena.model.user_functions import Role, own_array
 from catena.simulation.arguments import check_state
 from catena.simulation.trajectory import Occurrence
 
@@ -81,10 +81,18 @@ class Event:
             )
         if self.direction not in (-1, 0, 1):
             raise ArgumentError(f"event '{self.name}': direction {self.direction!r} is not -1, 0 or 1; give one of them")
+        self.role(0, 0).check_signature(self.function)
+        if callable(self.action):
+            Role(f"the action of event '{self.name}'", {"t": None, "q": 0, "v": 0}, "a pair (q, v)", ()).check_signature(self.action)
+
+    def role(self, nq: int, nv: int) -> Role:
+        """Return what the function is to be."""
+        returns = "one number that changes its sign where the event happens, such as q[0] - 0.5"
+        return Role(f"event '{self.name}'", {"t": None, "q": nq, "v": nv}, returns, ((),), instead=f"return {returns}")
 
     def value(self, t: Any, q: Any, v: Any) -> Any:
         """Return the function's result, of any scalar; the function has copies of q and v, which it may write to."""
-        return self.function(t, own_array(q), own_array(v))
+        return self.role(len(q), len(v)).value(self.function, t, own_array(q), own_array(v))[()]
 
     def happened(self, before: float, after: float) -> bool:
         """Return whether the function changed its sign, in the direction that counts."""

@@ -21,8 +21,8 @@ from catena.graph import Subgraph, Trace
 from catena.kernels.tracing import acting_forces
 from catena.loops.projection import Projected, projection_kernel, projection_subgraph
 from catena.model import Mechanism, Tree
-from catena.model.forces import own_array
 from catena.model.simple_joints import with_simple_joints
+from catena.model.user_functions import own_array
 from catena.scalars import expression
 from catena.simulation.integrators.flow import Linearised, Part
 

@@ -7,19 +7,15 @@ from typing import Any
 
 import numpy as np
 
-from catena.errors import ArgumentError, TraceError
-from catena.graph import Condition, where
+from catena.errors import ArgumentError
 from catena.model import Mechanism
-from catena.model.forces import own_array, python, reason, traced
 from catena.model.parameters import bind
+from catena.model.user_functions import Role, joint_forces, own_array, python
 from catena.model.values import floats
-from catena.model.wording import short
 from catena.simulation.stepping import Layout
 
 Array = Any
 Function = Callable[[Any, Array, Array], Any]
-
-_REMEDY = "write it with NumPy's functions and catena.where instead of `if`, float() and math, or mark it ct.python(function)"
 
 _JOINT_FORCES = "give joint forces, or a pair (times, values)"
 
@@ -34,6 +30,7 @@ class Input:
         if tau is not None and controller is not None:
             raise ArgumentError("both tau and controller are given; give one of them, and add a constant inside the controller")
         if callable(controller):
+            controller_role(model).check_signature(controller)
             self.controller = bind(controller, model.parts.own)
         elif controller is not None:
             raise ArgumentError(f"controller {controller!r} is not a function; give a function (t, q, v) -> tau, or forces as tau=")
@@ -87,10 +84,7 @@ class Input:
     def force(self, t: Any, q: Array, v: Array, row: dict[str, Any], constants: dict[str, Any]) -> Array:
         """Return the joint forces put in at a time and state."""
         if self.controller is not None:
-            force = np.asarray(self.controller(t, own_array(q), own_array(v)))
-            if force.shape != (self.model.nv,):
-                raise ArgumentError(f"controller returned shape {force.shape}; return {self.model.nv} joint forces, one per entry of v")
-            return force
+            return controller_role(self.model).value(self.controller, t, own_array(q), own_array(v))
         if self.times is not None:
             return row["first"] + (t - row["t_start"][0]) * row["slope"]
         return constants["tau"]
@@ -115,23 +109,12 @@ class Controls(Input):
         return put_in + row["noise"] if "noise" in row else put_in
 
 
-def condition(what: str, function: Function) -> Function:
-    """Return the function that is 1 where another is true, else 0; it refuses what is no condition."""
-
-    def value(t: Any, q: Array, v: Array) -> Any:
-        found = function(t, q, v)
-        if not isinstance(found, (Condition, bool, np.bool_)):
-            raise ArgumentError(f"{what} returned {short(found)}; return a condition, such as q[0] > 1.0")
-        return where(found, 1.0, 0.0)
-
-    return value
+def controller_role(m: Mechanism, marked: bool = True) -> Role:
+    """Return what a controller is to be; `marked` if it may be called from Python."""
+    return Role("controller", {"t": None, "q": m.nq, "v": m.nv}, joint_forces(m.nv), ((m.nv,),), marked=marked)
 
 
-def check_traceable(what: str, function: Function, nq: int, nv: int, shape: tuple[int, ...] | None, wanted: str) -> None:
-    """Refuse a function of (t, q, v) that cannot be traced or returns another shape, with the reason and the remedy."""
-    try:
-        graph = traced(function, nq, nv)
-    except Exception as error:
-        raise TraceError(f"{what} cannot be traced: {reason(error)}; {_REMEDY}") from error
-    if shape is not None and graph.outputs[0].shape != shape:
-        raise ArgumentError(f"{what} returned an array of shape {graph.outputs[0].shape}; return {wanted}")
+def cost_role(m: Mechanism, name: str) -> Role:
+    """Return what a cost, or a final cost, is to be."""
+    arguments = {"t": None, "q": m.nq, "v": m.nv} | ({"tau": m.nv} if name == "cost" else {})
+    return Role(name, arguments, "one number, the cost", ((),), marked=False)

@@ -19,11 +19,12 @@ from catena.loops.projection import LoopPlan
 from catena.model import Mechanism
 from catena.model.parameters import OPTIONS, given_values, ties
 from catena.model.parameters import check as check_paths
+from catena.model.user_functions import CONDITION, Role
 from catena.model.values import floats
 from catena.native import Iteration
 from catena.scalars.expression import names
 from catena.simulation.arguments import check_step, moving, normalise, number, positive
-from catena.simulation.inputs import Controls, Function, Input, check_traceable, condition
+from catena.simulation.inputs import Controls, Function, Input, controller_role
 from catena.simulation.integrators.steps import integrator as integrator_of
 from catena.simulation.loop_states import check_closed, check_velocities, settled
 from catena.simulation.run import LOOK
@@ -493,7 +494,7 @@ def _controls(m: Mechanism, controls: Any, steps: int, axes: int) -> tuple[np.nd
     if callable(controls):
         if Input(m, None, controls).in_python:
             raise ArgumentError("rollout: the controller is marked ct.python, and machine code cannot call it; use ct.simulate")
-        check_traceable("controller", controls, m.nq, m.nv, (m.nv,), f"{m.nv} joint forces, one for each entry of v")
+        controller_role(m, marked=False).graph(controls)
         return None, controls
     table = _array("controls", controls, m.nv, m)
     if table.ndim - 1 <= axes:
@@ -542,10 +543,11 @@ def _check_changing(m: Mechanism, path: str, parameters: Mapping[str, Any]) -> N
 
 def _check_functions(m: Mechanism, stop: Any, observe: Any) -> None:
     """Refuse functions that cannot be traced, or return something else."""
+    state = {"t": None, "q": m.nq, "v": m.nv}
     if observe is not None:
-        check_traceable("observe", observe, m.nq, m.nv, None, "an array")
+        Role("observe", state, "an array of numbers", None, marked=False).graph(observe)
     if stop is not None:
-        check_traceable("stop", condition("stop", stop), m.nq, m.nv, (), "a condition")
+        Role("stop", state, "a condition, such as q[0] > 1.0", CONDITION, marked=False).graph(stop)
 
 
 def _array(name: str, value: Any, size: int, m: Mechanism) -> np.ndarray:

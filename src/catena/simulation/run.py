@@ -13,12 +13,12 @@ from catena.loops.assembly import assemble, project_velocity
 from catena.loops.plan_library import MADE_ON_THE_WAY, Selected, Since
 from catena.loops.projection import LoopPlan, Projected, projection_kernel
 from catena.model import Mechanism
-from catena.model.forces import python
 from catena.model.parameters import bind
+from catena.model.user_functions import python
 from catena.simulation.arguments import MOST_STEPS, check_span, check_state, check_step, moving, number, positive, recording
 from catena.simulation.events import Event, State
 from catena.simulation.flows import Flow
-from catena.simulation.inputs import Input, check_traceable
+from catena.simulation.inputs import Input, controller_role
 from catena.simulation.integrators.steps import Integrator
 from catena.simulation.integrators.steps import integrator as integrator_of
 from catena.simulation.loop_states import check_closed, check_velocities
@@ -104,9 +104,9 @@ class RunSettings:
         input_ = Input(m, tau, controller)
         for event in events:
             if not isinstance(event.function, python):
-                check_traceable(f"event '{event.name}'", event.function, m.nq, m.nv, (), "one number")
+                event.role(m.nq, m.nv).graph(event.function)
         if callable(controller) and not isinstance(controller, python):
-            check_traceable("controller", controller, m.nq, m.nv, (m.nv,), f"{m.nv} joint forces, one for each entry of v")
+            controller_role(m).graph(controller)
         if not isinstance(integrator, str):
             raise ArgumentError(f"integrator {integrator!r} is not a name; give one such as 'dormand-prince'")
         scipy_method = integrator.removeprefix("scipy:") if integrator.startswith("scipy:") else ""

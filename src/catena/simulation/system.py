@@ -18,8 +18,9 @@ from catena.kernels.tracing import charts
 from catena.loops.plan_library import PlanLibrary
 from catena.loops.projection import LoopPlan, LoopSolver
 from catena.model import Mechanism
-from catena.model.forces import Applied, traced
+from catena.model.forces import Applied
 from catena.model.simple_joints import with_simple_joints
+from catena.model.user_functions import traced
 from catena.native import Iteration, Kernel, compile_graph
 from catena.simulation.flows import EVALUATIONS, Flow, TracedFlow
 from catena.simulation.inputs import Function, Input

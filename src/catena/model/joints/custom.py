@@ -12,6 +12,8 @@ from catena.errors import ModelError
 from catena.graph import Trace
 from catena.model.joints.base import Joint
 from catena.model.motions import CustomMotion, Motion, as_rigid
+from catena.model.user_functions import Role
+from catena.model.wording import short
 from catena.scalars import expression
 
 
@@ -46,32 +48,31 @@ class Custom(Joint):
 
     def _check(self) -> None:
         """Refuse a function that gives no rigid placement or does not move with each coordinate."""
+        role = Role("custom function", {"q": self.nq}, "a 4 x 4 matrix or a pair (R, p)", (), ModelError, ModelError, marked=False)
+        if not callable(self.function):
+            raise ModelError(f"custom function {self.function!r} is not a function; give a function of q that returns {role.returns}")
+        role.check_signature(self.function)
         rng = np.random.default_rng(0)
         for q in (rng.uniform(-0.5, 0.5, self.nq) for _ in range(3)):
+            with expression.values({}), role.explained(self.function, traced=False):
+                value = expression.settled(self.function(q.copy()))
             try:
-                with expression.values({}):
-                    value = expression.settled(self.function(q))
                 pose = as_rigid(value)
                 R, p = np.asarray(pose.R, dtype=float), np.asarray(pose.p, dtype=float)
-                if value is not pose and not isinstance(value, tuple) and not np.array_equal(np.asarray(value)[3:], [[0, 0, 0, 1]]):
-                    raise ValueError(f"{np.asarray(value).tolist()} does not end in the row (0, 0, 0, 1)")
-            except Exception as error:
-                raise ModelError(f"custom function failed at q = {q.tolist()}: {error}; return a 4 x 4 matrix or a pair (R, p)") from error
+            except (TypeError, ValueError, IndexError) as error:
+                raise role.wrong(self.function, short(value)) from error
+            if value is not pose and not isinstance(value, tuple) and not np.array_equal(np.asarray(value)[3:], [[0, 0, 0, 1]]):
+                raise role.wrong(self.function, f"{np.asarray(value).tolist()}, which does not end in the row (0, 0, 0, 1)")
             if R.shape != (3, 3) or p.shape != (3,) or not (np.isfinite(R).all() and np.isfinite(p).all()):
                 raise ModelError(
                     f"custom function at q = {q.tolist()} gives R {R.tolist()}, p {p.tolist()}; return a 4 x 4 matrix or a pair (R, p)"
                 )
             if np.abs(R @ R.T - np.eye(3)).max() > 1e-9 or np.linalg.det(R) < 0.0:
                 raise ModelError(f"custom function at q = {q.tolist()} gives R {R.tolist()}, which is not a rotation; make R orthonormal")
-            try:
+            with role.explained(self.function, traced=True):
                 S = np.asarray(self.motion().matrix(q), dtype=float)
                 self.motion().bias(q, np.ones(self.nv))
                 self.motion().placement(Trace("custom").input("q", (self.nq,)))
-            except Exception as error:
-                raise ModelError(
-                    f"custom function has no derivative at q = {q.tolist()}: {error}; "
-                    "write it with arithmetic and NumPy's functions, without math, float() or `if` on q"
-                ) from error
             if np.linalg.matrix_rank(S, tol=1e-9) < self.nv:
                 raise ModelError(f"custom function: its {self.nv} coordinates are not independent at q = {q.tolist()}; use fewer")
 
