@@ -193,7 +193,7 @@ def test_functions_of_numpy_work_on_traced_arrays_as_written(name):
     graph = trace.graph(y=NUMPY[name](*state))
     (found,), expected = graph.evaluate(A, B), NUMPY[name](A.copy(), B.copy())
     assert np.shape(found) == np.shape(expected)
-    np.testing.assert_allclose(found, expected, rtol=1e-13, atol=1e-15)
+    np.testing.assert_allclose(found, expected, rtol=1e-14, atol=1e-15)
 
 
 def test_machine_code_and_derivatives_of_tables_steps_and_systems_equal_numpy():
