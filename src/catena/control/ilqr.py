@@ -56,7 +56,7 @@ class OptimalMotion:
 
     `t` (steps + 1,) [s], `q` (steps + 1, nq) and `v` (steps + 1, nv) are its states, and `controls` (steps, nv) the joint forces, each held
     for a step. `gains` (steps, inputs, 2 nv) are what changes of positions, along velocities, and of velocities add to the joint forces on
-    `inputs`. `costs` has the cost before and after each iteration, `converged` tells whether the last expected no more.
+    `inputs`. `costs` has the cost before and after each iteration, `converged` tells whether it ended by its tolerance.
     """
 
     model: Mechanism
@@ -135,8 +135,8 @@ def ilqr(
     at the end; both are traced. `integrator` and `method` are those of `ct.rollout`.
 
     Every iteration solves the linear-quadratic problem about the motion, with the exact derivatives of the steps and of the cost, and looks
-    for the length along its solution that is best. It ends where the decrease that it expects is below `tolerance` times the cost. Where
-    the cost is not convex, the sizes of its curvatures count. With loops, changes of the state keep these closed.
+    for the length along its solution that is best. It ends where the decrease that it expects, or makes, is below `tolerance` times the
+    cost. Where the cost is not convex, the sizes of its curvatures count. With loops, changes of the state keep these closed.
 
     >>> m = ct.Model("pendulum")
     >>> m.add("arm", ct.point_mass(1.0, at=(0, 0, -1)), ct.Revolute("y"))
@@ -219,29 +219,30 @@ class _Search:
     def run(self, iterations: int, tolerance: float) -> OptimalMotion:
         motion = self.first()
         costs, converged, extra = [motion.cost], False, 0.0
-        law, about = None, None
-        while len(costs) <= iterations and not converged:
-            if about is None:
-                about = self.about(motion)
+        law, about = None, self.about(motion)
+        while len(costs) <= iterations and extra <= LAST:
             law = self.sweep(about, motion.u, extra)
-            converged = -law.slope <= tolerance * max(abs(motion.cost), np.finfo(float).tiny)
-            if converged:
+            least = tolerance * abs(motion.cost)
+            if -law.slope <= least:
+                converged = True
                 break
             better = self.search(motion, law)
-            if better is not None:
-                motion, about, extra = better, None, extra / GROWTH if extra > FIRST else 0.0
-                costs.append(motion.cost)
-            else:
+            if better is None:
                 extra = max(FIRST, GROWTH * extra)
-                if extra > LAST:
-                    break
+                continue
+            decrease, motion = motion.cost - better.cost, better
+            costs.append(motion.cost)
+            law, about, extra = None, self.about(motion), extra / GROWTH if extra > FIRST else 0.0
+            if decrease <= least:
+                converged = True
+                break
         if not converged:
             warnings.warn(
                 f"ilqr: the search does not end within {len(costs) - 1} iterations; the cost is {motion.cost:.6g}, give more iterations or "
                 "begin elsewhere", ConvergenceWarning, stacklevel=3,
             )  # fmt: skip
-        if law is None or about is None:
-            law = self.sweep(self.about(motion), motion.u, 0.0)
+        if law is None:
+            law = self.sweep(about, motion.u, 0.0)
         controls = self.controls.copy()
         controls[:, self.at] = motion.u
         names = tuple(self.m.v_names[i] for i in self.at)
