@@ -3,7 +3,7 @@
 The same cost, forces to begin with and limits go to SciPy's L-BFGS-B, with the gradient of `ct.rollout_gradient`, and to `ct.ilqr`, which
 also has the feedback along the motion. From a start that is a few degrees off, the forces alone miss; with the feedback they arrive, and a
 linear-quadratic regulator from `ct.linearize` holds on. Run it with the path of a picture, or it writes swing_up.png to the current
-folder; with a second path, such as swing_up.mp4, it writes two films, the other with "double-pendulum" in its name.
+folder. With a second path, such as swing_up.mp4, it writes a film of each as well, swing_up-cart-pole.mp4 and swing_up-double-pendulum.mp4.
 """
 
 import sys
@@ -201,8 +201,8 @@ def main() -> None:
     figure.savefig(sys.argv[1] if len(sys.argv) > 1 else "swing_up.png", dpi=100)
     if len(sys.argv) > 2:
         path = Path(sys.argv[2])
-        for film, name in zip(films, (path, path.with_stem(f"{path.stem}-double-pendulum")), strict=True):
-            film.animate(name, size=(480, 360))
+        for film in films:
+            film.animate(path.with_stem(f"{path.stem}-{film.model.name}"), size=(400, 300))
 
 
 if __name__ == "__main__":
