@@ -202,7 +202,7 @@ def main() -> None:
     if len(sys.argv) > 2:
         path = Path(sys.argv[2])
         for film in films:
-            film.animate(path.with_stem(f"{path.stem}-{film.model.name}"), size=(400, 300))
+            film.animate(path.with_stem(f"{path.stem}-{film.model.name}"), size=(360, 270))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Paths that coordinates follow over time, and the joint forces that keep a mechanism on them."""
+"""Paths that coordinates follow over time, the joint forces that keep a mechanism on them, and motions of least cost."""
 
 from catena.control.computed_torque import computed_torque
 from catena.control.ilqr import OptimalMotion, ilqr

@@ -56,7 +56,7 @@ class OptimalMotion:
 
     `t` (steps + 1,) [s], `q` (steps + 1, nq) and `v` (steps + 1, nv) are its states, and `controls` (steps, nv) the joint forces, each held
     for a step. `gains` (steps, inputs, 2 nv) are what changes of positions, along velocities, and of velocities add to the joint forces on
-    `inputs`. `costs` has the cost before and after each iteration, `converged` tells whether it ended by its tolerance.
+    `inputs`, within `limits`. `costs` has the cost before and after each iteration, `converged` tells whether it ended by its tolerance.
     """
 
     model: Mechanism
