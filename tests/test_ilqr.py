@@ -95,6 +95,38 @@ def test_gradients_vanish_at_the_minimum(name: str, limit: float) -> None:
     assert motion.trajectory.q.shape == (31, m.nq)
 
 
+def test_a_free_body_turns_and_goes_where_it_shall() -> None:
+    """By wrenches in its own axes; turns and shifts do not commute, which the feedback and the second derivatives of the cost show."""
+    m = ct.Model("satellite", gravity=(0, 0, 0))
+    m.add("hull", ct.box(0.4, 0.3, 0.2, mass=5.0), ct.Free())
+    m.add("panel", ct.rod(0.5, mass=0.5), ct.Revolute("y", damping=0.05), parent="hull", at=(0.2, 0, 0))
+    q0, goal, attitude = m.neutral(), np.array([0.3, -0.2, 0.1]), np.array([0.8, 0.0, 0.36, 0.48])
+
+    def final(t: Any, q: Any, v: Any) -> Any:
+        return 20.0 * ((q[:3] - goal) @ (q[:3] - goal) + 1.0 - (q[3:7] @ attitude) ** 2) + 2.0 * (v @ v)
+
+    first = 0.1 * np.random.default_rng(0).normal(size=(50, 7))
+    options: dict[str, Any] = {"step": 0.02, "cost": lambda t, q, v, tau: 1e-4 * (tau @ tau), "final_cost": final}
+    motion = ct.ilqr(m, q0, None, first, **options, tolerance=1e-14)
+    assert np.abs(motion.q[-1, :3] - goal).max() < 0.02
+    assert abs(motion.q[-1, 3:7] @ attitude) > 0.9995
+    before, after = (ct.rollout_gradient(m, q0, None, u, steps=50, **options) for u in (first, motion.controls))
+    assert before.controls is not None
+    assert after.controls is not None
+    assert np.abs(after.controls).max() < 1e-6 * np.abs(before.controls).max()
+
+    # from nearby, the feedback costs nearly as little as another search finds, compared with the forces alone
+    elsewhere, move = m.integrate(q0, [0.01, -0.02, 0.01, 0.005, 0.0, -0.005, 0.01]), ct.stepper(m, 0.02)
+    q, v, taken = elsewhere, np.zeros(7), []
+    for k in range(50):
+        taken.append(motion.force(k, q, v))
+        q, v = move(q, v, taken[-1])
+    tried = np.array([motion.controls, taken])
+    alone, along = ct.rollout_gradient(m, elsewhere, None, tried, steps=50, **options).value
+    best = ct.ilqr(m, elsewhere, None, tried[1], **options).cost
+    assert best <= along < best + 0.05 * (alone - best)
+
+
 def test_forces_over_time_are_part_of_the_motion() -> None:
     m = ct.Model("pushed", gravity=(0, 0, 0))
     m.add("cart", ct.point_mass(1.0), ct.Prismatic("x"))
