@@ -1,4 +1,4 @@
-"""Draws the pictures of the gallery into docs/pictures: the built-in mechanisms, and what the examples draw. `make gallery` calls it."""
+"""Draws pictures and films into docs/pictures: of the built-in mechanisms, and those of the examples. `make gallery` calls it."""
 
 from __future__ import annotations
 
@@ -19,10 +19,12 @@ def main() -> None:
     for name, make in EXAMPLES.items():
         make().draw(PICTURES / "models" / f"{name}.png", size=(480, 360))
     for script in sorted((DOCS.parent / "examples").glob("*.py")):
-        if re.search(r"sys\.argv\[1\]", script.read_text(encoding="utf-8")):  # it takes the path of a picture
+        text = script.read_text(encoding="utf-8")
+        if re.search(r"sys\.argv\[1\]", text):  # it takes the path of a picture
             print(script.name, flush=True)
             picture = PICTURES / f"{script.stem}.png"
-            subprocess.run([sys.executable, str(script), str(picture)], check=True, stdout=subprocess.DEVNULL)
+            films = [str(picture.with_suffix(".gif"))] if re.search(r"sys\.argv\[2\]", text) else []
+            subprocess.run([sys.executable, str(script), str(picture), *films], check=True, stdout=subprocess.DEVNULL)
             shrink(picture)
 
 

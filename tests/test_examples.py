@@ -227,9 +227,42 @@ def environment(text):
     assert count == "4,096"
 
 
+def swing_up(text):
+    for name in ("cart-pole", "double-pendulum"):
+        lines = [line for line in text.splitlines() if line.startswith(name)]
+        by_gradients, by_ilqr = (float(re.search(r"cost (\S+) after", line)[1]) for line in lines[:2])
+        assert by_ilqr <= by_gradients + 0.001
+        assert max(map(float, re.findall(r"(\S+) and (\S+) degrees", lines[2])[0])) < 15.0
+        alone, along = (re.search(r": (\S+) degrees from upright, (\S+) after", line).groups() for line in lines[3:])
+        assert max(map(float, along)) < 2.0 < float(alone[0])
+
+
+def five_bar_motion(text):
+    lines = text.splitlines()
+    quintic, by_slsqp, by_ilqr = (float(re.search(r"effort (\S+) N", line)[1]) for line in lines[:3])
+    assert quintic == pytest.approx(697.4, abs=0.1)
+    assert by_slsqp == pytest.approx(by_ilqr, rel=3e-3)  # two searches with different variables and conditions
+    assert by_ilqr < 0.78 * quintic
+    assert [float(re.search(r"(\S+) degrees off", line)[1]) for line in lines[1:3]] == pytest.approx([0.0, 0.0], abs=0.02)
+    assert lines[3].endswith(": True")
+
+
+def tune_controller(text):
+    lines = text.splitlines()
+    springs, load = numbers(lines[1]), numbers(lines[3])[0]
+    assert springs == sorted(springs, reverse=True)  # the further out, the less there is to move
+    assert 1.0 < load < 2.5  # loads are between 0 and 3 kg
+    before, after, worst, then = numbers(lines[4])
+    assert after < 0.1 * before
+    assert then < 0.1 * worst
+    assert numbers(lines[5])[0] > 99.0
+
+
 SILENT = (pendulum, batch, joints, inverse_dynamics, custom_joint, shaken_pendulum)
-DRAWN = (double_pendulum, top, bouncing, control, five_bar, four_bar, five_bar_robot, upright, identify, shape_linkage, balance_spring,
-         environment)  # fmt: skip
+DRAWN = (
+    double_pendulum, top, bouncing, control, five_bar, four_bar, five_bar_robot, upright, identify, shape_linkage, balance_spring,
+    environment, swing_up, five_bar_motion, tune_controller,
+)  # fmt: skip
 CHECKS = {f"{check.__name__}.py": check for check in (*SILENT, *DRAWN)}
 
 

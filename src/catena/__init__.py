@@ -4,7 +4,7 @@ from importlib import import_module
 from typing import Any
 
 from catena.analysis import Equilibrium, Linearization, Mode, Modes, equilibrium, linearize, modes
-from catena.control import Path, computed_torque, cycloidal, polynomial, trapezoidal
+from catena.control import OptimalMotion, Path, computed_torque, cycloidal, ilqr, polynomial, trapezoidal
 from catena.errors import (
     ArgumentError,
     AssemblyWarning,
@@ -104,12 +104,12 @@ __all__ = [
     "ArgumentError", "AssemblyWarning", "BaseParameters", "Body", "CSource", "CatenaError", "CompileError", "ConvergenceWarning", "Custom",
     "Cylindrical", "Distance", "Driven", "Equilibrium", "Event", "ExportError", "Fixed", "FourierPath", "Free", "Geometry", "Harmonic",
     "Helical", "Identified", "InertiaWarning", "Kernel", "LimitWarning", "Linearization", "MethodError", "MissingPackageError", "Mode",
-    "Model", "ModelError", "ModelFileError", "Modes", "MotionGradient", "MotionSensitivity", "Occurrence", "Operators",
+    "Model", "ModelError", "ModelFileError", "Modes", "MotionGradient", "MotionSensitivity", "Occurrence", "Operators", "OptimalMotion",
     "ParallelManipulator", "Path", "Planar", "Pose", "Prismatic", "Reduced", "Revolute", "Rollout", "SimulationError", "SingularWarning",
     "Spherical", "StiffnessWarning", "TraceError", "Trajectory", "TrajectoryFileError", "Universal", "ViewWarning", "atan2",
     "base_parameters", "bias_force", "box", "computed_torque", "cycloidal", "cylinder", "driving_forces", "energy", "ensemble",
     "equilibrium", "excitation", "export_c", "export_casadi", "export_jax", "forward_dynamics", "forward_dynamics_derivatives",
-    "hamiltonian_dynamics", "identify", "inverse_dynamics", "inverse_dynamics_derivatives", "jacobian", "joint_wrenches",
+    "hamiltonian_dynamics", "identify", "ilqr", "inverse_dynamics", "inverse_dynamics_derivatives", "jacobian", "joint_wrenches",
     "linear_parameters", "linearize", "load", "loop_error", "mass_matrix", "maximum", "methods", "minimum", "modes", "momenta", "operators",
     "point_mass", "polynomial", "poses", "python", "reduced", "regressor", "rod", "rollout", "rollout_gradient", "rollout_sensitivity",
     "simulate", "simulate_gradient", "sphere", "stepper", "trapezoidal", "velocities", "where",

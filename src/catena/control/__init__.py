@@ -1,6 +1,7 @@
-"""Paths that coordinates follow over time, and the joint forces that keep a mechanism on them."""
+"""Paths that coordinates follow over time, the joint forces that keep a mechanism on them, and motions of least cost."""
 
 from catena.control.computed_torque import computed_torque
+from catena.control.ilqr import OptimalMotion, ilqr
 from catena.control.paths import Path, Point, cycloidal, polynomial, trapezoidal
 
-__all__ = ["Path", "Point", "computed_torque", "cycloidal", "polynomial", "trapezoidal"]
+__all__ = ["OptimalMotion", "Path", "Point", "computed_torque", "cycloidal", "ilqr", "polynomial", "trapezoidal"]

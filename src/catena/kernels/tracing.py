@@ -114,9 +114,9 @@ def graph_kernel(
 
 
 def charts(m: Mechanism) -> dict[str, Chart]:
-    """Return the directions of positions, where they are not simply the rates."""
+    """Return the directions of positions, also of those that a kernel leads to, where they are not simply the rates."""
     chart = PositionChart.of(m)
-    return {} if chart is None else {"q": chart}
+    return {} if chart is None else {"q": chart, "q_next": chart}
 
 
 def _labels(m: Mechanism, ports: Sequence[Port]) -> dict[str, tuple[str, ...]]:

@@ -12,8 +12,8 @@ import numpy as np
 
 from catena.graph import Graph, Subgraph, Trace
 from catena.graph.differentiated import adjoint_graph, tangent_graph
+from catena.kernels.tracing import charts
 from catena.loops.projection import LoopPlan
-from catena.model.coordinates import PositionChart
 from catena.native import Iteration, Kernel, compile_graph
 from catena.simulation.flows import TracedFlow
 from catena.simulation.inputs import Function, cost_role
@@ -54,8 +54,7 @@ class DifferentiatedSteps:
         self.system, self.model = system, system.model
         self.cost, self.final_cost, self.integral = cost, final_cost, integral
         self.row, self.constants = system.stepping.row, Layout((), system.stepping.inputs)
-        chart = PositionChart.of(self.model)
-        self._charts = {} if chart is None else {"q": chart, "q_next": chart}
+        self._charts = charts(self.model)
         if cost is not None:
             cost_role(self.model, "cost").graph(cost)
         if final_cost is not None:

@@ -44,7 +44,8 @@ def stepper(
     input `wrenches` (bodies, 6) has the moment [N m] and the force [N] at the origin of each, in the world's axes, held over the step; then
     come numbers of the model that `parameters` names. Both may be left out of a call. Where a force depends on time or a joint is driven,
     the kernel is (t, q, v, tau) -> (q, v), with the time at the beginning. States that leave a
-    loop open, and velocities that open it, are refused; a state whose step fails is NaN.
+    loop open, and velocities that open it, are refused; a state whose step fails is NaN. Derivatives by and of positions are along
+    velocities.
 
     >>> m = ct.Model("pendulum")
     >>> m.add("arm", ct.point_mass(1.0, at=(0, 0, -1)), ct.Revolute("y"))
