@@ -13,7 +13,7 @@ from catena.kernels import loop_derivatives
 from catena.kernels.dynamics import forward_dynamics, inverse_dynamics
 from catena.kernels.methods import TANGENTS, Solution, solution
 from catena.kernels.planned import ConstrainedKernel
-from catena.kernels.tracing import Parameters, check_forces, frozen, traced_kernel
+from catena.kernels.tracing import Bodies, Parameters, check_forces, frozen, traced_kernel
 from catena.model import Mechanism, Tree
 from catena.model.simple_joints import with_simple_joints
 from catena.native import Kernel
@@ -21,7 +21,7 @@ from catena.scalars.dual import Dual, part
 
 
 def forward_dynamics_derivatives(
-    m: Mechanism, method: str = "auto", at: Any = None, parameters: Parameters = ()
+    m: Mechanism, method: str = "auto", at: Any = None, parameters: Parameters = (), wrenches: Bodies = ()
 ) -> Kernel | ConstrainedKernel:
     """Return the kernel (q, v, tau) -> (vdot, its derivatives by q, by v and by tau): accelerations, and three matrices (nv, nv).
 
@@ -37,7 +37,7 @@ def forward_dynamics_derivatives(
     (array([[-9.81]]), array([[-0.5]]), array([[1.]]))
     """
     name = "forward_dynamics_derivatives"
-    m = frozen(m, name, parameters)
+    m = frozen(m, name, parameters, wrenches)
     check_forces(m, name)
     wrt = ("q", "v", "tau", *(("t",) if m.time_dependent else ()))
     chosen = solution(name, method, m)
@@ -60,7 +60,9 @@ def forward_dynamics_derivatives(
     return _kernel(m, name, ("q", "v", "tau"), ("vdot", *(f"dvdot_d{x}" for x in wrt)), function, chosen)
 
 
-def inverse_dynamics_derivatives(m: Mechanism, method: str = "auto", parameters: Parameters = ()) -> Kernel | ConstrainedKernel:
+def inverse_dynamics_derivatives(
+    m: Mechanism, method: str = "auto", parameters: Parameters = (), wrenches: Bodies = ()
+) -> Kernel | ConstrainedKernel:
     """Return the kernel (q, v, vdot) -> (tau, its derivatives by q, by v and by vdot): joint forces, and three matrices (nv, nv).
 
     The last is the mass matrix. Derivatives by positions are along the velocity coordinates; passive and applied forces are included. With
@@ -74,7 +76,7 @@ def inverse_dynamics_derivatives(m: Mechanism, method: str = "auto", parameters:
     (array([[9.81]]), array([[0.5]]), array([[1.]]))
     """
     name = "inverse_dynamics_derivatives"
-    m = frozen(m, name, parameters)
+    m = frozen(m, name, parameters, wrenches)
     check_forces(m, name)
     wrt = ("q", "v", "vdot", *(("t",) if m.time_dependent else ()))
     chosen = solution(name, method, m)

@@ -28,7 +28,7 @@ from catena.kernels import reactions
 from catena.kernels.iterative import IterativeKernel
 from catena.kernels.methods import Solution, solution
 from catena.kernels.planned import ConstrainedKernel
-from catena.kernels.tracing import Parameters, dynamics_kernel, frozen, traced_kernel
+from catena.kernels.tracing import Bodies, Parameters, dynamics_kernel, frozen, traced_kernel
 from catena.loops.scaling import loop_owners
 from catena.model import Mechanism, Tree
 from catena.model.driven_trees import undriven_tree, with_driven_coordinates
@@ -38,7 +38,7 @@ from catena.references import REFERENCES
 
 
 def forward_dynamics(
-    m: Mechanism, method: str = "auto", at: Any = None, parameters: Parameters = ()
+    m: Mechanism, method: str = "auto", at: Any = None, parameters: Parameters = (), wrenches: Bodies = ()
 ) -> Kernel | IterativeKernel | ConstrainedKernel:
     """Return the kernel (q, v, tau) -> vdot: the accelerations of the mechanism under joint forces tau.
 
@@ -48,12 +48,18 @@ def forward_dynamics(
     With loops the code is made for the configuration `at` (nq), which closes them, or for a generic one: states at which the choice of
     dependent coordinates that is good there does not hold are right as well, and take longer.
 
+    Where `wrenches` names bodies, a further input `wrenches` (bodies, 6) has the moment [N m] and the force [N] at the origin of each, in
+    the world's axes; then come the numbers of the model that `parameters` names, by the paths of `m.parameters`. All of these may be left
+    out of a call: wrenches are zero then, and numbers those of the model.
+
     >>> m = ct.Model("pendulum")
     >>> m.add("arm", ct.point_mass(1.0, at=(1, 0, 0)), ct.Revolute("y"))
     >>> ct.forward_dynamics(m)([0.0], [0.0], [0.0])
     array([9.81])
+    >>> ct.forward_dynamics(m, wrenches="arm")([0.0], [0.0], [0.0], wrenches=[[0, -9.81, 0, 0, 0, 0]])
+    array([0.])
     """
-    m = frozen(m, "forward_dynamics", parameters)
+    m = frozen(m, "forward_dynamics", parameters, wrenches)
     by = solution("forward_dynamics", method, m)
     if METHODS[by.name].iterates:
         return _iterative(m, by)
@@ -89,7 +95,12 @@ def staged(m: Mechanism, name: str, function: Callable[..., Any]) -> tuple[Kerne
 
 
 def inverse_dynamics(
-    m: Mechanism, method: str = "auto", actuated: Collection[str] | None = None, at: Any = None, parameters: Parameters = ()
+    m: Mechanism,
+    method: str = "auto",
+    actuated: Collection[str] | None = None,
+    at: Any = None,
+    parameters: Parameters = (),
+    wrenches: Bodies = (),
 ) -> Kernel | ConstrainedKernel:
     """Return the kernel (q, v, vdot) -> tau: the joint forces that give the accelerations vdot.
 
@@ -110,7 +121,7 @@ def inverse_dynamics(
     >>> tau.round(3)
     array([-6.584,  0.   ,  0.   ])
     """
-    m = frozen(m, "inverse_dynamics", parameters)
+    m = frozen(m, "inverse_dynamics", parameters, wrenches)
     by = solution("inverse_dynamics", method, m)
     if m.has_loops:
         return closed.inverse_dynamics(m, actuated, by, at)
@@ -137,7 +148,7 @@ def mass_matrix(m: Mechanism, method: str = "auto", parameters: Parameters = ())
     return traced_kernel(m, "mass_matrix", ("q",), ("mass",), solve, name, references)
 
 
-def bias_force(m: Mechanism, parameters: Parameters = ()) -> Kernel:
+def bias_force(m: Mechanism, parameters: Parameters = (), wrenches: Bodies = ()) -> Kernel:
     """Return the kernel (q, v) -> joint forces that hold the motion at vdot = 0.
 
     Coriolis, centrifugal, gyroscopic and gravity forces, less what acts in the joints and on the bodies (springs, dampers, friction,
@@ -149,7 +160,7 @@ def bias_force(m: Mechanism, parameters: Parameters = ()) -> Kernel:
     >>> ct.bias_force(m)([0.0], [0.0])
     array([-9.81])
     """
-    m = frozen(m, "bias_force", parameters)
+    m = frozen(m, "bias_force", parameters, wrenches)
     _, name, solve, references = solution("bias_force", "auto", m)
 
     def function(tree: Tree, q: Any, v: Any, force: Any, wrenches: Any) -> Any:
@@ -191,7 +202,7 @@ def velocities(m: Mechanism, at: Any = None, parameters: Parameters = ()) -> Ker
     return traced_kernel(m, "velocities", ("q", "p"), ("v",), by.function, by.method, by.references)
 
 
-def hamiltonian_dynamics(m: Mechanism, at: Any = None, parameters: Parameters = ()) -> Kernel | ConstrainedKernel:
+def hamiltonian_dynamics(m: Mechanism, at: Any = None, parameters: Parameters = (), wrenches: Bodies = ()) -> Kernel | ConstrainedKernel:
     """Return the kernel (q, p, tau) -> (v, pdot): Hamilton's equations, under joint forces tau.
 
     p are the canonical momenta of `ct.momenta`, conjugate to v; those of `Spherical` and `Free` joints belong to rates that are no
@@ -206,7 +217,7 @@ def hamiltonian_dynamics(m: Mechanism, at: Any = None, parameters: Parameters = 
     >>> ct.hamiltonian_dynamics(m)([0.0], [6.0], [0.0])
     (array([3.]), array([19.62]))
     """
-    m = frozen(m, "hamiltonian_dynamics", parameters)
+    m = frozen(m, "hamiltonian_dynamics", parameters, wrenches)
     by = solution("hamiltonian_dynamics", "auto", m)
     if m.has_loops:
         return closed.hamiltonian_dynamics(m, by, at)
@@ -284,7 +295,9 @@ def loop_error(m: Mechanism, parameters: Parameters = ()) -> Kernel:
     return traced_kernel(m, "loop_error", ("q",), ("error",), function)
 
 
-def joint_wrenches(m: Mechanism, method: str = "auto", at: Any = None, parameters: Parameters = ()) -> reactions.WrenchKernel:
+def joint_wrenches(
+    m: Mechanism, method: str = "auto", at: Any = None, parameters: Parameters = (), wrenches: Bodies = ()
+) -> reactions.WrenchKernel:
     """Return the kernel (q, v, tau) -> (joints, 6): what each joint transmits, (moment [N m], force [N]).
 
     The joints are those of the bodies in the order they were added, then those that close loops, in the order of `m.loops`. A wrench is
@@ -299,11 +312,13 @@ def joint_wrenches(m: Mechanism, method: str = "auto", at: Any = None, parameter
     >>> ct.joint_wrenches(m)([np.pi / 2], [3.0], [0.0]).round(3) + 0.0
     array([[  0.  ,   0.  ,   0.  , -37.62,   0.  ,   0.  ]])
     """
-    m = frozen(m, "joint_wrenches", parameters)
+    m = frozen(m, "joint_wrenches", parameters, wrenches)
     return reactions.joint_wrenches(m, solution("forward_dynamics", method, m, traced=True), at)
 
 
-def driving_forces(m: Mechanism, method: str = "auto", at: Any = None, parameters: Parameters = ()) -> reactions.DrivingKernel:
+def driving_forces(
+    m: Mechanism, method: str = "auto", at: Any = None, parameters: Parameters = (), wrenches: Bodies = ()
+) -> reactions.DrivingKernel:
     """Return the kernel (t, q, v, tau) -> force: what it takes to drive the driven joints, along their coordinates `m.driven_names`.
 
     It is what the joint's motor gives, torques [N m] along angles and forces [N] along displacements: against the inertia of all that moves
@@ -315,7 +330,7 @@ def driving_forces(m: Mechanism, method: str = "auto", at: Any = None, parameter
     >>> ct.driving_forces(m)(2.0, [], [], [])
     array([1081.])
     """
-    m = frozen(m, "driving_forces", parameters)
+    m = frozen(m, "driving_forces", parameters, wrenches)
     if not m.driven_names:
         raise ModelError(f"driving_forces: no joint of model '{m.name}' is driven; drive one by ct.Driven(joint, motion)")
     return reactions.driving_forces(m, solution("forward_dynamics", method, m, traced=True), at)

@@ -25,16 +25,20 @@ from catena.native import Kernel, compile_graph
 #: Paths of numbers of a model, such as "hand.mass": inputs of its kernels after the others, which may be left out.
 Parameters = str | Sequence[str]
 
+#: Names of bodies: `wrenches` (bodies, 6), the moment [N m] and the force [N] at the origin of each, in the world's axes, are an input.
+Bodies = str | Sequence[str]
 
-def frozen(m: Mechanism, name: str, parameters: Parameters = ()) -> Mechanism:
+
+def frozen(m: Mechanism, name: str, parameters: Parameters = (), wrenches: Bodies = ()) -> Mechanism:
     """Return a model as it is now, so that later changes do not matter; refuse what is not a model.
 
-    The numbers of the model that `parameters` name by path are inputs of its kernels, after the others.
+    Wrenches on the bodies that are named, and the numbers of the model that `parameters` name by path, are inputs of its kernels, after the
+    others.
     """
     if not isinstance(m, Mechanism):
         raise ModelError(f"{name}: {m!r} is not a model; give a ct.Model")
     m = m.frozen()
-    return m.varying(parameters, name) if parameters else m
+    return m.varying(parameters, name, wrenches) if parameters or wrenches else m
 
 
 def check_forces(m: Mechanism, name: str) -> None:

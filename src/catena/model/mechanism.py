@@ -292,6 +292,10 @@ class Mechanism(Coordinates):
             return m
         return m.once("varying", chosen, lambda: type(m)(m.parts, spanning=m.spanning, time=m.time, varied=chosen))
 
+    def pushed(self, wrenches: Mapping[str, Any], what: str) -> Self:
+        """Return the mechanism with wrenches on bodies: (6,) each, or functions of (t, q, v); `what` takes them is told in errors."""
+        return type(self)(parameters.pushed(self, wrenches, what).sealed())
+
     def given_inputs(self, trace: Trace) -> dict[str, Any]:
         """Return the numbers that are inputs of kernels as new inputs of a trace."""
         return {path: trace.input(path, self.parameters()[path].shape) for path in self.varied}

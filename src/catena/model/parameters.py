@@ -116,6 +116,19 @@ def with_wrenches(m: Mechanism, bodies: tuple[str, ...]) -> Parts:
     return parts
 
 
+def pushed(m: Mechanism, wrenches: Mapping[str, Any], what: str) -> Parts:
+    """Return the parts of a mechanism with wrenches on bodies by name: (6,) each, or functions of (t, q, v)."""
+    parts = m.parts.opened()
+    for body, wrench in zip(check_bodies(m, wrenches, what), wrenches.values(), strict=True):
+        name = f"{WRENCHES}.{body}"
+        if not callable(wrench):
+            wrench = partial(_constant, array(f"{what}: wrenches['{body}']", wrench, (6,)))
+        force = Applied(name, wrench, body, (0.0, 0.0, 0.0))
+        force.probe(m.neutral(), m.nv)
+        parts.forces[name] = force
+    return parts
+
+
 def _constant(value: Any, t: Any, q: Any, v: Any) -> Any:
     return value
 

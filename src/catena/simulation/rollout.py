@@ -17,7 +17,7 @@ from catena.loops.mobility import generic
 from catena.loops.plan_library import Selected
 from catena.loops.projection import LoopPlan
 from catena.model import Mechanism
-from catena.model.parameters import OPTIONS, given_values, ties
+from catena.model.parameters import OPTIONS, WRENCHES, given_values, ties
 from catena.model.parameters import check as check_paths
 from catena.model.user_functions import CONDITION, Role
 from catena.model.values import floats
@@ -114,6 +114,7 @@ def rollout(
     noise: Any = None,
     stop: Function | None = None,
     observe: Function | None = None,
+    wrenches: Mapping[str, Any] | None = None,
 ) -> Rollout:
     """Return trajectories from the states (q0, v0), of so many steps of one size [s]: a loop in machine code, on all cores.
 
@@ -133,8 +134,9 @@ def rollout(
 
     `noise` changes from step to step: joint forces (..., K, nv) that are added to the controls, with rows as in these; or a mapping of such
     tables by path, (..., K, shape), of numbers that forces and controllers depend on: parameters of your own, gravity, springs, friction.
-    `stop(t, q, v)` is a condition, such as `abs(q[0]) > 2.0`: a trajectory ends with the first step that meets it, and stays there.
-    `observe(t, q, v)` is an array that is recorded in place of the state. Both are traced and compiled.
+    `wrenches` has moments and forces at the origins of bodies, in the world's axes, by the bodies' names: constant (..., 6) or over time
+    (..., K, 6), as controls are. `stop(t, q, v)` is a condition, such as `abs(q[0]) > 2.0`: a trajectory ends with the first step that
+    meets it, and stays there. `observe(t, q, v)` is an array that is recorded in place of the state. Both are traced and compiled.
 
     `threads` limits the threads. The result does not depend on them, and every trajectory is, bit for bit, the one that it would be alone.
     The loop is compiled once for a model and its settings, and cached until the model changes.
@@ -150,7 +152,9 @@ def rollout(
     >>> low.observed[[0, -1], 0].round(3)
     array([-0.54, -1.  ])
     """
-    given = RolloutSettings.of(m, q0, v0, controls, step, steps, every, start, integrator, method, parameters, noise, stop, observe)
+    given = RolloutSettings.of(
+        m, q0, v0, controls, step, steps, every, start, integrator, method, parameters, noise, stop, observe, wrenches
+    )
     return given.shaped(given.run(thread_count(threads)))
 
 
@@ -183,14 +187,17 @@ class RolloutSettings:
     def of(
         m: Mechanism, q0: Any, v0: Any, controls: Any, step: Any, steps: Any, every: Any, start: Any, integrator: str, method: str,
         parameters: Mapping[str, Any] | None = None, noise: Any = None, stop: Function | None = None, observe: Function | None = None,
+        wrenches: Mapping[str, Any] | None = None,
     ) -> RolloutSettings:  # fmt: skip
         """Return the settings, or say what is wrong with an argument."""
         m = moving(m, "rollout")
         changing = noise if isinstance(noise, Mapping) else {}
         for path in changing:
             _check_changing(m, path, parameters or {})
-        m = m.varying((*(parameters or ()), *changing), "rollout")
-        values = given_values(m, parameters or {}, "rollout")
+        m = m.varying((*(parameters or ()), *changing), "rollout", tuple(wrenches or ()))
+        loads, timed = _wrenches(wrenches or {}, max(np.ndim(q0), np.ndim(v0)) - 1)
+        changing, parameters = {**(loads if timed else {}), **changing}, {**({} if timed else loads), **(parameters or {})}
+        values = given_values(m, parameters, "rollout")
         for force in m.python_forces:
             raise ArgumentError(
                 f"rollout: force '{force.name}' is marked ct.python, and machine code cannot call it; use ct.simulate, "
@@ -212,7 +219,7 @@ class RolloutSettings:
         axes = max(q.ndim, v.ndim) - 1
         table, controller = _controls(m, controls, steps, axes)
         tables = {} if table is None else {"tau": table}
-        if noise is not None and not changing:
+        if noise is not None and not isinstance(noise, Mapping):
             tables["noise"] = _rows("noise", _array("noise", noise, m.nv, m), 1, steps)
         for path, x in given_values(m, changing, "rollout: noise").items():
             tables[path] = _rows(f"noise '{path}'", x, len(m.parameters()[path].shape), steps)
@@ -500,6 +507,17 @@ def _controls(m: Mechanism, controls: Any, steps: int, axes: int) -> tuple[np.nd
     if table.ndim - 1 <= axes:
         return table[..., None, :], None
     return _rows("controls", table, 1, steps, ", or constant controls with as many leading axes as q0"), None
+
+
+def _wrenches(wrenches: Mapping[str, Any], axes: int) -> tuple[dict[str, np.ndarray], bool]:
+    """Return wrenches on bodies as one parameter, (..., bodies, 6) or over time (..., K, bodies, 6), and whether it is over time."""
+    given = [floats(f"rollout: wrenches['{body}']", x, "give (..., 6)") for body, x in wrenches.items()]
+    for body, x in zip(wrenches, given, strict=True):
+        if x.ndim == 0 or x.shape[-1] != 6:
+            raise ArgumentError(f"rollout: wrenches['{body}'] has shape {x.shape}; give a moment and a force, (..., 6)")
+    timed = any(x.ndim - 1 > axes for x in given)
+    given = [x[..., None, :] if timed and x.ndim - 1 <= axes else x for x in given]
+    return ({WRENCHES: np.stack(np.broadcast_arrays(*given), axis=-2)} if given else {}), timed
 
 
 def _rows(name: str, table: np.ndarray, axes: int, steps: int, remedy: str = "") -> np.ndarray:

@@ -54,6 +54,7 @@ def simulate(
     show_progress: bool | None = None,
     every: float | None = None,
     parameters: Mapping[str, Any] | None = None,
+    wrenches: Mapping[str, Any] | None = None,
 ) -> Trajectory:
     """Return the motion of a mechanism from the state (q0, v0) at `start` to the time `until` [s].
 
@@ -73,6 +74,8 @@ def simulate(
     - `record`: how many steps there are from sample to sample (1), or the times of the samples; these come from shorter steps of the
       same integrator, with functions that are called from Python by interpolation.
     - `parameters` has other numbers of the model, by the paths of `m.parameters`.
+    - `wrenches` has moments [N m] and forces [N] at the origins of bodies, in the world's axes, by the bodies' names: (6,) each, or
+      functions of (t, q, v), traced or marked like controllers.
     - `checkpoint` names a file that is written every `checkpoint_every` seconds; `resume` continues from such a file.
 
     Ctrl-C ends the run and returns what there is.
@@ -85,6 +88,8 @@ def simulate(
     """
     if parameters:
         m = moving(m, "simulate").with_values(parameters)
+    if wrenches:
+        m = moving(m, "simulate").pushed(wrenches, "simulate")
     settings = RunSettings.of(m, q0, v0, start, until, step, method, integrator, tau, controller, events, record, rtol, atol, largest_step)
     if settings.scipy_method:
         from catena.simulation.with_scipy import integrate
