@@ -5,6 +5,7 @@ forward, what states have along a change of that, by their tangents. Both are lo
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property, partial
 from typing import Any, NamedTuple
 
@@ -17,6 +18,7 @@ from catena.loops.projection import LoopPlan
 from catena.native import Iteration, Kernel, compile_graph
 from catena.simulation.flows import TracedFlow
 from catena.simulation.inputs import Function, cost_role
+from catena.simulation.rollout import thread_parts
 from catena.simulation.stepping import Layout, chosen
 from catena.simulation.system import System
 
@@ -179,45 +181,45 @@ class DifferentiatedSteps:
         by_row = np.concatenate([np.zeros((count, 0)), *(by[name] for name in self.row.sizes)], axis=1)
         return value, Bars(by_q, by_v, {name: by[name] for name in self.constants.sizes}), by_row
 
-    def back(self, motion: Motion, constants: np.ndarray, bars: Bars) -> tuple[Bars, np.ndarray]:
+    def back(self, motion: Motion, constants: np.ndarray, bars: Bars, threads: int) -> tuple[Bars, np.ndarray]:
         """Return gradients at the beginning of a motion from those at its end, and those by the rows of its inputs (N, S, entries)."""
         (count, _, nv), size = motion.v.shape, max(self.row.size, 1)
         state = np.concatenate([np.zeros((count, 3)), bars.q, bars.v, *bars.constants.values()], axis=1)
         given = np.zeros((count, max(self.constants.size, 1)))
         given[:, : self.constants.size] = constants
         record = np.empty((count, motion.steps, size))
-        table = self._table(motion)[:, ::-1]
+        table = self._table(motion, backward=True)
         for plan, which in self._plans(motion, constants):
-            mine, own = state[which], np.empty((len(which), motion.steps, size))
             iteration = self._once("backward", plan, partial(self._backward, plan))
-            iteration.run(mine, np.ascontiguousarray(table[which]), given[which], own, motion.steps)
-            state[which], record[which] = mine, own[:, ::-1]
+            _run(iteration, which, state, table, given, record, threads)
         by_constants = {name: state[:, 3 + 2 * nv :][:, at] for name, at in self.constants.at.items()}
-        return Bars(state[:, 3 : 3 + nv], state[:, 3 + nv : 3 + 2 * nv], by_constants), record[..., : self.row.size]
+        return Bars(state[:, 3 : 3 + nv], state[:, 3 + nv : 3 + 2 * nv], by_constants), record[:, ::-1, : self.row.size]
 
     def along(
-        self, motion: Motion, constants: np.ndarray, q: np.ndarray, v: np.ndarray, rows: np.ndarray, changed: np.ndarray
+        self, motion: Motion, constants: np.ndarray, q: np.ndarray, v: np.ndarray, rows: np.ndarray, changed: np.ndarray, threads: int
     ) -> np.ndarray:
         """Return how states change (N, S + 1, 2 nv) with changes of the first one, of rows of inputs (N, S, entries), and of constants."""
         count, nv = len(motion.q), self.model.nv
         result = np.empty((count, motion.steps + 1, 2 * nv))
         result[:, 0] = np.concatenate([q, v], axis=1)
+        state = np.concatenate([np.zeros((count, 3)), result[:, 0]], axis=1)
         given = np.zeros((count, max(2 * self.constants.size, 1)))
         given[:, : 2 * self.constants.size] = np.concatenate([constants, changed], axis=1)
         table = np.concatenate([self._table(motion), np.broadcast_to(rows, (count, motion.steps, self.row.size))], axis=2)
         for plan, which in self._plans(motion, constants):
-            state, own = np.concatenate([np.zeros((len(which), 3)), result[which, 0]], axis=1), np.empty((len(which), motion.steps, 2 * nv))
             iteration = self._once("forward", plan, partial(self._forward, plan))
-            iteration.run(state, table[which], given[which], own, motion.steps)
-            result[which, 1:] = own
+            _run(iteration, which, state, table, given, result[:, 1:], threads)
         return result
 
-    def _table(self, motion: Motion) -> np.ndarray:
-        """Return the rows of a loop over stored states, (N, S, entries)."""
-        shape = motion.made.shape
-        parts: list[Any] = [motion.made, np.broadcast_to(motion.t, shape), np.broadcast_to(motion.h, shape)]
-        rows = np.broadcast_to(motion.rows, (*shape, self.row.size))
-        return np.concatenate([np.stack(parts, axis=2), motion.q[:, :-1], motion.v[:, :-1], rows], axis=2)
+    def _table(self, motion: Motion, backward: bool = False) -> np.ndarray:
+        """Return the rows of a loop over stored states, (N, S, entries), the last first if it goes backward."""
+        layout = Layout((), self._stored | {"row": self.row.size})
+        table = np.empty((*motion.made.shape, layout.size))
+        ahead = table[:, ::-1] if backward else table
+        parts = (motion.made[..., None], motion.t[:, None], motion.h[:, None], motion.q[:, :-1], motion.v[:, :-1], motion.rows)
+        for at, part in zip(layout.at.values(), parts, strict=True):
+            ahead[..., at] = part
+        return table
 
     def _plans(self, motion: Motion, constants: np.ndarray) -> Iterator[tuple[LoopPlan | None, np.ndarray]]:
         """Yield the trajectories by the plan of their loops: the generic one where it serves all the way, and pivots elsewhere."""
@@ -243,3 +245,25 @@ class DifferentiatedSteps:
             x = np.concatenate([x, x[:, -1:]], axis=1) if held else x
             found.append(x.reshape((*x.shape[:2], *self.model.parameters()[path].shape)))
         return found
+
+
+def _run(
+    iteration: Iteration, which: np.ndarray, state: np.ndarray, table: np.ndarray, given: np.ndarray, record: np.ndarray, threads: int
+) -> None:
+    """Run an iteration over some trajectories, to the end of the table; states and records are changed in place."""
+    if len(which) < len(state):
+        mine, own = state[which], np.empty((len(which), *record.shape[1:]))
+        _run(iteration, np.arange(len(which)), mine, table[which], given[which], own, threads)
+        state[which], record[which] = mine, own
+        return
+    steps = table.shape[1]
+
+    def run(at: slice) -> None:
+        iteration.run(state[at], table[at], given[at], record[at], steps)
+
+    parts = thread_parts(len(state), steps, threads, iteration)
+    if len(parts) == 1:
+        run(parts[0])
+        return
+    with ThreadPoolExecutor(threads) as pool:
+        list(pool.map(run, parts))

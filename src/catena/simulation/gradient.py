@@ -188,7 +188,7 @@ def rollout_sensitivity(
     motion = _motion(given, rollout, 0, np.full(len(given.q), given.steps))
     changed = [np.zeros((len(given.q), 0)), *(flat[path].reshape(len(given.q), -1) for path in steps_of.constants.sizes)]
     rows = np.repeat(flat["controls"], given.steps // given.table.shape[1], axis=1) if "tau" in given.row else np.zeros((1, given.steps, 0))
-    found = steps_of.along(motion, _constants(given), flat["q0"], flat["v0"], rows, np.concatenate(changed, axis=1))
+    found = steps_of.along(motion, _constants(given), flat["q0"], flat["v0"], rows, np.concatenate(changed, axis=1), thread_count(threads))
     found = found.reshape(*given.batch, given.steps + 1, 2 * n)
     return MotionSensitivity(found[..., :n], found[..., n:], given.shaped(rollout))
 
@@ -266,7 +266,7 @@ def _differentiated(
 ) -> tuple[np.ndarray, Bars, np.ndarray]:
     """Return the cost of a whole motion that ends at times t, its gradient, and that by the rows of inputs."""
     value, bars, by_row = steps_of.final(t, motion.q[:, -1], motion.v[:, -1], row, constants)
-    bars, by_rows = steps_of.back(motion, constants, bars)
+    bars, by_rows = steps_of.back(motion, constants, bars, 1)
     by_rows[:, -1] += by_row
     return value + steps_of.value(motion, constants), bars, by_rows
 
@@ -339,7 +339,7 @@ def _gradient(given: RolloutSettings, threads: int, *, cost: Cost | None, final_
     for k, (q, v) in reversed(list(zip(begins, stored, strict=True))):
         if segment is None:
             segment = _segment(given, q, v, k, length, threads, ends <= k)
-        bars, by_rows[:, k : k + length] = steps_of.back(_motion(given, segment, k, ends), constants, bars)
+        bars, by_rows[:, k : k + length] = steps_of.back(_motion(given, segment, k, ends), constants, bars, threads)
         segment = segment if len(begins) == 1 else None
     by_rows[np.arange(count), last] += by_row
     return _Found(value, bars, by_rows, segment if keep else None)

@@ -400,7 +400,7 @@ class _Work:
             if not isinstance(at, slice):
                 self.state[at], self.samples[at, 1:] = state, samples
 
-        parts = _parts(len(which), given.steps, self.threads, iteration)
+        parts = thread_parts(len(which), given.steps, self.threads, iteration)
         if len(parts) <= 1 or self.threads == 1:
             for part in parts:
                 advance(part)
@@ -444,7 +444,7 @@ class _Work:
         return Rollout(given.times, q, v, failed, reason, stopped, self.samples.reshape((*self.samples.shape[:2], *shape)))
 
 
-def _parts(count: int, steps: int, threads: int, iteration: Iteration) -> list[slice]:
+def thread_parts(count: int, steps: int, threads: int, iteration: Iteration) -> list[slice]:
     """Return the trajectories in parts for threads: whole groups of lanes, several parts a thread where there are enough."""
     if threads == 1 or count * steps < _LEAST:
         size = count
