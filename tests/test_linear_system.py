@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 from tests.referee import relative
 
-from catena import ExportError
-from catena.export.text import program, tabulated
+from catena import ExportError, export_c
 from catena.graph import Graph, LinearSystem, Trace
 from catena.graph.differentiated import adjoint_graph, tangent_graph
 from catena.native import compile_graph
@@ -82,4 +81,4 @@ def test_systems_are_counted_and_refused_where_they_cannot_be() -> None:
     assert LinearSystem(2, 1).operations == {"add": 3, "div": 2, "mul": 6}
     assert not LinearSystem(0, 1).well_formed
     with pytest.raises(ExportError, match="run time"):
-        _ = tabulated([program(solving(3, 1))])[0][0].elimination
+        export_c(compile_graph(solving(3, 1)))

@@ -260,8 +260,9 @@ class LoopGroup:
         moving, step = np.broadcast_to(free, (len(q), len(free))).copy(), np.zeros((len(q), len(free)))
         for _ in range(3 if bounded else 1):
             U, s, Vt = np.linalg.svd(J * moving[:, None], full_matrices=False)
-            most = s.max(axis=1, initial=0.0)[:, None]
-            share = np.where(s > SEARCH * most, s / (s**2 + damping[:, None] * most**2 + 1e-300), 0.0)
+            most = np.maximum(s.max(axis=1, initial=0.0), 1e-300)[:, None]
+            part = s / most
+            share = np.where(part > SEARCH, part / (part**2 + damping[:, None] + 1e-300), 0.0) / most
             step = -((share[:, None] * (values[:, None] @ U)) @ Vt)[:, 0]
             if not bounded:
                 break

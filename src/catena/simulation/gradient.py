@@ -218,7 +218,7 @@ def simulate_gradient(
     >>> m.add("arm", ct.point_mass(1.0, at=(0, 0, -1)), ct.Revolute("y"))
     >>> found = ct.simulate_gradient(m, [0.5], until=1.0, step=0.01, cost=lambda t, q, v, tau: q[0] ** 2)
     >>> found.value.round(4), found.q0.round(4)
-    (np.float64(0.1282), array([0.5052]))
+    (np.float64(0.123), array([0.4853]))
     """
     _check_costs("simulate_gradient", cost, final_cost)
     if step is None:
