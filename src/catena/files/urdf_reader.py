@@ -208,8 +208,8 @@ class Reader:
                     options[option] = dynamics.build(values.number, option, dynamics.number(option), 0.0)
         if kind in ("revolute", "prismatic") and (limits := self._limits(element)) is not None:
             options["limits"] = limits
-        if kind in ("revolute", "continuous", "prismatic") and (effort := self._effort(element)) is not None:
-            options["effort"] = effort
+        if kind in ("revolute", "continuous", "prismatic"):
+            options |= self._largest(element)
         if kind in ("floating", "SPHERICAL"):
             return element.build({"floating": Free, "SPHERICAL": Spherical}[kind], **options)
         if kind in urdf_loops.UNIVERSAL:
@@ -233,12 +233,13 @@ class Reader:
             )
         return lower if lower > -NO_LIMIT else None, upper if upper < NO_LIMIT else None
 
-    def _effort(self, element: Element) -> float | None:
+    def _largest(self, element: Element) -> dict[str, float]:
+        """Return the limits of effort and velocity that a joint has."""
         limit = element.only("limit")
-        if limit is None or "effort" not in limit.attributes:
-            return None
-        effort = limit.number("effort")
-        return effort if 0.0 < effort < NO_LIMIT else None  # programs write 0, -1 and huge numbers where there is no limit
+        if limit is None:
+            return {}
+        given = {key: limit.number(key) for key in ("effort", "velocity") if key in limit.attributes}
+        return {key: most for key, most in given.items() if 0.0 < most < NO_LIMIT}  # programs write 0, -1 and huge numbers for no limit
 
     def _body(self, link: Element) -> Body:
         looks, inertial = shapes(link, self._materials), link.only("inertial")
@@ -290,8 +291,8 @@ class Reader:
         limits = [limit for joint in self.joints.values() if (limit := joint.only("limit")) is not None]
         if capped := sum(bool({"effort", "velocity"} & limit.attributes.keys()) for limit in limits):
             notes.append(
-                f"limits of effort and velocity ({capped} joints) are not applied: joint forces act as they are given, and those of effort "
-                "limit the actions of catena.environments"
+                f"limits of effort and velocity ({capped} joints) are not enforced by themselves: actuators and catena.environments keep to "
+                "those of effort, ct.excitation to those of velocity, and run.exceeded() checks a run"
             )
         silent = sorted((_SILENT["robot"] | _SILENT["link"] | _SILENT["joint"] | {"gazebo"}) - {"material"})
         if unread := [f"{tag} ({within[tag]})" for tag in silent if within.get(tag) and tag not in self.ignored]:
