@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from catena.errors import ModelError
+from catena.errors import ArgumentError, ModelError
 from catena.graph import Trace
 from catena.model import parameters, values
+from catena.model.actuators import Actuator
 from catena.model.build_tree import build
 from catena.model.cache import Cache
 from catena.model.closures import Closure, Coupling
@@ -29,7 +30,10 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
 #: Methods by which a `Model` changes; a mechanism refuses them.
-_CHANGES = ("add", "connect", "close", "couple", "add_spring", "add_force", "parameter", "tie")
+_CHANGES = (
+    "add", "connect", "close", "couple", "add_spring", "add_force", "add_actuator", "parameter", "tie", "attach", "lock", "remove", "rename",
+    "scale",
+)  # fmt: skip
 
 
 class _FrozenError(ModelError, AttributeError):
@@ -200,6 +204,11 @@ class Mechanism(Coordinates):
         }
         return tuple(cause for cause, present in causes.items() if present)
 
+    @property
+    def actuators(self) -> tuple[Actuator, ...]:
+        """The actuators, in the order of their controls."""
+        return tuple(self.parts.actuators.values())
+
     # time, and joints that are driven
 
     @property
@@ -277,11 +286,17 @@ class Mechanism(Coordinates):
         """
         return type(self)(parameters.replaced(self, values).sealed())
 
-    def varying(self, paths: Any, what: str, wrenches: Any = ()) -> Mechanism:
+    def varying(self, paths: Any, what: str, wrenches: Any = (), controls: bool = False) -> Mechanism:
         """Return the mechanism whose kernels take the numbers at these paths as further inputs; `what` takes them is named in errors.
 
-        Where `wrenches` names bodies, the first of these inputs has a wrench on each.
+        Where `wrenches` names bodies, the first of these inputs has a wrench on each; with `controls`, one before has those of actuators.
         """
+        if controls:
+            if not self.actuators:
+                raise ArgumentError(f"{what}: model '{self.name}' has no actuators that take controls; add some by m.add_actuator")
+            parts = self.once("controls", (), lambda: parameters.with_controls(self).sealed())
+            driven = type(self.frozen())(parts, spanning=self.frozen().spanning, time=self.frozen().time)
+            return driven.varying((parameters.CONTROLS, *((paths,) if isinstance(paths, str) else paths)), what, wrenches)
         if wrenches:
             bodies = parameters.check_bodies(self, wrenches, what)
             parts = self.once("wrenches", bodies, lambda: parameters.with_wrenches(self, bodies).sealed())

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from catena.errors import ArgumentError, ModelError
+from catena.model.actuators import Actuation, Controlled
 from catena.model.closures import Distance
 from catena.model.driven import Driven, Harmonic, undriven
 from catena.model.forces import Applied
@@ -36,11 +37,11 @@ OPTIONS = {
     "stop_stiffness": ("N m/rad", "N/m"), "stop_damping": ("s/rad", "s/m"),
 }  # fmt: skip
 
-#: The parameter of wrenches on bodies, (bodies, 6).
-WRENCHES = "wrenches"
+#: The parameter of wrenches on bodies, (bodies, 6), and that of controls of actuators.
+WRENCHES, CONTROLS = "wrenches", "controls"
 
 #: Inputs of kernels, whose names no parameter may have.
-_INPUTS = ("t", "q", "v", "vdot", "tau", "p", "rate", "acceleration", "out", WRENCHES)
+_INPUTS = ("t", "q", "v", "vdot", "tau", "p", "rate", "acceleration", "out", WRENCHES, CONTROLS)
 
 
 class Parameter(NamedTuple):
@@ -113,6 +114,14 @@ def with_wrenches(m: Mechanism, bodies: tuple[str, ...]) -> Parts:
     for body, row in zip(bodies, rows, strict=True):
         name = f"{WRENCHES}.{body}"
         parts.forces[name] = Applied(name, partial(_constant, row), body, (0.0, 0.0, 0.0))
+    return parts
+
+
+def with_controls(m: Mechanism) -> Parts:
+    """Return the parts of a mechanism with a parameter of controls, and the joint forces that its actuators make of them."""
+    parts = m.parts.opened()
+    controls = _entered(parts, CONTROLS, np.zeros(len(m.actuators)))
+    parts.forces[CONTROLS] = Applied(CONTROLS, Controlled(Actuation.of(m, m.actuators), controls), None, (0.0, 0.0, 0.0))
     return parts
 
 
