@@ -12,7 +12,8 @@ import numpy as np
 from catena import files
 from catena.loops.assembly import assemble, assemble_all, project_velocity
 from catena.loops.mobility import Mobility, mobility
-from catena.model.builder import Builder
+from catena.model import sections
+from catena.model.composer import Composer
 from catena.model.mechanism import Mechanism
 from catena.model.parameters import given_values
 
@@ -150,6 +151,37 @@ class _ModelMethods(Mechanism):
 
         return view(self, q, port=port, browser=browser, wait=wait)
 
+    def copy(self) -> Model:
+        """Return a copy that can be changed, also of a frozen model.
+
+        >>> m = ct.Model("pendulum")
+        >>> m.add("arm", ct.rod(1.0, mass=2.0), ct.Revolute("y"))
+        >>> longer = m.copy()
+        >>> longer.scale(2.0)
+        >>> m.links[0].body.com, longer.links[0].body.com
+        ((0.5, 0.0, 0.0), (1.0, 0.0, 0.0))
+        """
+        return Model.of(self.parts.opened())
+
+    def submodel(self, bodies: str | Collection[str], name: str | None = None) -> Model:
+        """Return a model of bodies and everything that hangs on them; its ground stands for the body that they hang on.
+
+        Loops, couplings, springs, forces and actuators between these are part of it; `notes` tells which others are not. What is left
+        is `m.remove(body)`, and `m.attach(part, to)` puts it back.
+
+        >>> m = ct.Model("arm")
+        >>> m.add("upper", ct.rod(0.5, mass=2.0), ct.Revolute("y"))
+        >>> m.add("lower", ct.rod(0.5, mass=1.0), ct.Revolute("y"), parent="upper", at=(0.5, 0, 0))
+        >>> m.add("hand", ct.rod(0.1, mass=0.2), ct.Revolute("y"), parent="lower", at=(0.5, 0, 0))
+        >>> part = m.submodel("lower")
+        >>> part.body_names, part.links[0].parent
+        (('lower', 'hand'), 'ground')
+        """
+        chosen = (bodies,) if isinstance(bodies, str) else tuple(bodies)
+        part = Model.of(sections.submodel(self.frozen(), chosen))
+        part.name = f"{self.name} {', '.join(chosen)}" if name is None else name
+        return part
+
     def __copy__(self) -> Model:
         return Model.of(self.parts.opened())
 
@@ -161,7 +193,7 @@ class FrozenModel(_ModelMethods):
     """A model that does not change: what `Model.frozen` returns, and what kernels and runs hold."""
 
 
-class Model(_ModelMethods, Builder):
+class Model(_ModelMethods, Composer):
     """A mechanism: bodies hung on the ground or on each other by joints, and loops of them closed by further joints.
 
     `gravity` [m/s^2] is in the ground's axes. `friction_speed` [rad/s or m/s] is the speed over which Coulomb friction is smoothed.

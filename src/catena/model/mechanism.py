@@ -176,8 +176,9 @@ class Mechanism(Coordinates):
 
     @property
     def forces(self) -> tuple[Applied, ...]:
-        """The forces from functions, in the order they were added."""
-        return tuple(self.parts.forces.values())
+        """The forces from functions of all coordinates, in the order they were added."""
+        forces = self.parts.forces.values()
+        return tuple(force if force.part is None else force.of_whole(self.q_names, self.v_names) for force in forces)
 
     @property
     def python_forces(self) -> tuple[Applied, ...]:

@@ -23,7 +23,7 @@ from catena.model.joints import Custom, Joint
 from catena.model.parts import Parts
 from catena.model.pose import Pose, from_rpy, rpy
 from catena.model.spanning_tree import Link, Loose
-from catena.model.user_functions import python
+from catena.model.user_functions import wrapped
 from catena.model.values import array, floats, number
 from catena.scalars.expression import Named, expressed, names, resolved, within
 from catena.spatial import Rigid
@@ -400,7 +400,7 @@ def bind(function: Callable[..., Any], given: Mapping[str, Any]) -> Callable[...
     """Return a function of the user's in which own parameters have these values; the mark of those that are not traced stays."""
     if not given:
         return function
-    return python(within(function.function, given)) if isinstance(function, python) else within(function, given)
+    return wrapped(function, lambda plain: within(plain, given))
 
 
 def _joint(joint: Joint, name: str, numbers: Numbers, bound: Callable[[Any], Any]) -> Joint:
