@@ -215,7 +215,11 @@ def _print_facts(console: Console, m: Model, facts: dict[str, Any]) -> None:
         "gravity": f"{printing.vector_text(m.gravity)} m/s^2",
         "options": (", ".join(f"{name} on {len(bodies)}" for name, bodies in options.items()) or "none") + smoothed,
         "limits": ", ".join(f"{name} {printing.interval_text(*pair)}" for name, pair in facts["limits"].items()) or "none",
-        **{option: ", ".join(f"{name} {most:g}" for name, most in facts[option].items()) for option in ("effort", "velocity") if facts[option]},
+        **{
+            option: ", ".join(f"{name} {most:g}" for name, most in facts[option].items())
+            for option in ("effort", "velocity")
+            if facts[option]
+        },
         "springs": ", ".join(f"{s.name} ({s.a} to {s.b})" for s in m.springs) or "none",
         "forces": ", ".join(f"{f.name} ({'on ' + f.body if f.body else 'joint forces'})" for f in m.forces) or "none",
         "depth": f"{facts['depth']} (joints from the ground to the farthest body)",

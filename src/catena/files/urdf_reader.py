@@ -291,8 +291,8 @@ class Reader:
         limits = [limit for joint in self.joints.values() if (limit := joint.only("limit")) is not None]
         if capped := sum(bool({"effort", "velocity"} & limit.attributes.keys()) for limit in limits):
             notes.append(
-                f"limits of effort and velocity ({capped} joints) are not enforced by themselves: actuators and catena.environments keep to "
-                "those of effort, ct.excitation to those of velocity, and run.exceeded() checks a run"
+                f"limits of effort and velocity ({capped} joints) are not enforced by themselves: actuators and catena.environments keep "
+                "to those of effort, ct.excitation to those of velocity, and run.exceeded() checks a run"
             )
         silent = sorted((_SILENT["robot"] | _SILENT["link"] | _SILENT["joint"] | {"gazebo"}) - {"material"})
         if unread := [f"{tag} ({within[tag]})" for tag in silent if within.get(tag) and tag not in self.ignored]:

@@ -68,9 +68,9 @@ def _missing(model: Mechanism) -> Iterator[str]:
                 yield f"limits {whose}"
             elif option in ("damping", "friction") and isinstance(value, tuple):
                 yield f"{option} {value} {whose}"
-            elif option in ("effort", "velocity") and not isinstance(joint, (Revolute, Prismatic)):
-                yield f"{option} {whose}"
-            elif option not in ("limits", "damping", "friction", "rest", "effort", "velocity"):
+            elif option not in (
+                "limits", "damping", "friction", "rest", *(("effort", "velocity") if isinstance(joint, (Revolute, Prismatic)) else ())
+            ):  # fmt: skip
                 yield f"{option} {whose}"
 
 

@@ -64,8 +64,8 @@ def excitation(
 
     It takes `duration` [s] and has so many `harmonics`. Positions stay within the limits of the joints, and those without limits within
     `reach` [rad, or m] of home, or of zero; rates within `max_rate` and the `velocity` of the joints, accelerations within
-    `max_acceleration`. Each is a number, or one for each coordinate. `joints` names options of joints among the parameters, as in `ct.base_parameters`. The search is by exact
-    derivatives, from several random `starts`; the best is taken.
+    `max_acceleration`. Each is a number, or one for each coordinate. `joints` names options of joints among the parameters, as in
+    `ct.base_parameters`. The search is by exact derivatives, from several random `starts`; the best is taken.
 
     >>> m = ct.Model("double pendulum")
     >>> m.add("upper", ct.rod(1.0, mass=2.0), ct.Revolute("y", limits=(-2, 0)))

@@ -123,8 +123,10 @@ class Actuation:
             for _, at, gear in places:
                 tau[at] = tau[at] + gear * force
         moved = {at for places in self.places for _, at, _ in places}
-        limited = [_within(x, (-most, most)) if k in moved and np.isfinite(most) else x for k, (x, most) in enumerate(zip(tau, self.effort, strict=True))]
-        return np.array(limited, dtype=None if all(isinstance(x, float) for x in limited) else object)
+        for at in moved:
+            if np.isfinite(most := self.effort[at]):
+                tau[at] = _within(tau[at], (-most, most))
+        return np.array(tau, dtype=None if all(isinstance(x, float) for x in tau) else object)
 
 
 @dataclass(frozen=True)

@@ -104,7 +104,8 @@ class Composer(Builder):
 
         Gravity stays the same, so times go with the root of `length`. Everything is scaled so that the motion is alike: inertias,
         springs, dampers, friction, armature, efforts and velocities, motions of driven joints, and functions of forces, which go on
-        taking times and coordinates of the first size. The speed of friction and own parameters stay; what follows these is scaled.
+        taking times and coordinates of the first size. Own parameters stay, and what follows them is scaled. So is the speed of friction,
+        but where it is that of angles and of displacements: then it stays, and friction is alike at higher speeds only.
 
         >>> m = ct.Model("pendulum")
         >>> m.add("arm", ct.rod(1.0, mass=2.0), ct.Revolute("y", stiffness=3.0))

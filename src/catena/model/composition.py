@@ -48,7 +48,7 @@ def attached(m: Mechanism, other: Mechanism, to: str, at: Pose, prefix: str, joi
     placed = Mechanism(_on(Mechanism(with_own_coordinates(other)), Followed.given(at)))
     added = Renaming(placed, {**bodies, "ground": to}, own, lambda kind, name: prefix + name).parts()
     _check_names(first, added, prefix, shared)
-    positions = _positions(first, placed, bodies)
+    positions = _positions(m, placed, bodies)
     parts.added |= added.added
     for kind, table in tables(added).items():
         setattr(parts, kind, {**getattr(parts, kind), **table})
@@ -103,7 +103,8 @@ def _on(m: Mechanism, at: Followed) -> Parts:
     for name, link in parts.added.items():
         if isinstance(link, Link) and link.parent == "ground":
             parts.added[name] = replace(link, at=moved(link.at, f"{name}.at", f"body '{name}'"))
-    for table in (parts.closures, parts.connections):
+    between: tuple[dict[str, Any], ...] = (parts.closures, parts.connections)
+    for table in between:
         for name, closure in table.items():
             for end in ("a", "b"):
                 if getattr(closure, end) == "ground":
@@ -158,7 +159,7 @@ def _positions(m: Mechanism, other: Mechanism, bodies: Mapping[str, str]) -> Any
 
     def made(whole: Mechanism, prefix: str) -> tuple[dict[str, np.ndarray], np.ndarray | None]:
         def joined(q: Mapping[str, float]) -> np.ndarray:
-            return np.array([q[name] for name in whole.q_names])
+            return np.array([q.get(name, x) for name, x in zip(whole.q_names, whole.neutral(), strict=True)])
 
         frames = {name: joined({**renamed, **dict(zip(m.q_names, q, strict=True))}) for name, q in m.keyframes.items()}
         for name, q in other.keyframes.items():
@@ -188,7 +189,7 @@ def renamed(m: Mechanism, old: str, new: str) -> Parts:
         found = Renaming(m, {}, {}, lambda kind, name: new if kind == kinds[0] and name == old else name).parts()
     elif old in m.parts.own:
         if not new.isidentifier() or new in m.parameters():
-            raise ModelError(f"rename: parameter '{old}' cannot be named {new!r}; give a name of letters, digits and underscores of its own")
+            raise ModelError(f"rename: parameter '{old}' cannot be named {new!r}; give a free name of letters, digits and underscores")
         found = Renaming(m, {}, {old: new}, lambda kind, name: name).parts()
     else:
         known = [*m.parts.added, *(name for table in tables(m.parts).values() for name in table), *m.parts.own]

@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 
 #: Methods by which a `Model` changes; a mechanism refuses them.
 _CHANGES = (
-    "add", "connect", "close", "couple", "add_spring", "add_force", "add_actuator", "parameter", "tie", "attach", "lock", "remove", "rename",
-    "scale",
+    "add", "connect", "close", "couple", "add_spring", "add_force", "add_actuator", "parameter", "tie",
+    "attach", "lock", "remove", "rename", "scale",
 )  # fmt: skip
 
 

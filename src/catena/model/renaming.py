@@ -109,8 +109,8 @@ class Renaming:
         if isinstance(entry, Applied):
             changed["part"] = None if entry.part is None else entry.part.where(q, v)
             changed["function"] = self._function(entry.function)
-        if hasattr(entry, "joint"):
-            changed["joint"] = self._joint(entry.joint)
+        if (joint := getattr(entry, "joint", None)) is not None:
+            changed["joint"] = self._joint(joint)
         return replace(entry, **changed)  # type: ignore[type-var]
 
     def _paths(self) -> Callable[[str], str]:

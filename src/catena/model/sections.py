@@ -118,7 +118,7 @@ def _hold_couplings(parts: Parts, held: Mapping[str, Any]) -> None:
             continue
         off = abs(taken - coupling.offset)
         if off > _CLOSED * max(1.0, *(abs(x * held[key]) for key, x in coupling.coefficients)):
-            raise ModelError(f"lock: coupling '{name}' does not hold at these positions, but is off by {off:.3g}; lock positions at which it does")
+            raise ModelError(f"lock: coupling '{name}' is off by {off:.3g} at these positions; lock positions at which it holds")
         del parts.couplings[name]
         parts.notes.append(f"lock: coupling '{name}' holds by the locked joints, and is left out")
 
@@ -136,7 +136,7 @@ def _check_closed(closure: Closure, parts: Parts) -> None:
     placed = PlacedClosure(closure.name, -1, -1, closure.at_a, closure.at_b, constraints(closure.joint))
     a, b = (_in_carrier(name, parts) for name in (closure.a, closure.b))
     found = ends(placed, a, b, np.eye(3))
-    off = float(np.abs(np.asarray(closure_residual(placed, found), dtype=float)).max())
+    off = float(np.abs(np.asarray(closure_residual(placed, found)[0], dtype=float)).max())
     if off > _CLOSED * max(1.0, float(np.abs(found.p_a).max())):
         raise ModelError(f"lock: loop '{closure.name}' is open by {off:.3g} at these positions; lock positions of m.assemble(...)")
 
@@ -183,7 +183,7 @@ def submodel(m: Mechanism, bodies: Collection[str]) -> Parts:
     parts = hung(m)
     if base != "ground":
         for kind in tables(parts):  # the ground, before it is another
-            _drop(getattr(parts, kind), lambda one: "ground" in (getattr(one, "a", ""), getattr(one, "b", "")), parts, "submodel", kind[:-1])
+            _drop(getattr(parts, kind), lambda one: "ground" in _bodies(one), parts, "submodel", kind.removesuffix("s"))
         for name, link in parts.added.items():
             if isinstance(link, Link) and name in kept and link.parent == base:
                 parts.added[name] = replace(link, parent="ground")
@@ -209,8 +209,7 @@ def _without(m: Mechanism, parts: Parts, gone: Collection[str], what: str) -> Pa
         _drop_ties(parts, body)
 
     def names_one(entry: Any) -> bool:
-        bodies = [getattr(entry, key, None) for key in ("a", "b", "body", "parent")]
-        return any(isinstance(body, str) and body in gone for body in bodies) or any(key in q for key, _ in getattr(entry, "coefficients", ()))
+        return any(body in gone for body in _bodies(entry)) or any(key in q for key, _ in getattr(entry, "coefficients", ()))
 
     for kind in tables(parts):
         _drop(getattr(parts, kind), names_one, parts, what, kind.removesuffix("s"))
@@ -221,6 +220,11 @@ def _without(m: Mechanism, parts: Parts, gone: Collection[str], what: str) -> Pa
                                                                     for x in look.tied.values()))  # fmt: skip
         parts.own = {name: value for name, value in parts.own.items() if name in used}
     return parts
+
+
+def _bodies(entry: Any) -> list[str]:
+    """Return the bodies that a spring, loop, force or other thing names."""
+    return [body for key in ("a", "b", "body", "parent") if isinstance(body := getattr(entry, key, None), str)]
 
 
 def _has_functions(parts: Parts) -> bool:
@@ -254,9 +258,10 @@ def _keep_functions(m: Mechanism, parts: Parts, q: Mapping[str, Any], v: Mapping
     for name, force in parts.forces.items():
         seen = force.part or PartCoordinates(m.q_names, m.v_names)
         parts.forces[name] = replace(force, part=seen.where(q, v))
-        if what and _depends(replace(force, part=seen), q, v):
+        acts = force.body is not None or any(isinstance(x, str) for x in seen.where(q, v).v)
+        if not acts or (what and _depends(replace(force, part=seen), q, v)):
             lost.append(name)
-    _drop(parts.forces, lambda force: force.name in lost, parts, what, "force")
+    _drop(parts.forces, lambda force: force.name in lost, parts, what or "lock", "force")
 
 
 def _depends(force: Applied, q: Collection[str], v: Collection[str]) -> bool:

@@ -63,7 +63,7 @@ def scaled(m: Mechanism, s: Similarity) -> Parts:
     for kind, table in tables(m.parts).items():
         if table and kind not in _KNOWN:
             raise ModelError(f"scale: {kind} of model '{m.name}' cannot be scaled; remove them first, and add them again")
-    ties, factors = m.parts.ties, _factors(m, s)
+    factors = _factors(m, s)
     free = with_own_coordinates(m)
     free.ties = {}
     untied = Mechanism(free)
@@ -72,11 +72,10 @@ def scaled(m: Mechanism, s: Similarity) -> Parts:
     changed = {path: numbers[path].value * factors[path] for path in whole if path in factors and not np.array_equal(factors[path], 1.0)}
     parts = parameters.replaced(untied, changed)
     followed = parameters.ties(m)
-    del ties
     parts.ties = {path: np.array(np.broadcast_to(factors.get(path, 1.0), x.shape) * x, dtype=object) for path, x in followed.items()}
     for name, added in parts.added.items():
-        body = _body(added.body, s)
-        parts.added[name] = replace(added, body=body, joint=_joint(added.joint, s)) if isinstance(added, Link) else replace(added, body=body)
+        joint = {"joint": _joint(added.joint, s)} if isinstance(added, Link) else {}
+        parts.added[name] = replace(added, body=_body(added.body, s), **joint)
     for name, connection in parts.connections.items():
         if isinstance(connection.joint, Joint):
             parts.connections[name] = replace(connection, joint=_joint(connection.joint, s))
@@ -87,13 +86,20 @@ def scaled(m: Mechanism, s: Similarity) -> Parts:
     units = dict(zip(m.q_names, q, strict=True)), dict(zip(m.v_names, v, strict=True))
     for name, force in parts.forces.items():
         assert force.part is not None
-        of_q, of_v = (np.array([by.get(x, 1.0) for x in own]) for by, own in zip(units, force.part, strict=True))
+        of_q, of_v = (np.array([by[x] if isinstance(x, str) else 1.0 for x in own]) for by, own in zip(units, force.part, strict=True))
         result = s.energy / of_v if force.body is None else None
         parts.forces[name] = replace(force, function=wrapped(force.function, lambda f, a=(of_q, of_v, result): _Force(f, s, *a)))
+    rubbing = np.concatenate([np.zeros(0), *(s.positions(j.v_units)[np.array(j.friction) > 0.0] for j in _joints(m))])
+    if len(rubbing) and np.ptp(rubbing) == 0.0:
+        parts.friction_speed = m.friction_speed * float(rubbing[0]) / s.time
     parts.actuators = {name: _actuator(one, s, units[0]) for name, one in parts.actuators.items()}
     parts.home = None if parts.home is None else parts.home * q
     parts.keyframes = {name: frame * q for name, frame in parts.keyframes.items()}
     return parts
+
+
+def _joints(m: Mechanism) -> list[Joint]:
+    return [undriven(link.joint) for link in m.links]
 
 
 def _factors(m: Mechanism, s: Similarity) -> dict[str, Any]:
