@@ -102,7 +102,8 @@ def test_an_attached_model_is_the_model_built_in_one_go() -> None:
     assert_same_dynamics(whole(), by_hand(), 1e-12)
     a, b = whole(), by_hand()
     np.testing.assert_allclose(a.home, b.home, atol=1e-15)
-    assert a.actuators == b.actuators and a.couplings == b.couplings
+    assert a.actuators == b.actuators
+    assert a.couplings == b.couplings
 
 
 def test_numbers_of_an_attached_model_follow_its_parameters() -> None:
@@ -120,7 +121,8 @@ def test_functions_take_the_coordinates_of_their_own_model_whatever_is_added() -
     m.attach(arm(), prefix="second_")
     m.add("third", ct.rod(1.0, mass=1.0), ct.Revolute("z"))
     other, rates, forces = state(arm(), 1)
-    together = ct.forward_dynamics(m)(0.3, np.concatenate([q, other, [0.2]]), np.concatenate([v, rates, [0.1]]), np.concatenate([tau, forces, [0.0]]))
+    joined = (np.concatenate(x) for x in ((q, other, [0.2]), (v, rates, [0.1]), (tau, forces, [0.0])))
+    together = ct.forward_dynamics(m)(0.3, *joined)
     np.testing.assert_allclose(together[:5], alone(0.3, q, v, tau), rtol=1e-12)
     np.testing.assert_allclose(together[5:10], alone(0.3, other, rates, forces), rtol=1e-12)
 
@@ -160,7 +162,11 @@ def test_a_part_that_is_removed_and_attached_again_leaves_the_model_as_it_was() 
     m = whole()
     part, rest = m.submodel(["g_palm", "g_rocker", "g_knob"]), m.copy()
     rest.remove("g_palm", "g_rocker", "g_knob")
-    assert rest.body_names == ("upper", "ball", "lower") and part.actuators and part.loops and part.couplings and part.springs
+    assert rest.body_names == ("upper", "ball", "lower")
+    assert part.actuators
+    assert part.loops
+    assert part.couplings
+    assert part.springs
     assert [force.name for force in part.parts.forces.values()] == ["g_friction"]
     rest.attach(part, to="lower", shared=("reach", "g_width"))
     assert_same_dynamics(rest, m, 1e-14)
@@ -174,7 +180,10 @@ def test_forces_that_depend_on_what_is_removed_go_with_it() -> None:
     assert "remove: force 'wind' went with its bodies or joints" in m.notes
     m = whole()
     m.remove("g_crank")
-    assert not m.loops and not m.couplings and not m.actuators and "g_knob" in m.q_names
+    assert not m.loops
+    assert not m.couplings
+    assert not m.actuators
+    assert "g_knob" in m.q_names
     assert {note for note in m.notes if "'g_pin'" in note} == {"remove: closure 'g_pin' went with its bodies or joints"}
     m.tree()
 
@@ -210,12 +219,15 @@ def test_a_locked_joint_holds_its_loops_and_couplings() -> None:
     held = m.copy()
     held.lock(knob=q[3])
     held.home = q[:3]
-    assert held.couplings[0].coefficients == (("crank", -2.0),) and held.couplings[0].offset == pytest.approx(0.1 - q[3])
+    assert held.couplings[0].coefficients == (("crank", -2.0),)
+    assert held.couplings[0].offset == pytest.approx(0.1 - q[3])
     np.testing.assert_allclose(held.assemble(q[:3]), q[:3], atol=1e-9)
     held.lock(crank=q[0], coupler=q[1], rocker=q[2])
-    assert not held.has_loops and held.nv == 0
+    assert not held.has_loops
+    assert held.nv == 0
     assert any("coupling 'gear' holds by the locked joints" in note for note in held.notes)
-    for wrong, told in (({"knob": 0.0, "crank": 1.0}, "coupling 'gear' is off by 2.1"), ({"crank": 0.0, "coupler": 0.0, "rocker": 0.0}, "loop 'pin'")):
+    apart = {"crank": 0.0, "coupler": 0.0, "rocker": 0.0}
+    for wrong, told in (({"knob": 0.0, "crank": 1.0}, "coupling 'gear' is off by 2.1"), (apart, "loop 'pin'")):
         with pytest.raises(ct.ModelError, match=told):
             m.copy().lock(wrong)
 
@@ -236,14 +248,16 @@ def test_names_change_wherever_they_are() -> None:
     assert renamed.q_names == tuple({"g_crank": "driver", "lower": "forearm"}.get(name, name) for name in m.q_names)
     assert dict(renamed.couplings[0].coefficients) == {"g_knob": 1.0, "driver": -2.0}
     assert renamed.parameters()["mesh.driver"].value == -2.0
-    assert renamed.parameters()["g_rocker.at.xyz"].follows == "gap" and renamed.actuators[0].coefficients == (("driver", 1.0),)
+    assert renamed.parameters()["g_rocker.at.xyz"].follows == "gap"
+    assert renamed.actuators[0].coefficients == (("driver", 1.0),)
     q, v, tau = state(m)
     np.testing.assert_allclose(ct.forward_dynamics(renamed)(0.3, q, v, tau), ct.forward_dynamics(m)(0.3, q, v, tau), rtol=1e-12, atol=1e-12)
     wider = [ct.forward_dynamics(x.with_values({name: 0.052})) for x, name in ((renamed, "gap"), (m, "g_width"))]
     q = m.with_values({"g_width": 0.052}).assemble(q)
     v = m.with_values({"g_width": 0.052}).project_velocity(q)
     np.testing.assert_allclose(wider[0](0.3, q, v, tau), wider[1](0.3, q, v, tau), rtol=1e-12, atol=1e-12)
-    for old, new, told in (("lower", "upper", "body is named 'upper' already"), ("x", "y", "nothing named 'x'"), ("g_pin", "g_gear", "coupling 'g_gear' is there")):
+    taken = ("lower", "upper", "body is named 'upper' already"), ("g_pin", "g_gear", "coupling 'g_gear' is there")
+    for old, new, told in (*taken, ("x", "y", "nothing named 'x'")):
         with pytest.raises(ct.ModelError, match=told):
             m.rename(old, new)
 
@@ -302,7 +316,8 @@ def test_driven_and_custom_joints_compose() -> None:
         m = ct.Model("crane")
         lift = m.parameter("lift", 0.2)
         m.add("trolley", ct.point_mass(5.0), ct.Driven(ct.Prismatic("x"), lambda t: lift * np.sin(2.0 * t)))
-        m.add("cam", ct.point_mass(1.0, at=(0, 0, -1)), ct.Custom(lambda q: (np.eye(3), np.array([q[0], lift * np.sin(q[0]), 0.0]))), parent="trolley")
+        cam = ct.Custom(lambda q: (np.eye(3), np.array([q[0], lift * np.sin(q[0]), 0.0])))
+        m.add("cam", ct.point_mass(1.0, at=(0, 0, -1)), cam, parent="trolley")
         m.add("load", ct.point_mass(2.0, at=(0, 0, -0.5)), ct.Revolute("y"), parent="cam")
         return m
 
@@ -342,7 +357,8 @@ def test_connections_compose() -> None:
     own = [one.q_names.index(name[2:]) for name in m.q_names]  # loose bodies follow breadth first
     np.testing.assert_allclose(ct.forward_dynamics(m)(q[own], v[own], tau[own]), expected[own], rtol=1e-10, atol=1e-11)
     part = m.submodel("b_crank")
-    assert part.q_names == ("b_crank", "b_coupler", "b_rocker") and part.parts.own.keys() == {"b_width"}
+    assert part.q_names == ("b_crank", "b_coupler", "b_rocker")
+    assert part.parts.own.keys() == {"b_width"}
     np.testing.assert_allclose(ct.forward_dynamics(part)(q, v, tau), expected, rtol=1e-10, atol=1e-11)
     one.lock(crank=q[0])
     assert one.mobility().freedom == 0
@@ -373,7 +389,8 @@ def test_places_follow_parameters_and_shared_ones_are_one() -> None:
     assert m.parts.own.keys() == {"hip", "length"}
     wide = m.with_values({"hip": 0.15, "length": 0.35})
     places = {link.name: tuple(link.at.p) for link in wide.links}
-    assert places["left_thigh"] == (0, 0.15, -0.05) and places["right_thigh"] == (0, -0.15, -0.05)
+    assert places["left_thigh"] == (0, 0.15, -0.05)
+    assert places["right_thigh"] == (0, -0.15, -0.05)
     assert places["left_shank"] == places["right_shank"] == (0, 0, -0.35)
 
 
@@ -383,7 +400,8 @@ def test_a_model_that_was_put_together_goes_through_a_file(tmp_path) -> None:
     m.save(tmp_path / "robot.toml")
     again = ct.load(tmp_path / "robot.toml")
     assert_same_dynamics(again, m, 1e-12)
-    assert again.actuators == m.actuators and again.parts.own.keys() == m.parts.own.keys()
+    assert again.actuators == m.actuators
+    assert again.parts.own.keys() == m.parts.own.keys()
     assert_same_dynamics(again.with_values({"g_width": 0.055}), m.with_values({"g_width": 0.055}), 1e-12)
 
 
@@ -391,7 +409,8 @@ def test_a_model_that_was_put_together_goes_through_a_file(tmp_path) -> None:
 def test_a_gripper_on_an_arm_moves_with_its_loops_closed() -> None:
     m = whole()
     run = ct.simulate(m, m.home, until=0.5)
-    assert run.loop_error.max() < 1e-9 and np.ptp(run["g_crank"]) > 0.01
+    assert run.loop_error.max() < 1e-9
+    assert np.ptp(run["g_crank"]) > 0.01
 
 
 def test_the_model_that_is_attached_does_not_change_and_frozen_models_refuse() -> None:
@@ -399,7 +418,8 @@ def test_the_model_that_is_attached_does_not_change_and_frozen_models_refuse() -
     before = g.frozen()
     m.attach(g, to="lower", prefix="g_")
     g.add("more", ct.point_mass(1.0), ct.Revolute("x"))
-    assert "g_more" not in m.body_names and before.body_names == gripper().body_names
+    assert "g_more" not in m.body_names
+    assert before.body_names == gripper().body_names
     for change in ("attach", "lock", "remove", "rename", "scale", "add_actuator"):
         with pytest.raises(ct.ModelError, match="frozen"):
             getattr(m.frozen(), change)
@@ -428,7 +448,8 @@ def test_what_cannot_be_done_is_told() -> None:
     m.add("planar", ct.point_mass(1.0), ct.Planar("z"))
     with pytest.raises(ct.ModelError, match="one of several coordinates of its joint; lock all of them, planar="):
         m.lock({"planar.x": 0.1})
-    for wrong, told in (({"nobody": 1.0}, "no joint 'nobody'"), ({"upper": [1.0, 2.0]}, "shape"), ({"ball": [0, 0, 0, 0]}, "not a rotation")):
+    several, still = {"upper": [1.0, 2.0]}, {"ball": [0, 0, 0, 0]}
+    for wrong, told in (({"nobody": 1.0}, "no joint 'nobody'"), (several, "shape"), (still, "not a rotation")):
         with pytest.raises(ct.ModelError, match=told):
             m.lock(wrong)
     for names, told in ((("ground",), "cannot be removed"), (("nobody",), "which is not in model")):
