@@ -148,6 +148,28 @@ def test_efforts_and_velocities_are_saved_and_read_again(tmp_path, option):
         ct.Fixed(**{option: 1.0})
 
 
+def test_warnings_that_are_alike_are_one_with_a_count(tmp_path):
+    inertial = '<inertial><mass value="1"/><inertia ixx="0.1" iyy="0.1" izz="{}" ixy="0" ixz="0" iyz="0"/></inertial>'
+    links = "\n".join(f'<link name="l{i}">{inertial.format(1.0 + i)}</link>' for i in range(5))
+    joints = "\n".join(
+        f'<joint name="j{i}" type="continuous"><parent link="l{i - 1}"/><child link="l{i}"/></joint>' for i in range(1, 5)
+    )
+    with pytest.warns(ct.InertiaWarning) as caught:
+        read(f'<robot name="r">\n{links}\n{joints}</robot>', tmp_path)
+    assert len(caught) == 1
+    assert re.search(r"robot\.urdf:2: .*belongs to no real body .*\(and 4 more like this\)", str(caught[0].message))
+    assert caught[0].filename == __file__
+
+
+def test_elements_that_are_not_known_can_be_left_out_at_once(tmp_path):
+    text = TREE.replace("</robot>", "<rope/><gazebo><turnGravityOff>true</turnGravityOff></gazebo></robot>")
+    with pytest.raises(ct.ModelFileError, match="rope"):
+        read(text, tmp_path)
+    notes = "\n".join(read(text, tmp_path, ignore="unsupported").notes)
+    assert "rope (1)" in notes
+    assert "gazebo" in notes
+
+
 def test_shapes_are_kept_to_look_at(tmp_path):
     looks = {link.name: link.body.geometry for link in read(TREE, tmp_path).links}
     (mast,) = looks["mast"]

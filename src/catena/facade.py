@@ -228,12 +228,19 @@ class Model(_ModelMethods, Composer):
 
 
 def load(
-    path: str | os.PathLike[str], *, floating_base: bool = False, ignore: str | Collection[str] = (), tolerance: float | None = None
+    path: str | os.PathLike[str],
+    *,
+    floating_base: bool = False,
+    ignore: str | Collection[str] = (),
+    tolerance: float | None = None,
+    contact: str | None = None,
+    actuators: str | None = None,
 ) -> Model:
     """Return the model that a file describes: TOML (.toml), URDF (.urdf) or MJCF (.xml, by MuJoCo).
 
     `floating_base` lets the root link of a URDF file move freely. An element that would change the motion and that catena cannot represent
     is an error, unless `ignore` names it, as the message says; `Model.notes` lists what was ignored, and what was recognised.
+    `contact="ignore"` and `actuators="ignore"` leave these out, and `ignore="unsupported"` everything that catena cannot represent.
 
     Loops need only close to the precision of the file: where they come nearest to closing, a closure residual of up to `tolerance`,
     relative to the loop's size or in radians, is absorbed by the joint frame on the second body, and noted in `Model.notes`. The default
@@ -260,4 +267,5 @@ def load(
     ...     ct.load(file), ct.load(file, floating_base=True)
     (<Model 'pendulum': 2 bodies, nq = 1, nv = 1>, <Model 'pendulum': 2 bodies, nq = 8, nv = 7>)
     """
-    return Model.of(files.load(path, floating_base=floating_base, ignore=ignore, tolerance=tolerance).parts)
+    options: dict[str, Any] = {"floating_base": floating_base, "ignore": ignore, "tolerance": tolerance}
+    return Model.of(files.load(path, **options, contact=contact, actuators=actuators).parts)

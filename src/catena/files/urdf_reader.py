@@ -21,7 +21,7 @@ from catena.model import values
 from catena.model.bodies import Body
 from catena.model.builder import Builder
 from catena.model.joints import Fixed, Free, Joint, Planar, Prismatic, Revolute, Spherical, Universal
-from catena.model.wording import choice, no_such, short, without
+from catena.model.wording import UNSUPPORTED, choice, no_such, short, without
 
 #: A limit this far away does not limit.
 NO_LIMIT = 1e9
@@ -98,7 +98,7 @@ class Reader:
                 there += [f"{e.tag}:{e.attributes.get('name')}" for e in self.root if e.tag in ("loop", "coupling")]
                 remedy = choice(asked, there) if there else "there is no loop, coupling or mimic; leave it out"
                 self.root.fail(f"ignore names {short(asked)}, which is not in the file; {remedy}")
-            if not colon and asked not in self.ignored:
+            if not colon and asked not in (*self.ignored, UNSUPPORTED):
                 self.noted.append(f"ignore names {short(asked)}, of which there is nothing in the file")
 
     def carried(self, joint: str) -> str:
@@ -117,9 +117,9 @@ class Reader:
             self.root.fail("there is no <link>; add one")
         return named
 
-    def _ignores(self, what: str, name: str | None = None) -> bool:
-        """Return whether something is to be ignored, by what it is or by its name too; and enter it in the notes."""
-        if what in self.ignore or f"{what}:{name}" in self.ignore:
+    def _ignores(self, what: str, name: str | None = None, unsupported: bool = False) -> bool:
+        """Return whether something is to be ignored, by what it is, by its name too, or as unsupported; and enter it in the notes."""
+        if what in self.ignore or f"{what}:{name}" in self.ignore or (unsupported and UNSUPPORTED in self.ignore):
             self.ignored.setdefault(what, []).append(name or "")
             return True
         return False
@@ -127,7 +127,7 @@ class Reader:
     def _check(self, element: Element) -> None:
         """Refuse an element, or one in it, that may change the motion and is not read."""
         within = "robot" if element.parent is self.root else element.parent.tag if element.parent else ""
-        if element.tag == "gazebo" and not self._ignores("gazebo"):
+        if element.tag == "gazebo" and not self._ignores("gazebo", unsupported=True):
             for child in element:
                 plain = _GAZEBO.get(child.tag)
                 if plain is None and child.tag.partition(":")[0] != "joint":
@@ -138,7 +138,7 @@ class Reader:
                     )
         elif element.tag.startswith("xacro:"):
             element.fail("this is a macro of xacro; expand the file with the command xacro first")
-        elif element.tag not in _READ[within] | _SILENT[within] and not self._ignores(element.tag):
+        elif element.tag not in _READ[within] | _SILENT[within] and not self._ignores(element.tag, unsupported=True):
             element.fail(
                 f"<{element.tag}> is not known in a <{within}>, and may change the motion; {choice(element.tag, sorted(_READ[within]))}, "
                 f"or {without(element.tag)}"

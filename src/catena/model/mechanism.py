@@ -292,17 +292,17 @@ class Mechanism(Coordinates):
 
         Where `wrenches` names bodies, the first of these inputs has a wrench on each; with `controls`, one before has those of actuators.
         """
+        if wrenches:
+            bodies = parameters.check_bodies(self, wrenches, what)
+            parts = self.once("wrenches", bodies, lambda: parameters.with_wrenches(self, bodies).sealed())
+            loaded = type(self.frozen())(parts, spanning=self.frozen().spanning, time=self.frozen().time)
+            return loaded.varying(("wrenches", *((paths,) if isinstance(paths, str) else paths)), what, controls=controls)
         if controls:
             if not self.actuators:
                 raise ArgumentError(f"{what}: model '{self.name}' has no actuators that take controls; add some by m.add_actuator")
             parts = self.once("controls", (), lambda: parameters.with_controls(self).sealed())
             driven = type(self.frozen())(parts, spanning=self.frozen().spanning, time=self.frozen().time)
-            return driven.varying((parameters.CONTROLS, *((paths,) if isinstance(paths, str) else paths)), what, wrenches)
-        if wrenches:
-            bodies = parameters.check_bodies(self, wrenches, what)
-            parts = self.once("wrenches", bodies, lambda: parameters.with_wrenches(self, bodies).sealed())
-            loaded = type(self.frozen())(parts, spanning=self.frozen().spanning, time=self.frozen().time)
-            return loaded.varying(("wrenches", *((paths,) if isinstance(paths, str) else paths)), what)
+            return driven.varying((parameters.CONTROLS, *((paths,) if isinstance(paths, str) else paths)), what)
         m, chosen = self.frozen(), parameters.check(self, paths, what)
         if chosen == m.varied:
             return m
