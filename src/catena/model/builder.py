@@ -442,4 +442,5 @@ def _check_name(kind: str, name: str, there: Mapping[str, Mapping[str, Any]], ea
     _text(kind, name)
     for known, taken in there.items():
         if name in taken:
-            raise ModelError(f"{kind} '{name}': {'an' if known[0] in 'aeiou' else 'a'} {known} has this name already; give {each} its own name")
+            article = "an" if known[0] in "aeiou" else "a"
+            raise ModelError(f"{kind} '{name}': {article} {known} has this name already; give {each} its own name")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from copy import copy
 from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any
 
@@ -69,12 +70,14 @@ class Renaming:
         return parts
 
     def _body(self, body: Body) -> Body:
-        return replace(body, geometry=tuple(map(self._look, body.geometry))) if any(look.tied for look in body.geometry) else body
+        if not any(look.tied or look.kind == "mesh" for look in body.geometry):
+            return body
+        looks = copy(body)  # without another check of its numbers
+        object.__setattr__(looks, "geometry", tuple(map(self._look, body.geometry)))
+        return looks
 
     def _look(self, look: Geometry) -> Geometry:
-        if not look.tied:
-            return look
-        renamed = replace(look)
+        renamed = replace(look, folder=look.folder or self.m.folder) if look.kind == "mesh" else replace(look)
         object.__setattr__(renamed, "tied", {key: with_names(x, self.own) for key, x in look.tied.items()})
         return renamed
 

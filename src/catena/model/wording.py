@@ -9,7 +9,6 @@ from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-
 #: What leaves out, among the names that `ignore` takes, everything that catena cannot represent.
 UNSUPPORTED = "unsupported"
 
