@@ -177,14 +177,14 @@ def test_forces_that_depend_on_what_is_removed_go_with_it() -> None:
     m = arm()
     m.remove("lower")
     assert [force.name for force in m.forces] == ["brake"]  # of which the rest has nothing to do with the forearm
-    assert "remove: force 'wind' went with its bodies or joints" in m.notes
+    assert "remove: force 'wind' was left out" in m.notes
     m = whole()
     m.remove("g_crank")
     assert not m.loops
     assert not m.couplings
     assert not m.actuators
     assert "g_knob" in m.q_names
-    assert {note for note in m.notes if "'g_pin'" in note} == {"remove: closure 'g_pin' went with its bodies or joints"}
+    assert {note for note in m.notes if "'g_pin'" in note} == {"remove: loop 'g_pin' was left out"}
     m.tree()
 
 

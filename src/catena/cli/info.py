@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import fields
+from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -120,6 +120,7 @@ def _facts(m: Model) -> dict[str, Any]:
         "velocity": _largest(m, "velocity"),
         "springs": [{key.name: getattr(spring, key.name) for key in fields(spring)} for spring in m.springs],
         "forces": [{"name": f.name, "body": f.body, "traced": f.traced} for f in m.forces],
+        "actuators": [asdict(one) | {"coefficients": dict(one.coefficients)} for one in m.actuators],
         "notes": list(m.notes),
         "depth": max(tree.depth, default=-1) + 1,
         "branches": {name: count for name, count in children.items() if count > 1},
@@ -222,6 +223,7 @@ def _print_facts(console: Console, m: Model, facts: dict[str, Any]) -> None:
         },
         "springs": ", ".join(f"{s.name} ({s.a} to {s.b})" for s in m.springs) or "none",
         "forces": ", ".join(f"{f.name} ({'on ' + f.body if f.body else 'joint forces'})" for f in m.forces) or "none",
+        **({"actuators": ", ".join(f"{one.name} (of {', '.join(dict(one.coefficients))})" for one in m.actuators)} if m.actuators else {}),
         "depth": f"{facts['depth']} (joints from the ground to the farthest body)",
         "branches": branches or "none",
         "placements": f"{listed(facts['placements'])} (in canonical frames)",

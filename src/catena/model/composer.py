@@ -83,7 +83,7 @@ class Composer(Builder):
         >>> m.add_spring("coil", "ground", "lower", stiffness=10.0)
         >>> m.remove("lower")
         >>> m.body_names, m.notes
-        (('upper',), ("remove: spring 'coil' went with its bodies or joints",))
+        (('upper',), ("remove: spring 'coil' was left out",))
         """
         self._set(sections.removed(self.frozen(), bodies))
 

@@ -16,7 +16,7 @@ from catena.model.mechanism import Mechanism
 from catena.model.parts import Parts
 from catena.model.placements import Followed
 from catena.model.pose import Pose
-from catena.model.renaming import Renaming, tables
+from catena.model.renaming import Renaming, singular, tables
 from catena.model.sections import hung
 from catena.model.spanning_tree import Link, Loose, coordinate_names, take_names
 from catena.model.wording import choice
@@ -132,7 +132,7 @@ def _check_names(m: Mechanism, added: Parts, prefix: str, shared: Collection[str
     for kinds in (*_SHARING, *((kind,) for kind in here if not any(kind in kinds for kinds in _SHARING))):
         for kind in kinds:
             for taken in kinds:
-                _check_free(m, there[kind], kind.removesuffix("s"), here[taken], prefix)
+                _check_free(m, there[kind], singular(kind), here[taken], prefix)
     for name in added.own:
         if name in m.parts.own and name not in shared:
             raise ModelError(
@@ -185,7 +185,7 @@ def renamed(m: Mechanism, old: str, new: str) -> Parts:
     elif kinds:
         for sharing in next((sharing for sharing in _SHARING if kinds[0] in sharing), (kinds[0],)):
             if new in getattr(m.parts, sharing):
-                raise ModelError(f"rename: {sharing.removesuffix('s')} '{new}' is there already; give another name")
+                raise ModelError(f"rename: {singular(sharing)} '{new}' is there already; give another name")
         found = Renaming(m, {}, {}, lambda kind, name: new if kind == kinds[0] and name == old else name).parts()
     elif old in m.parts.own:
         if not new.isidentifier() or new in m.parameters():

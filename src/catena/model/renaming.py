@@ -30,6 +30,11 @@ def tables(parts: Parts) -> dict[str, Mapping[str, Any]]:
     return {kind: table for kind, table in named.items() if isinstance(table, Mapping) and kind not in _OTHERS}
 
 
+def singular(kind: str) -> str:
+    """Return what a thing of a table is called."""
+    return "loop" if kind == "closures" else kind.removesuffix("s")
+
+
 @dataclass(frozen=True)
 class Renaming:
     """New names by old ones: of bodies, of own parameters, and of other things by their kind; what is not there keeps its name."""

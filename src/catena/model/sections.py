@@ -20,7 +20,7 @@ from catena.model.parts import Parts
 from catena.model.placed import PlacedClosure
 from catena.model.placements import Followed
 from catena.model.pose import Pose
-from catena.model.renaming import tables
+from catena.model.renaming import singular, tables
 from catena.model.spanning_tree import Link, Loose, check_not_welded
 from catena.model.wording import choice
 from catena.scalars.expression import names
@@ -183,7 +183,7 @@ def submodel(m: Mechanism, bodies: Collection[str]) -> Parts:
     parts = hung(m)
     if base != "ground":
         for kind in tables(parts):  # the ground, before it is another
-            _drop(getattr(parts, kind), lambda one: "ground" in _bodies(one), parts, "submodel", kind.removesuffix("s"))
+            _drop(getattr(parts, kind), lambda one: "ground" in _bodies(one), parts, "submodel", singular(kind))
         for name, link in parts.added.items():
             if isinstance(link, Link) and name in kept and link.parent == base:
                 parts.added[name] = replace(link, parent="ground")
@@ -212,7 +212,7 @@ def _without(m: Mechanism, parts: Parts, gone: Collection[str], what: str) -> Pa
         return any(body in gone for body in _bodies(entry)) or any(key in q for key, _ in getattr(entry, "coefficients", ()))
 
     for kind in tables(parts):
-        _drop(getattr(parts, kind), names_one, parts, what, kind.removesuffix("s"))
+        _drop(getattr(parts, kind), names_one, parts, what, singular(kind))
     _keep_functions(m, parts, q, v, what)
     _keep_positions(m, parts, q)
     if what == "submodel" and not _has_functions(parts):
@@ -241,7 +241,8 @@ def _drop(table: dict[str, Any], which: Callable[[Any], bool], parts: Parts, wha
         del table[name]
         _drop_ties(parts, name)
     if gone:
-        parts.notes.append(f"{what}: {kind} {', '.join(map(repr, gone))} went with its bodies or joints")
+        many = ("s", "were") if gone[1:] else ("", "was")
+        parts.notes.append(f"{what}: {kind}{many[0]} {', '.join(map(repr, gone))} {many[1]} left out")
 
 
 def _drop_ties(parts: Parts, name: str) -> None:
