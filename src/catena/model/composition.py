@@ -103,13 +103,13 @@ def _on(m: Mechanism, at: Followed) -> Parts:
     for name, link in parts.added.items():
         if isinstance(link, Link) and link.parent == "ground":
             parts.added[name] = replace(link, at=moved(link.at, f"{name}.at", f"body '{name}'"))
-    between: tuple[dict[str, Any], ...] = (parts.closures, parts.connections)
-    for table in between:
-        for name, closure in table.items():
-            for end in ("a", "b"):
-                if getattr(closure, end) == "ground":
-                    pose = moved(getattr(closure, f"at_{end}"), f"{name}.at_{end}", f"'{name}'")
-                    table[name] = replace(table[name], **{f"at_{end}": pose})
+    for kind in tables(parts):
+        things: dict[str, Any] = getattr(parts, kind)
+        for name in things:
+            for end, place in (("a", "at_a"), ("b", "at_b"), ("body", "at"), ("parent", "at")):
+                pose = getattr(things[name], place, None)
+                if getattr(things[name], end, None) == "ground" and isinstance(pose, Pose):
+                    things[name] = replace(things[name], **{place: moved(pose, f"{name}.{place}", f"'{name}'")})
     for name, spring in parts.springs.items():
         for end in ("a", "b"):
             if getattr(spring, end) == "ground":
