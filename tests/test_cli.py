@@ -1167,11 +1167,17 @@ def test_urdf_files_are_taken(tmp_path, monkeypatch):
 def test_mjcf_files_are_taken(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("servo.xml").write_text(SERVO)
+    facts = json.loads(run("info", "servo.xml", "--json")[1])
+    assert [(one["name"], one["coefficients"]) for one in facts["actuators"]] == [("p", {"arm": 1.0})]
+    Path("servo.xml").write_text(SERVO.replace('<position name="p"', '<intvelocity actrange="-1 1" name="p"'))
     code, _, errors = run("info", "servo.xml")
     assert code == 1
     assert errors.startswith("error: servo.xml:6: catena cannot represent this, which changes the motion in MuJoCo: actuator (p with")
     assert "--ignore actuator" in errors
-    assert json.loads(run("info", "servo.xml", "--ignore", "actuator", "--json")[1])["nv"] == 1
+    for what, note in (("actuator", "ignored as asked: actuator"), ("unsupported", "left out, for catena cannot represent it: actuator")):
+        facts = json.loads(run("info", "servo.xml", "--ignore", what, "--json")[1])
+        assert facts["nv"] == 1
+        assert f"{note} (p with a state)" in facts["notes"]
     arguments = ["simulate", "servo.xml", "--ignore", "actuator", "--until", "1ms", "--json", "--keyframe"]
     assert json.loads(run(*arguments, "home")[1])["q"]["arm"] == pytest.approx(0.7, abs=1e-4)
     assert json.loads(run(*arguments[:-1])[1])["q"]["arm"] == pytest.approx(0.7, abs=1e-4)  # which is home

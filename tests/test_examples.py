@@ -227,6 +227,13 @@ def environment(text):
     assert count == "4,096"
 
 
+def gripper(text):
+    lines = text.splitlines()
+    assert lines[0] == "<Model 'arm': 10 bodies, nq = 9, nv = 9, loops = 2, couplings = 1>"
+    assert lines[1] == "loops closed to 1e-9 m: True"
+    assert lines[3] == "the robot from a file makes the same step: True"
+
+
 def swing_up(text):
     for name in ("cart-pole", "double-pendulum"):
         lines = [line for line in text.splitlines() if line.startswith(name)]
@@ -261,7 +268,7 @@ def tune_controller(text):
 SILENT = (pendulum, batch, joints, inverse_dynamics, custom_joint, shaken_pendulum)
 DRAWN = (
     double_pendulum, top, bouncing, control, five_bar, four_bar, five_bar_robot, upright, identify, shape_linkage, balance_spring,
-    environment, swing_up, five_bar_motion, tune_controller,
+    environment, swing_up, five_bar_motion, tune_controller, gripper,
 )  # fmt: skip
 CHECKS = {f"{check.__name__}.py": check for check in (*SILENT, *DRAWN)}
 

@@ -395,6 +395,14 @@ def test_excitation_keeps_its_limits_and_begins_and_ends_at_rest() -> None:
     np.testing.assert_allclose(np.gradient(v, 0.003, axis=0)[5:-5], vdot[5:-5], atol=1e-3)
 
 
+def test_excitation_keeps_to_the_velocities_of_joints() -> None:
+    m = ct.Model("arm")
+    m.add("upper", ct.rod(1.0, mass=2.0), ct.Revolute("y", velocity=0.5))
+    m.add("lower", ct.rod(1.0, mass=3.0), ct.Revolute("y"), parent="upper", at=(1, 0, 0))
+    v = ct.excitation(m, 4.0, starts=1)(np.linspace(0.0, 4.0, 400))[1]
+    assert 0.3 < np.abs(v[:, 0]).max() <= 0.5 < np.abs(v[:, 1]).max()
+
+
 @pytest.mark.compiled
 def test_excitation_has_a_lower_condition_number_than_random_series_and_is_the_same_again() -> None:
     m = arm_with_limits()

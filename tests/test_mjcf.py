@@ -358,7 +358,7 @@ def bodies(more: str = "", option: str = '<flag contact="disable"/>') -> str:
 
 
 PAIR = '<contact><exclude body1="b" body2="d"/><pair geom1="g" geom2="h"/></contact>'
-SERVO = '<actuator>\n<position name="servo" joint="j" kp="10"/></actuator>'
+MUSCLE = '<actuator>\n<muscle name="biceps" joint="j" lengthrange="0 1"/></actuator>'
 INTEGRATOR = '<actuator>\n<intvelocity joint="j" kp="10" actrange="-1 1"/></actuator>'
 TENDON = '<tendon>\n<fixed name="t" stiffness="3"><joint joint="j" coef="1"/></fixed></tendon>'
 CURVED = '<equality>\n<joint joint1="j" joint2="k" polycoef="0 1 1 0 0"/></equality>'
@@ -366,7 +366,7 @@ CURVED = '<equality>\n<joint joint1="j" joint2="k" polycoef="0 1 1 0 0"/></equal
 HONOURED = [
     ("contact", bodies(option=""), r":5: .*contact \(such as of geom 'g' and a geom of 'd'\)"),
     ("contact", bodies(option="", more=PAIR), r":5: .*geom 'g' and geom 'h'"),
-    ("actuator", bodies(more=SERVO), r":9: .*actuator \(servo with a force of its own"),
+    ("actuator", bodies(more=MUSCLE), r":9: .*actuator \(biceps with a state"),
     ("actuator", bodies(more=INTEGRATOR), r":9: .*with a state"),
     ("tendon", bodies(more=TENDON), r":9: .*'t' with stiffness"),
     ("fluid", bodies().replace("<option>", '<option density="1.2">'), r":2: .*fluid \(density 1.2"),
@@ -389,14 +389,31 @@ def test_what_is_not_honoured_is_an_error_unless_ignored(what, text, message, tm
 
 
 def test_all_that_is_not_honoured_is_named_at_once(tmp_path):
-    text = bodies(option="", more='<actuator><position joint="j"/></actuator>').replace('name="b"', 'name="b" gravcomp="1"')
+    text = bodies(option="", more=INTEGRATOR).replace('name="b"', 'name="b" gravcomp="1"')
     with pytest.raises(ct.ModelFileError, match=r"ignore=\('tendon', 'contact', 'actuator', 'gravcomp'\)"):
         read(text, tmp_path, ignore="tendon")
 
 
-def test_motors_need_no_word_but_a_note(tmp_path):
+def test_one_word_leaves_out_all_that_catena_cannot_represent(tmp_path):
+    text = bodies(option="", more=INTEGRATOR + TENDON).replace('name="b"', 'name="b" gravcomp="1"')
+    with pytest.raises(ct.ModelFileError, match="load without all of it by ignore='unsupported'"):
+        read(text, tmp_path)
+    m = read(text, tmp_path, ignore="unsupported")
+    left = "contact (such as of geom 'g' and a geom of 'd'), actuator (actuator0 with a state), tendon ('t' with stiffness)"
+    left += ", gravcomp (of body 'b')"
+    assert f"left out, for catena cannot represent it: {left}" in m.notes
+    assert read(bodies(option=""), tmp_path, contact="ignore").nv == 3
+    with pytest.raises(ct.ModelFileError, match="contact = 'no' is not known; give 'ignore', or leave it out"):
+        read(text, tmp_path, contact="no")
+
+
+def test_actuators_are_read_unless_ignored(tmp_path):
     m = read(TREE, tmp_path)
-    assert "1 actuators are not in the model: give their joint forces as tau" in m.notes
+    assert [(one.name, one.coefficients) for one in m.actuators] == [("m", (("spin", 1.0),))]
+    assert any(note.startswith("1 actuators act where controls are given") for note in m.notes)
+    m = read(TREE, tmp_path, actuators="ignore")
+    assert not m.actuators
+    assert "ignored as asked: actuator (1)" in m.notes
 
 
 @pytest.mark.parametrize(

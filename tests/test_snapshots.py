@@ -37,6 +37,12 @@ CHANGES: dict[str, Callable[[ct.Model], None]] = {
     "home": lambda m: setattr(m, "home", m.random(3)),
     "parameter": lambda m: m.parameter("changed", 2.0),
     "tie": lambda m: m.tie(f"{m.body_names[0]}.mass", 3.0 * m.parameter("changed_too", 2.0)),
+    "add_actuator": lambda m: m.add_actuator("changed actuator", "changed", kp=3.0),
+    "attach": lambda m: m.attach(chain(2), to="changed", prefix="attached_"),
+    "lock": lambda m: m.lock({next(name for name in m.body_names if name.startswith("attached_")): 0.3}),
+    "remove": lambda m: m.remove(next(name for name in reversed(m.body_names) if name.startswith("attached_"))),
+    "rename": lambda m: m.rename("weight", "heavier"),
+    "scale": lambda m: m.scale(1.5),
     "close": lambda m: m.close("changed loop", ct.Distance(0.7), "changed", "loose", at_b=(0.0, 0.1, 0.0)),
 }
 
@@ -54,10 +60,11 @@ def _connect(m: ct.Model) -> None:
 
 #: What of `Model` only reads it.
 READS = {
-    "added", "assemble", "at", "body_names", "changes_energy", "connections", "couplings", "difference", "draw", "driven_names",
-    "driven_units", "forces", "friction_speed", "frozen", "gravity", "has_loops", "integrate", "joint_names", "keyframes", "links", "loops",
+    "actuators", "added", "assemble", "at", "body_names", "changes_energy", "connections", "copy", "couplings", "difference", "draw",
+    "driven_names", "driven_units", "forces", "friction_speed", "frozen", "gravity", "has_loops", "integrate", "joint_names", "keyframes",
+    "links", "loops",
     "mobility", "neutral", "normalised", "notes", "nq", "nv", "parameters", "project_velocity", "python_forces", "q_names", "q_units",
-    "random", "rate", "save", "springs", "time", "time_dependent", "tree", "v_names", "v_units", "view", "with_values",
+    "random", "rate", "save", "springs", "submodel", "time", "time_dependent", "tree", "v_names", "v_units", "view", "with_values",
 }  # fmt: skip
 
 

@@ -109,8 +109,9 @@ def test_what_a_file_says_is_in_the_model(tmp_path):
     elbow = links["arm"].joint
     assert (elbow.limits, elbow.damping, elbow.friction, elbow.effort) == (((-1.5, 2.0),), (0.3,), (0.2,), (10.0,))
     np.testing.assert_allclose(elbow.axis, np.array([0, 1, 1]) / np.sqrt(2.0), rtol=1e-15)
-    assert_same_joint(links["wheel"].joint, ct.Revolute("x", effort=1.0))
-    assert_same_joint(links["slide"].joint, ct.Prismatic("z", limits=(0, 0.4), effort=1.0))
+    assert elbow.velocity == (3.0,)
+    assert_same_joint(links["wheel"].joint, ct.Revolute("x", effort=1.0, velocity=1.0))
+    assert_same_joint(links["slide"].joint, ct.Prismatic("z", limits=(0, 0.4), effort=1.0, velocity=1.0))
     assert_same_pose(links["drone"].at, ct.Pose((0, 1, 0), rpy=(0, 0, 1)))
     (mimic,) = m.couplings
     assert (mimic.name, mimic.coefficients, mimic.offset) == ("squeeze", (("finger", 1.0), ("slide", -0.5)), 0.02)
@@ -127,23 +128,46 @@ def test_efforts_that_say_nothing_are_no_limits(tmp_path, written):
     assert {link.name: link.joint.effort for link in m.links if link.joint.effort} == dict.fromkeys(("wheel", "slide", "finger"), (1.0,))
 
 
-def test_efforts_are_saved_and_read_again(tmp_path):
+@pytest.mark.parametrize("option", ["effort", "velocity"])
+def test_efforts_and_velocities_are_saved_and_read_again(tmp_path, option):
     m = ct.Model("arm")
-    m.add("upper", ct.rod(0.5, mass=1.0), ct.Revolute("y", effort=30.0))
-    m.add("lower", ct.rod(0.5, mass=1.0), ct.Revolute("y", effort=8.0, limits=(-2.0, 2.0)), parent="upper", at=(0.5, 0, 0))
+    m.add("upper", ct.rod(0.5, mass=1.0), ct.Revolute("y", **{option: 30.0}))
+    m.add("lower", ct.rod(0.5, mass=1.0), ct.Revolute("y", **{option: 8.0}, limits=(-2.0, 2.0)), parent="upper", at=(0.5, 0, 0))
     m.add("hand", ct.rod(0.1, mass=0.2), ct.Prismatic("x"), parent="lower", at=(0.5, 0, 0))
     for name in ("arm.urdf", "arm.toml"):
         m.save(tmp_path / name)
         read_again = ct.load(tmp_path / name)
-        assert [link.joint.effort for link in read_again.links][-3:] == [(30.0,), (8.0,), None]
-    m.add("ball", ct.sphere(0.1, mass=1.0), ct.Spherical(effort=(1.0, 2.0, 3.0)), parent="hand")
+        assert [getattr(link.joint, option) for link in read_again.links][-3:] == [(30.0,), (8.0,), None]
+    m.add("ball", ct.sphere(0.1, mass=1.0), ct.Spherical(**{option: (1.0, 2.0, 3.0)}), parent="hand")
     m.save(tmp_path / "arm.toml")
-    assert ct.load(tmp_path / "arm.toml").links[-1].joint.effort == (1.0, 2.0, 3.0)
+    assert getattr(ct.load(tmp_path / "arm.toml").links[-1].joint, option) == (1.0, 2.0, 3.0)
     for wrong in (0.0, -1.0, (1.0, 2.0)):
-        with pytest.raises(ct.ModelError, match="effort"):
-            ct.Revolute("y", effort=wrong)
+        with pytest.raises(ct.ModelError, match=option):
+            ct.Revolute("y", **{option: wrong})
     with pytest.raises(ct.ModelError, match="does not move"):
-        ct.Fixed(effort=1.0)
+        ct.Fixed(**{option: 1.0})
+
+
+def test_warnings_that_are_alike_are_one_with_a_count(tmp_path):
+    inertial = '<inertial><mass value="1"/><inertia ixx="0.1" iyy="0.1" izz="{}" ixy="0" ixz="0" iyz="0"/></inertial>'
+    links = "\n".join(f'<link name="l{i}">{inertial.format(1.0 + i)}</link>' for i in range(5))
+    joints = "\n".join(
+        f'<joint name="j{i}" type="continuous"><parent link="l{i - 1}"/><child link="l{i}"/></joint>' for i in range(1, 5)
+    )
+    with pytest.warns(ct.InertiaWarning) as caught:
+        read(f'<robot name="r">\n{links}\n{joints}</robot>', tmp_path)
+    assert len(caught) == 1
+    assert re.search(r"robot\.urdf:2: .*belongs to no real body .*\(and 4 more like this\)", str(caught[0].message))
+    assert caught[0].filename == __file__
+
+
+def test_elements_that_are_not_known_can_be_left_out_at_once(tmp_path):
+    text = TREE.replace("</robot>", "<rope/><gazebo><turnGravityOff>true</turnGravityOff></gazebo></robot>")
+    with pytest.raises(ct.ModelFileError, match="rope"):
+        read(text, tmp_path)
+    notes = "\n".join(read(text, tmp_path, ignore="unsupported").notes)
+    assert "rope (1)" in notes
+    assert "gazebo" in notes
 
 
 def test_shapes_are_kept_to_look_at(tmp_path):
@@ -162,7 +186,7 @@ def test_notes_tell_what_was_not_read(tmp_path):
     notes = "\n".join(read(TREE, tmp_path, ignore=("mimic", "limits", "friction")).notes)
     assert "ignored as asked: friction (1), limits (3), mimic ('squeeze')" in notes
     assert "nothing collides: 2 collision shapes" in notes
-    assert "limits of effort and velocity (4 joints) are not applied" in notes
+    assert "limits of effort and velocity (4 joints) are not enforced by themselves" in notes
     assert "gazebo (1), safety_controller (1), transmission (1)" in notes
 
 

@@ -38,6 +38,7 @@ from catena.identification import (
     linear_parameters,
     regressor,
 )
+from catena.kernels.actuation import actuator_forces
 from catena.kernels.derivatives import forward_dynamics_derivatives, inverse_dynamics_derivatives
 from catena.kernels.dynamics import (
     bias_force,
@@ -106,8 +107,8 @@ __all__ = [
     "Helical", "Identified", "InertiaWarning", "Kernel", "LimitWarning", "Linearization", "MethodError", "MissingPackageError", "Mode",
     "Model", "ModelError", "ModelFileError", "Modes", "MotionGradient", "MotionSensitivity", "Occurrence", "Operators", "OptimalMotion",
     "ParallelManipulator", "Path", "Planar", "Pose", "Prismatic", "Reduced", "Revolute", "Rollout", "SimulationError", "SingularWarning",
-    "Spherical", "StiffnessWarning", "TraceError", "Trajectory", "TrajectoryFileError", "Universal", "ViewWarning", "atan2",
-    "base_parameters", "bias_force", "box", "computed_torque", "cycloidal", "cylinder", "driving_forces", "energy", "ensemble",
+    "Spherical", "StiffnessWarning", "TraceError", "Trajectory", "TrajectoryFileError", "Universal", "ViewWarning", "actuator_forces",
+    "atan2", "base_parameters", "bias_force", "box", "computed_torque", "cycloidal", "cylinder", "driving_forces", "energy", "ensemble",
     "equilibrium", "excitation", "export_c", "export_casadi", "export_jax", "forward_dynamics", "forward_dynamics_derivatives",
     "hamiltonian_dynamics", "identify", "ilqr", "inverse_dynamics", "inverse_dynamics_derivatives", "jacobian", "joint_wrenches",
     "linear_parameters", "linearize", "load", "loop_error", "mass_matrix", "maximum", "methods", "minimum", "modes", "momenta", "operators",

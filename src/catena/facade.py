@@ -12,7 +12,8 @@ import numpy as np
 from catena import files
 from catena.loops.assembly import assemble, assemble_all, project_velocity
 from catena.loops.mobility import Mobility, mobility
-from catena.model.builder import Builder
+from catena.model import sections
+from catena.model.composer import Composer
 from catena.model.mechanism import Mechanism
 from catena.model.parameters import given_values
 
@@ -150,6 +151,37 @@ class _ModelMethods(Mechanism):
 
         return view(self, q, port=port, browser=browser, wait=wait)
 
+    def copy(self) -> Model:
+        """Return a copy that can be changed, also of a frozen model.
+
+        >>> m = ct.Model("pendulum")
+        >>> m.add("arm", ct.rod(1.0, mass=2.0), ct.Revolute("y"))
+        >>> longer = m.copy()
+        >>> longer.scale(2.0)
+        >>> m.links[0].body.com, longer.links[0].body.com
+        ((0.5, 0.0, 0.0), (1.0, 0.0, 0.0))
+        """
+        return Model.of(self.parts.opened())
+
+    def submodel(self, bodies: str | Collection[str], name: str | None = None) -> Model:
+        """Return a model of bodies and everything that hangs on them; its ground stands for the body that they hang on.
+
+        Loops, couplings, springs, forces and actuators between these are part of it; `notes` tells which others are not. What is left
+        is `m.remove(body)`, and `m.attach(part, to)` puts it back.
+
+        >>> m = ct.Model("arm")
+        >>> m.add("upper", ct.rod(0.5, mass=2.0), ct.Revolute("y"))
+        >>> m.add("lower", ct.rod(0.5, mass=1.0), ct.Revolute("y"), parent="upper", at=(0.5, 0, 0))
+        >>> m.add("hand", ct.rod(0.1, mass=0.2), ct.Revolute("y"), parent="lower", at=(0.5, 0, 0))
+        >>> part = m.submodel("lower")
+        >>> part.body_names, part.links[0].parent
+        (('lower', 'hand'), 'ground')
+        """
+        chosen = (bodies,) if isinstance(bodies, str) else tuple(bodies)
+        part = Model.of(sections.submodel(self.frozen(), chosen))
+        part.name = f"{self.name} {', '.join(chosen)}" if name is None else name
+        return part
+
     def __copy__(self) -> Model:
         return Model.of(self.parts.opened())
 
@@ -161,7 +193,7 @@ class FrozenModel(_ModelMethods):
     """A model that does not change: what `Model.frozen` returns, and what kernels and runs hold."""
 
 
-class Model(_ModelMethods, Builder):
+class Model(_ModelMethods, Composer):
     """A mechanism: bodies hung on the ground or on each other by joints, and loops of them closed by further joints.
 
     `gravity` [m/s^2] is in the ground's axes. `friction_speed` [rad/s or m/s] is the speed over which Coulomb friction is smoothed.
@@ -196,12 +228,19 @@ class Model(_ModelMethods, Builder):
 
 
 def load(
-    path: str | os.PathLike[str], *, floating_base: bool = False, ignore: str | Collection[str] = (), tolerance: float | None = None
+    path: str | os.PathLike[str],
+    *,
+    floating_base: bool = False,
+    ignore: str | Collection[str] = (),
+    tolerance: float | None = None,
+    contact: str | None = None,
+    actuators: str | None = None,
 ) -> Model:
     """Return the model that a file describes: TOML (.toml), URDF (.urdf) or MJCF (.xml, by MuJoCo).
 
     `floating_base` lets the root link of a URDF file move freely. An element that would change the motion and that catena cannot represent
     is an error, unless `ignore` names it, as the message says; `Model.notes` lists what was ignored, and what was recognised.
+    `contact="ignore"` and `actuators="ignore"` leave these out, and `ignore="unsupported"` everything that catena cannot represent.
 
     Loops need only close to the precision of the file: where they come nearest to closing, a closure residual of up to `tolerance`,
     relative to the loop's size or in radians, is absorbed by the joint frame on the second body, and noted in `Model.notes`. The default
@@ -228,4 +267,5 @@ def load(
     ...     ct.load(file), ct.load(file, floating_base=True)
     (<Model 'pendulum': 2 bodies, nq = 1, nv = 1>, <Model 'pendulum': 2 bodies, nq = 8, nv = 7>)
     """
-    return Model.of(files.load(path, floating_base=floating_base, ignore=ignore, tolerance=tolerance).parts)
+    options: dict[str, Any] = {"floating_base": floating_base, "ignore": ignore, "tolerance": tolerance}
+    return Model.of(files.load(path, **options, contact=contact, actuators=actuators).parts)

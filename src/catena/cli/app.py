@@ -118,7 +118,10 @@ def model_argument(help_: str = "A model file (.toml, .urdf, .xml) or a built-in
 ModelName = Annotated[str, model_argument()]
 FloatingBase = Annotated[bool, typer.Option("--floating-base", help="Let the root link of a URDF file move freely.")]
 Ignore = Annotated[
-    list[str] | None, typer.Option(metavar="WHAT", help="Load a URDF or MJCF file without this, such as contact; repeatable.")
+    list[str] | None,
+    typer.Option(
+        metavar="WHAT", help="Load a URDF or MJCF file without this, such as contact; unsupported is all that cannot be read; repeatable."
+    ),
 ]
 Tolerance = Annotated[
     float | None,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import fields
+from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -116,8 +116,11 @@ def _facts(m: Model) -> dict[str, Any]:
         "friction_speed": m.friction_speed,
         "options": {name: [link.name for link in m.links if any(getattr(link.joint, name))] for name in options},
         "limits": _limits(m),
+        "effort": _largest(m, "effort"),
+        "velocity": _largest(m, "velocity"),
         "springs": [{key.name: getattr(spring, key.name) for key in fields(spring)} for spring in m.springs],
         "forces": [{"name": f.name, "body": f.body, "traced": f.traced} for f in m.forces],
+        "actuators": [asdict(one) | {"coefficients": dict(one.coefficients)} for one in m.actuators],
         "notes": list(m.notes),
         "depth": max(tree.depth, default=-1) + 1,
         "branches": {name: count for name, count in children.items() if count > 1},
@@ -190,6 +193,12 @@ def _limits(m: Model) -> dict[str, list[float | None]]:
     return {name: [end if np.isfinite(end) else None for end in pair] for name, pair in limited.items()}
 
 
+def _largest(m: Model, option: str) -> dict[str, float]:
+    """Return the largest efforts or velocities of the coordinates that have one."""
+    most = [value for link in m.links for value in getattr(link.joint, f"most_{option}").tolist()]
+    return {name: value for name, value in zip(m.v_names, most, strict=True) if np.isfinite(value)}
+
+
 def _print_facts(console: Console, m: Model, facts: dict[str, Any]) -> None:
     def listed(counts: dict[str, Any]) -> str:
         return ", ".join(f"{kind} {count:,}" for kind, count in counts.items())
@@ -207,8 +216,14 @@ def _print_facts(console: Console, m: Model, facts: dict[str, Any]) -> None:
         "gravity": f"{printing.vector_text(m.gravity)} m/s^2",
         "options": (", ".join(f"{name} on {len(bodies)}" for name, bodies in options.items()) or "none") + smoothed,
         "limits": ", ".join(f"{name} {printing.interval_text(*pair)}" for name, pair in facts["limits"].items()) or "none",
+        **{
+            option: ", ".join(f"{name} {most:g}" for name, most in facts[option].items())
+            for option in ("effort", "velocity")
+            if facts[option]
+        },
         "springs": ", ".join(f"{s.name} ({s.a} to {s.b})" for s in m.springs) or "none",
         "forces": ", ".join(f"{f.name} ({'on ' + f.body if f.body else 'joint forces'})" for f in m.forces) or "none",
+        **({"actuators": ", ".join(f"{one.name} (of {', '.join(dict(one.coefficients))})" for one in m.actuators)} if m.actuators else {}),
         "depth": f"{facts['depth']} (joints from the ground to the farthest body)",
         "branches": branches or "none",
         "placements": f"{listed(facts['placements'])} (in canonical frames)",

@@ -13,6 +13,7 @@ from catena.files import mjcf_reader, toml_reader, toml_writer, urdf_reader, urd
 from catena.files.precision import closed_to_precision
 from catena.model import Builder, Mechanism
 from catena.model.values import number
+from catena.model.wording import counted_warnings
 
 #: Size [bytes] beyond which a file is refused.
 LIMIT = 64 * 2**20
@@ -26,15 +27,29 @@ READ, WRITTEN = (".toml", ".urdf", ".xml", ".mjcf"), (".toml", ".urdf")
 
 
 def load(
-    path: str | os.PathLike[str], *, floating_base: bool = False, ignore: str | Collection[str] = (), tolerance: float | None = None
+    path: str | os.PathLike[str],
+    *,
+    floating_base: bool = False,
+    ignore: str | Collection[str] = (),
+    tolerance: float | None = None,
+    contact: str | None = None,
+    actuators: str | None = None,
 ) -> Builder:
     """Return the model that a file describes; `catena.load` says how."""
+    for name, given in (("contact", contact), ("actuators", actuators)):
+        if given not in (None, "ignore"):
+            raise ModelFileError(f"load: {name} = {given!r} is not known; give 'ignore', or leave it out")
+    also = [what for what, given in (("contact", contact), ("actuator", actuators)) if given is not None]
+    with counted_warnings():
+        return _load(path, floating_base, (*_names(ignore), *also), tolerance)
+
+
+def _load(path: str | os.PathLike[str], floating_base: bool, left_out: tuple[str, ...], tolerance: float | None) -> Builder:
     file = as_path(path, ModelFileError)
     content = beginning(file, LIMIT + 1, ModelFileError, "a .toml, .urdf or .xml file")
     _check_ending(file, READ)
     if len(content) > LIMIT:
         raise ModelFileError(f"{file}: holds more than {LIMIT >> 20} MiB; give a smaller model file")
-    left_out = _names(ignore)
     try:
         within = TOLERANCE if tolerance is None else number("load: tolerance", tolerance, least=0.0)
     except ModelError as error:

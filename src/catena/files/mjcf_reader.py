@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from catena.errors import ModelError, ModelFileError
-from catena.files import mjcf_loops
+from catena.files import mjcf_actuators, mjcf_loops
 from catena.files.mjcf_source import Source
 from catena.files.mjcf_unsupported import unsupported
 from catena.files.xml_reader import LARGEST, Element
@@ -23,7 +23,7 @@ from catena.model.bodies import Body, Geometry
 from catena.model.builder import Builder
 from catena.model.joints import Fixed, Free, Joint, Prismatic, Revolute, Spherical
 from catena.model.pose import Pose, rpy
-from catena.model.wording import short, unused, without
+from catena.model.wording import UNSUPPORTED, short, unused, without
 from catena.spatial import quaternion_inverse, quaternion_product, rotation
 
 
@@ -34,6 +34,7 @@ class Reader(Source):
         super().__init__(root, ignore)
         self.carriers: dict[int, str] = {}  # the body that the coordinate of a hinge or slider is named after, by the joint
         self.left_out: list[str] = []
+        self.unread: dict[str, list[str]] = {}  # what catena cannot represent and is asked to leave out, by its kind
         self._taken = {*self.names}
 
     def model(self) -> Builder:
@@ -48,6 +49,7 @@ class Reader(Source):
             self._check_numbers(element, body)
             element.attempt(self._add, model, body)
         mjcf_loops.add(model, self)
+        mjcf_actuators.add(model, self)
         model.parts.keyframes |= self._keyframes(model)
         model.parts.notes += self._notes()
         self._set_home(model)
@@ -78,6 +80,8 @@ class Reader(Source):
         for what, element, said in unsupported(self):
             if what in self.ignore:
                 self.left_out.append(f"{what} ({said})")
+            elif UNSUPPORTED in self.ignore:
+                self.unread.setdefault(what.partition(":")[0], []).append(said)
             else:
                 first = first or element
                 refused.setdefault(what, []).append(said)
@@ -85,7 +89,7 @@ class Reader(Source):
             listed = "; ".join(f"{what} ({', '.join(said[:3])}{', …' if said[3:] else ''})" for what, said in refused.items())
             raise ModelFileError(
                 f"{first.file}:{first.line}: catena cannot represent this, which changes the motion in MuJoCo: {listed}; remove it from "
-                f"the file, or {without(*self.ignore, *refused)}"
+                f"the file, load without all of it by ignore='{UNSUPPORTED}', or {without(*self.ignore, *refused)}"
             )
 
     def _add(self, model: Builder, body: int) -> None:
@@ -145,6 +149,9 @@ class Reader(Source):
         zero = float(c.qpos0[start])
         if spring:
             options["rest"] = float(c.qpos_spring[start]) - zero
+        limited = getattr(c, "jnt_actfrclimited", None)
+        if limited is not None and limited[i] and c.jnt_actfrcrange[i][0] == -c.jnt_actfrcrange[i][1] and c.jnt_actfrcrange[i][1] > 0.0:
+            options["effort"] = float(c.jnt_actfrcrange[i][1])
         if c.jnt_limited[i] and not self.disabled("LIMIT") and not self._leaves("limits"):
             options["limits"] = tuple((c.jnt_range[i] - zero).tolist())
         return source.build(Revolute if kind == kinds.hinge else Prismatic, axis=c.jnt_axis[i], **options)
@@ -212,6 +219,9 @@ class Reader(Source):
         notes = [f"MuJoCo warns: {text}" for text in dict.fromkeys(self.warned)]
         if self.left_out:
             notes.append("ignored as asked: " + ", ".join(dict.fromkeys(self.left_out)))
+        if self.unread:
+            listed = (f"{what} ({said[0]}{f' and {len(said) - 1} more' if said[1:] else ''})" for what, said in self.unread.items())
+            notes.append("left out, for catena cannot represent it: " + ", ".join(listed))
         shifted = [(self.carriers[i], c.qpos0[c.jnt_qposadr[i]]) for i in range(c.njnt) if self.dofs(i).stop - self.dofs(i).start == 1]
         if moved := [f"{name} {zero:.6g}" for name, zero in shifted if zero]:
             notes.append(f"coordinates are MuJoCo's less their ref: {', '.join(moved)}")
@@ -219,6 +229,4 @@ class Reader(Source):
             notes.append("positions of free bodies count from where the file puts them; velocities are (angular, linear) in their axes")
         if c.jnt_limited.any() and not self.disabled("LIMIT") and "limits" not in self.ignore:
             notes.append(f"limits ({int(c.jnt_limited.sum())} joints) are stops of catena's stiffness, not of MuJoCo's solref and solimp")
-        if c.nu:
-            notes.append(f"{c.nu} actuators are not in the model: give their joint forces as tau")
         return notes

@@ -40,9 +40,12 @@ class Source:
         self.library = optional_package("mujoco", f"{root.file}: reading MJCF needs MuJoCo", 'pip install "catena[files]"')
         self.warned: list[str] = []
         self.compiled = self._compiled()
-        enums = ("Joint", "Eq", "Obj", "Geom")
-        self.joint_kinds, self.equality_kinds, self.objects, self.geom_kinds = (_numbers(getattr(self.library, f"mjt{e}")) for e in enums)
+        self.joint_kinds, self.equality_kinds, self.objects, self.geom_kinds = self.enums("Joint", "Eq", "Obj", "Geom")
         self.names = self._body_names()
+
+    def enums(self, *names: str) -> list[SimpleNamespace]:
+        """Return enumerations of MuJoCo, such as "Gain", as numbers by the names of their members."""
+        return [_numbers(getattr(self.library, f"mjt{name}")) for name in names]
 
     def disabled(self, flag: str) -> bool:
         """Return whether the file switches something off, by the name that MuJoCo has for it."""

@@ -1,18 +1,14 @@
-"""What changes the motion in MuJoCo and catena cannot represent: contact, actuators with forces or states, tendons, fluids and others."""
+"""What changes the motion in MuJoCo and catena cannot represent: contact, actuators with states, tendons, fluids and others."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 
-from catena.files import mjcf_loops
+from catena.files import mjcf_actuators, mjcf_loops
 from catena.files.mjcf_source import Source
 from catena.files.xml_reader import Element
-
-#: The elements of actuators.
-_ACTUATORS = {"general", "motor", "position", "velocity", "intvelocity", "damper", "cylinder", "muscle", "adhesion", "dcmotor", "plugin"}
 
 
 def unsupported(source: Source) -> Iterator[tuple[str, Element, str]]:
@@ -28,12 +24,12 @@ def unsupported(source: Source) -> Iterator[tuple[str, Element, str]]:
         called = [f"geom '{name}'" if name else f"a geom of '{body}'" for name, body in zip(names, bodies, strict=True)]
         yield "contact", element, f"such as of {' and '.join(called)}"
     acting: dict[str, list[int]] = {}
-    for i in range(0 if source.disabled("ACTUATION") else getattr(c, "nactuator", c.nu)):
-        if acts := _acts(c, i):
-            acting.setdefault(acts, []).append(i)
-    for acts, which in acting.items():
-        names = [source.name(source.objects.actuator, i) or str(i) for i in which]
-        yield "actuator", source.element(_ACTUATORS, source.name(source.objects.actuator, which[0]), which[0]), f"{', '.join(names)} {acts}"
+    for i in mjcf_actuators.in_force(source):
+        if (reason := mjcf_actuators.why_not(source, i)) and mjcf_actuators.acts(source, i):
+            acting.setdefault(reason, []).append(i)
+    for reason, which in acting.items():
+        names = [mjcf_actuators.name(source, i) for i in which]
+        yield "actuator", mjcf_actuators.element(source, which[0]), f"{', '.join(names)} {reason}"
     for i in range(c.ntendon):
         forces = {key: getattr(c, f"tendon_{key}", None) for key in ("stiffness", "damping", "frictionloss", "limited", "armature")}
         if given := [key for key, entries in forces.items() if entries is not None and np.any(entries[i])]:
@@ -69,6 +65,11 @@ def _of_joint(source: Source, i: int) -> Iterator[tuple[str, Element, str]]:
         poly = getattr(c, entry, None)
         if poly is not None and np.any(poly[i if entry[0] == "j" else at]) and not source.disabled(off):
             yield name, element, f"{called} that is not linear"
+    limited = getattr(c, "jnt_actfrclimited", None)
+    if limited is not None and limited[i] and not source.disabled("ACTUATION"):
+        lower, upper = c.jnt_actfrcrange[i]
+        if kind in (kinds.ball, kinds.free) or lower != -upper:
+            yield "actuatorfrcrange", element, f"{called}, which is not one largest force"
     if np.any(getattr(c, "jnt_springyield", np.zeros(c.njnt))[i]):
         yield "springyield", element, called
 
@@ -96,17 +97,3 @@ def _contact(source: Source) -> tuple[int, int] | None:
             if (bodies[0] << 16) + bodies[1] not in excluded:
                 return int(i), int(j)
     return None
-
-
-def _acts(c: Any, i: int) -> str:
-    """Return what an actuator adds to the motion without a control; nothing for one that only passes it on."""
-    acts = []
-    if c.actuator_biastype[i] and c.actuator_biasprm[i].any():
-        acts.append("with a force of its own")
-    if c.actuator_dyntype[i]:
-        acts.append("with a state")
-    for key in ("damping", "armature"):
-        entries = getattr(c, f"actuator_{key}", None)
-        if entries is not None and np.any(entries[i]):
-            acts.append(f"with {key}")
-    return " and ".join(acts)

@@ -45,7 +45,11 @@ class Reader(Source):
             body = self._body(table, place)
             at, at_body = (self._pose(table.get(key, (0.0, 0.0, 0.0)), (*place, key)) for key in ("at", "at_body"))
             self.build(place, table, model.add, table["name"], body, joint, table.get("parent", "ground"), at, at_body)
-        for kind, add in (("connection", self._connect), ("spring", self._add_spring), ("loop", self._close), ("coupling", self._couple)):
+        kinds = {
+            "connection": self._connect, "spring": self._add_spring, "loop": self._close, "coupling": self._couple,
+            "actuator": self._add_actuator,
+        }  # fmt: skip
+        for kind, add in kinds.items():
             for i, table in enumerate(self.data[kind]):
                 add(model, table, (kind, i))
             self._check_connected(model)
@@ -85,6 +89,17 @@ class Reader(Source):
 
     def _couple(self, model: Builder, table: Table, place: Place) -> None:
         self.check(table, records.CouplingRecord, place)
+        self._check_coefficients(model, f"coupling '{table['name']}'", table, place)
+        self.build(place, table, model.couple, **table)
+
+    def _add_actuator(self, model: Builder, table: Table, place: Place) -> None:
+        self.check(table, records.ActuatorRecord, place)
+        self._check_coefficients(model, f"actuator '{table['name']}'", table, place)
+        rest = {key: value for key, value in table.items() if key != "coefficients"}
+        self.build(place, rest, model.add_actuator, of=table["coefficients"], **rest)
+
+    def _check_coefficients(self, model: Builder, what: str, table: Table, place: Place) -> None:
+        """Refuse coefficients that are not numbers, or not of coordinates."""
         for key, value in table["coefficients"].items():
             at = (*place, "coefficients", key)
             if isinstance(value, dict):
@@ -93,8 +108,7 @@ class Reader(Source):
                 self.fail(at, f"{short(value)} is not a number; give a number")
             if key not in model.q_names:
                 self.fail(at, f"no coordinate is named {short(key)}; {choice(key, model.q_names)}")
-            self.build(at, {}, coefficient, f"coupling '{table['name']}'", key, value)
-        self.build(place, table, model.couple, **table)
+            self.build(at, {}, coefficient, what, key, value)
 
     def _between(self, model: Builder, table: Table, place: Place) -> Table:
         """Refuse a table whose a and b are not bodies; return the rest of it."""

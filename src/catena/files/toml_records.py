@@ -33,6 +33,7 @@ class FileRecord(Record):
     spring: list[Table] = msgspec.field(default_factory=list)
     loop: list[Table] = msgspec.field(default_factory=list)
     coupling: list[Table] = msgspec.field(default_factory=list)
+    actuator: list[Table] = msgspec.field(default_factory=list)
     parameters: Table = msgspec.field(default_factory=dict)
     ties: Table = msgspec.field(default_factory=dict)
 
@@ -85,6 +86,15 @@ class CouplingRecord(Record):
     name: str
     coefficients: Table
     offset: float = 0.0
+
+
+class ActuatorRecord(Record):
+    name: str
+    coefficients: Table
+    gain: Numbers = 1.0
+    bias: Numbers = 0.0
+    control_limits: Vector = msgspec.field(default_factory=list)
+    force_limits: Vector = msgspec.field(default_factory=list)
 
 
 class PoseRecord(Record):

@@ -14,6 +14,7 @@ from catena.errors import ModelError
 from catena.files import formulas
 from catena.files.toml_records import JOINT_RECORDS, LOOKS, SHAPES, SIZES, Table
 from catena.model import values
+from catena.model.actuators import Actuator
 from catena.model.bodies import Body, Geometry
 from catena.model.closures import Closure, Coupling, Distance
 from catena.model.driven import Driven, Harmonic
@@ -39,6 +40,7 @@ def text(model: Mechanism) -> str:
         "loop": [_between_table("loop", closure) for closure in model.loops if closure.name not in closed_by_connections],
         "coupling": [_table(coupling) | {"coefficients": dict(coupling.coefficients)} for coupling in model.couplings],
     }
+    tables["actuator"] = [_actuator_table(actuator) for actuator in model.actuators]
     for kind, listed in tables.items():
         for table in listed:
             parts += ["", f"[[{kind}]]", *_lines(table)]
@@ -95,6 +97,13 @@ def _table(thing: Coupling | Spring, *required: str) -> Table:
     """Return the entries of a spring or coupling: those that are required, and those that are not zero."""
     entries = {f.name: getattr(thing, f.name) for f in fields(thing)}
     return {key: value for key, value in entries.items() if key in required or value not in (0.0, (0.0, 0.0, 0.0))}
+
+
+def _actuator_table(actuator: Actuator) -> Table:
+    plain = Actuator(actuator.name, ())
+    entries = {key: getattr(actuator, key) for key in ("gain", "bias", "control_limits", "force_limits")}
+    table: Table = {"name": actuator.name, "coefficients": dict(actuator.coefficients)}
+    return table | {key: value for key, value in entries.items() if value != getattr(plain, key)}
 
 
 def _pose_entry(key: str, pose: Pose) -> Table:

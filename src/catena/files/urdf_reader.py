@@ -21,7 +21,7 @@ from catena.model import values
 from catena.model.bodies import Body
 from catena.model.builder import Builder
 from catena.model.joints import Fixed, Free, Joint, Planar, Prismatic, Revolute, Spherical, Universal
-from catena.model.wording import choice, no_such, short, without
+from catena.model.wording import UNSUPPORTED, choice, no_such, short, without
 
 #: A limit this far away does not limit.
 NO_LIMIT = 1e9
@@ -98,7 +98,7 @@ class Reader:
                 there += [f"{e.tag}:{e.attributes.get('name')}" for e in self.root if e.tag in ("loop", "coupling")]
                 remedy = choice(asked, there) if there else "there is no loop, coupling or mimic; leave it out"
                 self.root.fail(f"ignore names {short(asked)}, which is not in the file; {remedy}")
-            if not colon and asked not in self.ignored:
+            if not colon and asked not in (*self.ignored, UNSUPPORTED):
                 self.noted.append(f"ignore names {short(asked)}, of which there is nothing in the file")
 
     def carried(self, joint: str) -> str:
@@ -117,9 +117,9 @@ class Reader:
             self.root.fail("there is no <link>; add one")
         return named
 
-    def _ignores(self, what: str, name: str | None = None) -> bool:
-        """Return whether something is to be ignored, by what it is or by its name too; and enter it in the notes."""
-        if what in self.ignore or f"{what}:{name}" in self.ignore:
+    def _ignores(self, what: str, name: str | None = None, unsupported: bool = False) -> bool:
+        """Return whether something is to be ignored, by what it is, by its name too, or as unsupported; and enter it in the notes."""
+        if what in self.ignore or f"{what}:{name}" in self.ignore or (unsupported and UNSUPPORTED in self.ignore):
             self.ignored.setdefault(what, []).append(name or "")
             return True
         return False
@@ -127,7 +127,7 @@ class Reader:
     def _check(self, element: Element) -> None:
         """Refuse an element, or one in it, that may change the motion and is not read."""
         within = "robot" if element.parent is self.root else element.parent.tag if element.parent else ""
-        if element.tag == "gazebo" and not self._ignores("gazebo"):
+        if element.tag == "gazebo" and not self._ignores("gazebo", unsupported=True):
             for child in element:
                 plain = _GAZEBO.get(child.tag)
                 if plain is None and child.tag.partition(":")[0] != "joint":
@@ -138,7 +138,7 @@ class Reader:
                     )
         elif element.tag.startswith("xacro:"):
             element.fail("this is a macro of xacro; expand the file with the command xacro first")
-        elif element.tag not in _READ[within] | _SILENT[within] and not self._ignores(element.tag):
+        elif element.tag not in _READ[within] | _SILENT[within] and not self._ignores(element.tag, unsupported=True):
             element.fail(
                 f"<{element.tag}> is not known in a <{within}>, and may change the motion; {choice(element.tag, sorted(_READ[within]))}, "
                 f"or {without(element.tag)}"
@@ -208,8 +208,8 @@ class Reader:
                     options[option] = dynamics.build(values.number, option, dynamics.number(option), 0.0)
         if kind in ("revolute", "prismatic") and (limits := self._limits(element)) is not None:
             options["limits"] = limits
-        if kind in ("revolute", "continuous", "prismatic") and (effort := self._effort(element)) is not None:
-            options["effort"] = effort
+        if kind in ("revolute", "continuous", "prismatic"):
+            options |= self._largest(element)
         if kind in ("floating", "SPHERICAL"):
             return element.build({"floating": Free, "SPHERICAL": Spherical}[kind], **options)
         if kind in urdf_loops.UNIVERSAL:
@@ -233,12 +233,13 @@ class Reader:
             )
         return lower if lower > -NO_LIMIT else None, upper if upper < NO_LIMIT else None
 
-    def _effort(self, element: Element) -> float | None:
+    def _largest(self, element: Element) -> dict[str, float]:
+        """Return the limits of effort and velocity that a joint has."""
         limit = element.only("limit")
-        if limit is None or "effort" not in limit.attributes:
-            return None
-        effort = limit.number("effort")
-        return effort if 0.0 < effort < NO_LIMIT else None  # programs write 0, -1 and huge numbers where there is no limit
+        if limit is None:
+            return {}
+        given = {key: limit.number(key) for key in ("effort", "velocity") if key in limit.attributes}
+        return {key: most for key, most in given.items() if 0.0 < most < NO_LIMIT}  # programs write 0, -1 and huge numbers for no limit
 
     def _body(self, link: Element) -> Body:
         looks, inertial = shapes(link, self._materials), link.only("inertial")
@@ -290,8 +291,8 @@ class Reader:
         limits = [limit for joint in self.joints.values() if (limit := joint.only("limit")) is not None]
         if capped := sum(bool({"effort", "velocity"} & limit.attributes.keys()) for limit in limits):
             notes.append(
-                f"limits of effort and velocity ({capped} joints) are not applied: joint forces act as they are given, and those of effort "
-                "limit the actions of catena.environments"
+                f"limits of effort and velocity ({capped} joints) are not enforced by themselves: actuators and catena.environments keep "
+                "to those of effort, ct.excitation to those of velocity, and run.exceeded() checks a run"
             )
         silent = sorted((_SILENT["robot"] | _SILENT["link"] | _SILENT["joint"] | {"gazebo"}) - {"material"})
         if unread := [f"{tag} ({within[tag]})" for tag in silent if within.get(tag) and tag not in self.ignored]:

@@ -56,7 +56,7 @@ def _missing(model: Mechanism) -> Iterator[str]:
         yield f"gravity {model.gravity}"
     if model.friction_speed != 0.01 and "friction" in model.changes_energy:
         yield f"friction_speed {model.friction_speed:g}"
-    for kind, things in (("spring", model.springs), ("force", model.forces), ("loop", model.loops)):
+    for kind, things in (("spring", model.springs), ("force", model.forces), ("loop", model.loops), ("actuator", model.actuators)):
         yield from (f"{kind} '{thing.name}'" for thing in things)
     for link in model.links:
         joint, whose = link.joint, f"of body '{link.name}'"
@@ -68,9 +68,9 @@ def _missing(model: Mechanism) -> Iterator[str]:
                 yield f"limits {whose}"
             elif option in ("damping", "friction") and isinstance(value, tuple):
                 yield f"{option} {value} {whose}"
-            elif option == "effort" and not isinstance(joint, (Revolute, Prismatic)):
-                yield f"effort {whose}"
-            elif option not in ("limits", "damping", "friction", "rest", "effort"):
+            elif option not in (
+                "limits", "damping", "friction", "rest", *(("effort", "velocity") if isinstance(joint, (Revolute, Prismatic)) else ())
+            ):  # fmt: skip
                 yield f"{option} {whose}"
 
 
@@ -98,12 +98,12 @@ def _joint(link: Link, carried: str, mimics: dict[str, tuple[str, float, float]]
     lines += [f"    <parent link={_quoted(link.parent)}/>", f"    <child link={_quoted(carried)}/>"]
     if isinstance(joint, (Revolute, Prismatic, Planar)):
         lines.append(f'    <axis xyz="{_numbers(joint.axis)}"/>')
-    effort = f'effort="{options.get("effort", NO_LIMIT)!r}" velocity="{NO_LIMIT!r}"'
+    most = " ".join(f'{option}="{options.get(option, NO_LIMIT)!r}"' for option in ("effort", "velocity"))
     if limited:
         lower, upper = max(-NO_LIMIT, float(joint.lower[0])), min(NO_LIMIT, float(joint.upper[0]))
-        lines.append(f'    <limit lower="{lower!r}" upper="{upper!r}" {effort}/>')
-    elif "effort" in options:
-        lines.append(f"    <limit {effort}/>")
+        lines.append(f'    <limit lower="{lower!r}" upper="{upper!r}" {most}/>')
+    elif "effort" in options or "velocity" in options:
+        lines.append(f"    <limit {most}/>")
     if acting := [f'{option}="{options[option]!r}"' for option in ("damping", "friction") if option in options]:
         lines.append(f"    <dynamics {' '.join(acting)}/>")
     if link.name in mimics:

@@ -63,9 +63,9 @@ def excitation(
     """Return a path of a tree on which joint forces tell its base parameters well: the regressor has a small condition number.
 
     It takes `duration` [s] and has so many `harmonics`. Positions stay within the limits of the joints, and those without limits within
-    `reach` [rad, or m] of home, or of zero; rates and accelerations within `max_rate` and `max_acceleration`. Each is a number, or one for
-    each coordinate. `joints` names options of joints among the parameters, as in `ct.base_parameters`. The search is by exact
-    derivatives, from several random `starts`; the best is taken.
+    `reach` [rad, or m] of home, or of zero; rates within `max_rate` and the `velocity` of the joints, accelerations within
+    `max_acceleration`. Each is a number, or one for each coordinate. `joints` names options of joints among the parameters, as in
+    `ct.base_parameters`. The search is by exact derivatives, from several random `starts`; the best is taken.
 
     >>> m = ct.Model("double pendulum")
     >>> m.add("upper", ct.rod(1.0, mass=2.0), ct.Revolute("y", limits=(-2, 0)))
@@ -111,9 +111,12 @@ class _Problem:
         self.range = 0.5 * (self.upper - self.lower)
         self.k = np.arange(1, harmonics + 1)
         w = 2.0 * np.pi / duration * self.k
-        bounds = [(w, max_rate, "max_rate"), (w**2, max_acceleration, "max_acceleration")]
+        speeds = np.concatenate([link.joint.most_velocity for link in m.links])
+        speeds = speeds if max_rate is None else np.minimum(_limits("max_rate", max_rate, m.nv), speeds)
+        accelerations = None if max_acceleration is None else _limits("max_acceleration", max_acceleration, m.nv)
+        bounds = [(w, speeds if np.isfinite(speeds).any() else None), (w**2, accelerations)]
         #: what amplitudes are multiplied by, as a part of what they may be (bounds, harmonics, nv)
-        self.rates = np.array([np.outer(f, self.range) / _limits(name, most, m.nv) for f, most, name in bounds if most is not None])
+        self.rates = np.array([np.outer(f, self.range) / most for f, most in bounds if most is not None])
         self.rates = self.rates.reshape(-1, harmonics, m.nv)
         from scipy.linalg import null_space  # which takes long to import, as below
 

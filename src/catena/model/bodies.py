@@ -31,6 +31,7 @@ class Geometry:
     rpy: tuple[float, float, float] = (0.0, 0.0, 0.0)
     file: str = ""
     colour: tuple[float, float, float] | None = None
+    folder: str | None = None  # where a mesh is, if not where the model's are
     tied: ClassVar[Mapping[str, Any]] = {}  # expressions that size and centre follow, by name
 
     def __post_init__(self) -> None:

@@ -10,6 +10,7 @@ import numpy as np
 
 from catena.errors import ArgumentError, ModelError
 from catena.model import closures, parameters, values
+from catena.model.actuators import actuator, check_coordinates
 from catena.model.bodies import Body
 from catena.model.build_tree import placed_coupling
 from catena.model.closures import Closure, Distance
@@ -306,6 +307,42 @@ class Builder(Mechanism):
         self.parts.forces[name] = force
         self._changed()
 
+    def add_actuator(
+        self,
+        name: str,
+        of: str | Mapping[str, float],
+        *,
+        gear: float | None = None,
+        gain: Any = None,
+        bias: Any = None,
+        kp: float | None = None,
+        kv: float | None = None,
+        control_limits: Any = None,
+        force_limits: Any = None,
+    ) -> None:
+        """Add an actuator of a coordinate, or of several with their gears: it turns a control u into joint forces.
+
+        Its length is the sum of gear times coordinate, and its force `gain * u + bias`, times the gear along each coordinate. `gain` and
+        `bias` are numbers, or three: a constant, and by the length and its rate. Without them it is a motor, whose force is u. With `kp`
+        it is a servo of position, `kp * (u - length) - kv * rate`; with `kv` alone one of velocity, `kv * (u - rate)`. Forces stay within
+        `force_limits`, and with those of other actuators within the `effort` of the joint; controls count within `control_limits`.
+
+        Actuators act where controls are given, `ct.stepper(m, step, controls=True)` and `ct.actuator_forces(m)`; other kernels take the
+        joint forces tau.
+
+        >>> m = ct.Model("arm")
+        >>> m.add("upper", ct.rod(0.5, mass=2.0), ct.Revolute("y"))
+        >>> m.add("lower", ct.rod(0.5, mass=1.0), ct.Revolute("y", effort=8.0), parent="upper", at=(0.5, 0, 0))
+        >>> m.add_actuator("shoulder", "upper", kp=100.0, kv=10.0)
+        >>> m.add_actuator("elbow", "lower", gear=50.0, control_limits=(-1, 1))
+        >>> ct.actuator_forces(m)([0.2, 0.0], [0.0, 0.0], [0.5, 0.1])
+        array([30.,  5.])
+        """
+        _check_name("actuator", name, {"actuator": self.parts.actuators}, "each actuator")
+        made = actuator(name, of, gear, gain, bias, kp, kv, control_limits, force_limits)
+        check_coordinates(made, self)
+        self.parts.actuators[name] = made
+
     def parameter(self, name: str, value: Any) -> Any:
         """Add a parameter of one's own: a number, or an array of numbers, that other numbers and functions of the model follow.
 
@@ -405,4 +442,5 @@ def _check_name(kind: str, name: str, there: Mapping[str, Mapping[str, Any]], ea
     _text(kind, name)
     for known, taken in there.items():
         if name in taken:
-            raise ModelError(f"{kind} '{name}': a {known} has this name already; give {each} its own name")
+            article = "an" if known[0] in "aeiou" else "a"
+            raise ModelError(f"{kind} '{name}': {article} {known} has this name already; give {each} its own name")

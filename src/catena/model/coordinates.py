@@ -211,6 +211,6 @@ class PositionChart:
         parts, at = [], 0
         for nq, joint in self.parts:
             own = rate[at : at + nq]
-            parts.append(own if joint is None else joint.velocity(q[at : at + nq], own))
+            parts.append(own if joint is None else joint.velocity_of(q[at : at + nq], own))
             at += nq
         return np.concatenate(parts)

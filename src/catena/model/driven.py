@@ -94,7 +94,7 @@ class Driven(Joint):
         now = t[()] if isinstance(t, np.ndarray) else t  # NumPy would make an array of a Dual
         x = self._coordinates(Dual(Dual(now, 1.0), Dual(1.0, 0.0)))
         q, rate = part(x, "value"), part(x, "derivative")  # each with its derivative
-        v = self.joint.velocity(q, rate)
+        v = self.joint.velocity_of(q, rate)
         return Given(part(q, "value"), part(v, "value"), part(v, "derivative"))
 
     def motion(self) -> Motion:

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from catena.errors import ModelError
+from catena.errors import ArgumentError, ModelError
 from catena.graph import Trace
 from catena.model import parameters, values
+from catena.model.actuators import Actuator
 from catena.model.build_tree import build
 from catena.model.cache import Cache
 from catena.model.closures import Closure, Coupling
@@ -29,7 +30,10 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
 #: Methods by which a `Model` changes; a mechanism refuses them.
-_CHANGES = ("add", "connect", "close", "couple", "add_spring", "add_force", "parameter", "tie")
+_CHANGES = (
+    "add", "connect", "close", "couple", "add_spring", "add_force", "add_actuator", "parameter", "tie",
+    "attach", "lock", "remove", "rename", "scale",
+)  # fmt: skip
 
 
 class _FrozenError(ModelError, AttributeError):
@@ -172,8 +176,9 @@ class Mechanism(Coordinates):
 
     @property
     def forces(self) -> tuple[Applied, ...]:
-        """The forces from functions, in the order they were added."""
-        return tuple(self.parts.forces.values())
+        """The forces from functions of all coordinates, in the order they were added."""
+        forces = self.parts.forces.values()
+        return tuple(force if force.part is None else force.of_whole(self.q_names, self.v_names) for force in forces)
 
     @property
     def python_forces(self) -> tuple[Applied, ...]:
@@ -199,6 +204,11 @@ class Mechanism(Coordinates):
             "driven joints": bool(self.driven_names),
         }
         return tuple(cause for cause, present in causes.items() if present)
+
+    @property
+    def actuators(self) -> tuple[Actuator, ...]:
+        """The actuators, in the order of their controls."""
+        return tuple(self.parts.actuators.values())
 
     # time, and joints that are driven
 
@@ -277,16 +287,22 @@ class Mechanism(Coordinates):
         """
         return type(self)(parameters.replaced(self, values).sealed())
 
-    def varying(self, paths: Any, what: str, wrenches: Any = ()) -> Mechanism:
+    def varying(self, paths: Any, what: str, wrenches: Any = (), controls: bool = False) -> Mechanism:
         """Return the mechanism whose kernels take the numbers at these paths as further inputs; `what` takes them is named in errors.
 
-        Where `wrenches` names bodies, the first of these inputs has a wrench on each.
+        Where `wrenches` names bodies, the first of these inputs has a wrench on each; with `controls`, one before has those of actuators.
         """
         if wrenches:
             bodies = parameters.check_bodies(self, wrenches, what)
             parts = self.once("wrenches", bodies, lambda: parameters.with_wrenches(self, bodies).sealed())
             loaded = type(self.frozen())(parts, spanning=self.frozen().spanning, time=self.frozen().time)
-            return loaded.varying(("wrenches", *((paths,) if isinstance(paths, str) else paths)), what)
+            return loaded.varying(("wrenches", *((paths,) if isinstance(paths, str) else paths)), what, controls=controls)
+        if controls:
+            if not self.actuators:
+                raise ArgumentError(f"{what}: model '{self.name}' has no actuators that take controls; add some by m.add_actuator")
+            parts = self.once("controls", (), lambda: parameters.with_controls(self).sealed())
+            driven = type(self.frozen())(parts, spanning=self.frozen().spanning, time=self.frozen().time)
+            return driven.varying((parameters.CONTROLS, *((paths,) if isinstance(paths, str) else paths)), what)
         m, chosen = self.frozen(), parameters.check(self, paths, what)
         if chosen == m.varied:
             return m

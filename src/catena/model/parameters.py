@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from catena.errors import ArgumentError, ModelError
+from catena.model.actuators import Actuation, Controlled
 from catena.model.closures import Distance
 from catena.model.driven import Driven, Harmonic, undriven
 from catena.model.forces import Applied
@@ -22,7 +23,7 @@ from catena.model.joints import Custom, Joint
 from catena.model.parts import Parts
 from catena.model.pose import Pose, from_rpy, rpy
 from catena.model.spanning_tree import Link, Loose
-from catena.model.user_functions import python
+from catena.model.user_functions import wrapped
 from catena.model.values import array, floats, number
 from catena.scalars.expression import Named, expressed, names, resolved, within
 from catena.spatial import Rigid
@@ -36,11 +37,11 @@ OPTIONS = {
     "stop_stiffness": ("N m/rad", "N/m"), "stop_damping": ("s/rad", "s/m"),
 }  # fmt: skip
 
-#: The parameter of wrenches on bodies, (bodies, 6).
-WRENCHES = "wrenches"
+#: The parameter of wrenches on bodies, (bodies, 6), and that of controls of actuators.
+WRENCHES, CONTROLS = "wrenches", "controls"
 
 #: Inputs of kernels, whose names no parameter may have.
-_INPUTS = ("t", "q", "v", "vdot", "tau", "p", "rate", "acceleration", "out", WRENCHES)
+_INPUTS = ("t", "q", "v", "vdot", "tau", "p", "rate", "acceleration", "out", WRENCHES, CONTROLS)
 
 
 class Parameter(NamedTuple):
@@ -126,6 +127,14 @@ def pushed(m: Mechanism, wrenches: Mapping[str, Any], what: str) -> Parts:
         force = Applied(name, wrench, body, (0.0, 0.0, 0.0))
         force.probe(m.neutral(), m.nv)
         parts.forces[name] = force
+    return parts
+
+
+def with_controls(m: Mechanism) -> Parts:
+    """Return the parts of a mechanism with a parameter of controls, and the joint forces that its actuators make of them."""
+    parts = m.parts.opened()
+    controls = _entered(parts, CONTROLS, np.zeros(len(m.actuators)))
+    parts.forces[CONTROLS] = Applied(CONTROLS, Controlled(Actuation.of(m, m.actuators), controls), None, (0.0, 0.0, 0.0))
     return parts
 
 
@@ -404,7 +413,7 @@ def bind(function: Callable[..., Any], given: Mapping[str, Any]) -> Callable[...
     """Return a function of the user's in which own parameters have these values; the mark of those that are not traced stays."""
     if not given:
         return function
-    return python(within(function.function, given)) if isinstance(function, python) else within(function, given)
+    return wrapped(function, lambda plain: within(plain, given))
 
 
 def _joint(joint: Joint, name: str, numbers: Numbers, bound: Callable[[Any], Any]) -> Joint:

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from catena.model.actuators import Actuator
 from catena.model.closures import Closure, Coupling
 from catena.model.forces import Applied, Spring
 from catena.model.spanning_tree import Connection, Link, Loose
@@ -27,6 +28,7 @@ class Parts:
     closures: dict[str, Closure] = field(default_factory=dict)
     couplings: dict[str, Coupling] = field(default_factory=dict)
     connections: dict[str, Connection] = field(default_factory=dict)
+    actuators: dict[str, Actuator] = field(default_factory=dict)
     own: dict[str, np.ndarray] = field(default_factory=dict)  # parameters of the user's own
     ties: dict[str, np.ndarray] = field(default_factory=dict)  # expressions of these that numbers follow, by path
     keyframes: dict[str, np.ndarray] = field(default_factory=dict)

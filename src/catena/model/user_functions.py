@@ -179,14 +179,25 @@ def traced(
         return trace.graph(value=expression.settled(function(*map(traced_array, state))))
 
 
+def wrapped(function: Any, wrapper: Callable[[Any], Any]) -> Any:
+    """Return a function of the user's in a wrapper; the mark of those that are not traced stays."""
+    return python(wrapper(function.function)) if isinstance(function, python) else wrapper(function)
+
+
 def own_array(x: Any) -> Any:
     """Return a copy of an array for a function of the user's, which may write to it; NumPy's functions take it where it is traced."""
     return traced_array(np.array(x))
 
 
+class Wrapped:
+    """A function of the user's that is called in another way than it was written for."""
+
+    function: Callable[..., Any]
+
+
 def plain(function: Any) -> Any:
     """Return the function as the user wrote it, without marks and without values of parameters."""
-    while isinstance(function, (python, expression.within)):
+    while isinstance(function, (python, expression.within, expression.renaming, Wrapped)):
         function = function.function
     return function
 

@@ -3,10 +3,31 @@
 from __future__ import annotations
 
 import difflib
+import re
 import warnings
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from typing import Any
+
+#: What leaves out, among the names that `ignore` takes, everything that catena cannot represent.
+UNSUPPORTED = "unsupported"
+
+_PLACE, _NUMBER = re.compile(r"^(.*?:\d+): "), re.compile(r"'[^']*'|[-+]?\d[\d.e+-]*")
+
+
+@contextmanager
+def counted_warnings() -> Iterator[None]:
+    """Repeat the warnings of a block, once it is done: of those that differ in place, names and numbers alone the first, with a count."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        yield
+    alike: dict[tuple[Any, str], list[str]] = {}
+    for warning in caught:
+        text = str(warning.message)
+        alike.setdefault((warning.category, _NUMBER.sub("", _PLACE.sub("", text))), []).append(text)
+    for (category, _), texts in alike.items():
+        more = f" (and {len(texts) - 1} more like this)" if texts[1:] else ""
+        warnings.warn(texts[0] + more, category, stacklevel=5)
 
 
 @contextmanager

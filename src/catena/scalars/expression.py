@@ -201,6 +201,33 @@ class within:
             return settled(self.function(*arguments))
 
 
+class renaming:
+    """A function whose parameters have other names where it is called: `renamed` has the new ones by those that the function uses."""
+
+    def __init__(self, function: Callable[..., Any], renamed: Mapping[str, str]) -> None:
+        self.function, self.renamed = function, dict(renamed)
+
+    def __call__(self, *arguments: Any) -> Any:
+        known = _values.get() or {}
+        token = _values.set({old: known[new] for old, new in self.renamed.items() if new in known})
+        try:
+            return settled(self.function(*arguments))
+        finally:
+            _values.reset(token)
+
+
+def with_names(x: Any, renamed: Mapping[str, str]) -> Any:
+    """Return numbers and expressions, in an array or alone, with other names of parameters."""
+    if isinstance(x, np.ndarray):
+        entries = np.empty(x.shape, dtype=object)
+        for at, entry in np.ndenumerate(x):
+            entries[at] = with_names(entry, renamed)
+        return entries
+    if isinstance(x, Named):
+        return Named(renamed.get(x.name, x.name), x.index, x.made)
+    return Expression(x.function, tuple(with_names(y, renamed) for y in x.arguments)) if isinstance(x, Expression) else x
+
+
 def settled(result: Any) -> Any:
     """Return the result of a function, with the numbers in place of expressions that it returned as they were."""
     if not expressed(result):

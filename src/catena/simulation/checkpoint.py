@@ -16,7 +16,8 @@ import numpy as np
 from catena.atomic_files import as_path, replacing
 from catena.errors import ArgumentError, SimulationError
 from catena.loops.plan_library import Since
-from catena.model.user_functions import python
+from catena.model.user_functions import Wrapped, python
+from catena.scalars import expression
 from catena.simulation.arguments import number
 from catena.simulation.run import Run
 from catena.simulation.trajectory import Occurrence
@@ -127,6 +128,9 @@ def described(value: Any, depth: int = 4) -> Any:
         return (value.co_code, value.co_names, tuple(described(constant, depth) for constant in value.co_consts))
     if isinstance(value, python):
         return described(value.function, depth)
+    if isinstance(value, (Wrapped, expression.within, expression.renaming)):
+        held = [described(entry, 1) for entry in vars(value).values()]
+        return (type(value).__qualname__, held, described(value.function, depth))
     if isinstance(value, types.MethodType):
         return (described(value.__func__, depth), type(value.__self__).__qualname__)
     if isinstance(value, functools.partial):

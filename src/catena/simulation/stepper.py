@@ -16,6 +16,7 @@ from catena.kernels.tracing import Parameters, check_forces, graph_kernel
 from catena.loops.mobility import generic
 from catena.loops.projection import LoopPlan
 from catena.model import Mechanism
+from catena.model.parameters import CONTROLS
 from catena.native import Kernel
 from catena.simulation.arguments import moving, positive
 from catena.simulation.flows import TracedFlow
@@ -36,6 +37,7 @@ def stepper(
     method: str = "auto",
     wrenches: str | Sequence[str] = (),
     parameters: Parameters = (),
+    controls: bool = False,
 ) -> Kernel | ConstrainedKernel:
     """Return the kernel (q, v, tau) -> (q, v): the state after a step of this size [s], made of so many equal steps of an integrator.
 
@@ -46,6 +48,9 @@ def stepper(
     the kernel is (t, q, v, tau) -> (q, v), with the time at the beginning. States that leave a
     loop open, and velocities that open it, are refused; a state whose step fails is NaN. Derivatives by and of positions are along
     velocities.
+
+    With `controls`, the kernel is (q, v, controls) -> (q, v): in place of joint forces it takes the controls of `m.actuators`, held over
+    the step.
 
     >>> m = ct.Model("pendulum")
     >>> m.add("arm", ct.point_mass(1.0, at=(0, 0, -1)), ct.Revolute("y"))
@@ -58,8 +63,12 @@ def stepper(
     >>> pushed = ct.stepper(m, 1e-3, wrenches="arm")
     >>> pushed([0.0], [0.0], [0.0], wrenches=[[0, 3.0, 0, 0, 0, 0]])[1].round(6)
     array([0.003])
+    >>> m.add_actuator("servo", "arm", kp=30.0)
+    >>> servo = ct.stepper(m, 1e-3, controls=True)
+    >>> servo([0.0], [0.0], [0.1])[1].round(6)
+    array([0.003])
     """
-    m = moving(m, "stepper").varying(parameters, "stepper", wrenches)
+    m = moving(m, "stepper").varying(parameters, "stepper", wrenches, controls)
     check_forces(m, "stepper")
     size = positive("stepper: step", step, "give a step size above 0, in seconds")
     if isinstance(substeps, bool) or not isinstance(substeps, (int, np.integer)) or substeps < 1:
@@ -92,7 +101,8 @@ def step_graph(system: System, size: float, substeps: int, limit: float | None, 
     """
     m, trace = system.model, Trace("stepper")
     t = trace.input("t") if timed else 0.0
-    q, v, tau = trace.input("q", (m.nq,)), trace.input("v", (m.nv,)), trace.input("tau", (m.nv,))
+    q, v = trace.input("q", (m.nq,)), trace.input("v", (m.nv,))
+    tau = np.zeros(m.nv) if CONTROLS in m.varied else trace.input("tau", (m.nv,))
     given = m.given_inputs(trace)
     flow = _flow(system, trace, tau, given)
     h, fine, weak, flags = size / substeps, 1.0, 0.0, {}

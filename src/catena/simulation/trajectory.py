@@ -164,6 +164,30 @@ class Trajectory:
         known = {"t": self.t, "q": self.q, "v": self.v, "tau": self._input}
         return kernel(*(known[port.name] for port in kernel.inputs))
 
+    def exceeded(self) -> dict[str, tuple[float, float]]:
+        """Return where the run goes beyond limits of joints: by coordinate and limit, the first time [s] and how far it goes at most.
+
+        The limits are the `limits` of positions, the `velocity` and the `effort` of joints, which the joint forces put in are compared
+        with. Those of positions are stiff stops, which give a little.
+
+        >>> m = ct.Model("pendulum")
+        >>> m.add("arm", ct.rod(1.0, mass=2.0), ct.Revolute("y", velocity=2.0, effort=5.0))
+        >>> run = ct.simulate(m, [0.0], until=2.0, controller=lambda t, q, v: [6.0 * np.sin(t)])
+        >>> {limit: (round(when, 2), round(most, 2)) for limit, (when, most) in run.exceeded().items()}
+        {'arm velocity': (0.14, 12.69), 'arm effort': (1.0, 1.0)}
+        """
+        found = {}
+        for link, at_q, at_v in self.model.slices():
+            joint, q, v, tau = link.joint, self.q[:, at_q], self.v[:, at_v], self._input[:, at_v]
+            beyond = {"velocity": np.abs(v) - joint.most_velocity, "effort": np.abs(tau) - joint.most_effort}
+            if joint.nq == joint.nv:
+                beyond = {"position": np.maximum(q - joint.upper, joint.lower - q), **beyond}
+            for limit, excess in beyond.items():
+                for name, over in zip(self.v_names[at_v], excess.T, strict=True):
+                    if (over > 0.0).any():
+                        found[f"{name} {limit}"] = (float(self.t[np.argmax(over > 0.0)]), float(np.nanmax(over)))
+        return found
+
     @cached_property
     def total_energy(self) -> np.ndarray:
         """Kinetic plus potential energy over time [J]."""

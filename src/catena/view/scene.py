@@ -187,7 +187,8 @@ class Scene:
         """Return the triangles of a shape in the frame of its body, with the colours that a mesh brings with it."""
         centre, turn = np.array(look.center), Pose(rpy=look.rpy).R
         if look.kind == "mesh":
-            return [Painted(m.scaled(look.size).moved(turn, centre), colour) for m, colour in meshes.load(look.file, self.model.folder)]
+            found = meshes.load(look.file, look.folder or self.model.folder)
+            return [Painted(mesh.scaled(look.size).moved(turn, centre), colour) for mesh, colour in found]
         if look.kind == "box":
             return [Painted(shapes.box(*look.size).moved(turn, centre), None)]
         if look.kind == "ellipsoid":

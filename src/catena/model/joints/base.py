@@ -35,7 +35,9 @@ class Joint:
     - `limits`: a pair (lower, upper) of a coordinate, None for none; a joint with several coordinates takes a list with a pair or None for
       each. A limit is a stiff stop: d beyond it, entered at the rate d', the force back is `stop_stiffness * d * (1 + stop_damping * d')`
       and never pulls (Hunt and Crossley). It stores the energy `stop_stiffness * d^2 / 2`. `Spherical` and `Free` have no limits.
-    - `effort`: the largest force of the joint's motor. Joint forces act as they are given; `catena.environments` limits actions by it.
+    - `effort`: the largest force of the joint's motor. Joint forces act as they are given; actuators and `catena.environments` keep to it.
+    - `velocity`: the largest speed of the joint, which nothing enforces. `ct.excitation` keeps to it, and `run.exceeded()` tells where a
+      run goes beyond it, or beyond `limits` and `effort`.
     """
 
     damping: Options = 0.0
@@ -47,6 +49,7 @@ class Joint:
     stop_stiffness: Options = 1e4
     stop_damping: Options = 0.1
     effort: Options | None = None
+    velocity: Options | None = None
 
     tied: ClassVar[Mapping[str, Any]] = {}  # expressions that the options of a joint follow, by name
 
@@ -62,8 +65,9 @@ class Joint:
         if self.rest is not None:
             rest = values.array(f"{self.kind} rest", np.atleast_1d(self.rest), (self.nq,))
             object.__setattr__(self, "rest", tuple(rest.tolist()))
-        if self.effort is not None:
-            object.__setattr__(self, "effort", self._efforts(self.effort))
+        for name, none in (("effort", "a motor without force moves nothing"), ("velocity", "a joint without speed does not move")):
+            if getattr(self, name) is not None:
+                object.__setattr__(self, name, self._largest(name, getattr(self, name), none))
         if self.limits is not None:
             object.__setattr__(self, "limits", self._pairs(self.limits))
             if not all(self.stop_stiffness):  # type: ignore[arg-type]
@@ -110,13 +114,13 @@ class Joint:
             raise ModelError(f"{what} {value!r} has {len(entries)} entries; give one number or {self.nv}")
         return tuple(values.number(what, entry, least=0.0) for entry in entries)
 
-    def _efforts(self, value: Any) -> tuple[float, ...]:
+    def _largest(self, name: str, value: Any, none: str) -> tuple[float, ...]:
         if self.nv == 0:
-            raise ModelError(f"{self.kind} effort {value!r}: the joint does not move; leave the option out")
-        efforts = self._per_rate("effort", value)
-        if not all(efforts):
-            raise ModelError(f"{self.kind} effort {value!r}: a motor without force moves nothing; give numbers above 0, or leave it out")
-        return efforts
+            raise ModelError(f"{self.kind} {name} {value!r}: the joint does not move; leave the option out")
+        largest = self._per_rate(name, value)
+        if not all(largest):
+            raise ModelError(f"{self.kind} {name} {value!r}: {none}; give numbers above 0, or leave it out")
+        return largest
 
     def _pairs(self, value: Any) -> tuple[tuple[float | None, float | None], ...] | None:
         """Return limits as a pair for each coordinate, or None where there are none at all."""
@@ -161,6 +165,11 @@ class Joint:
         """The largest forces of motors along the velocity coordinates, inf where there is no limit."""
         return np.full(self.nv, np.inf) if self.effort is None else np.array(self.effort, dtype=float)
 
+    @property
+    def most_velocity(self) -> np.ndarray:
+        """The largest speeds along the velocity coordinates, inf where there is no limit."""
+        return np.full(self.nv, np.inf) if self.velocity is None else np.array(self.velocity, dtype=float)
+
     def neutral(self) -> np.ndarray:
         """Return the coordinates at which the child frame coincides with the joint frame."""
         return np.zeros(self.nq)
@@ -196,7 +205,7 @@ class Joint:
     def rate(self, q: Any, v: Any) -> Any:
         return v
 
-    def velocity(self, q: Any, rate: Any) -> Any:
+    def velocity_of(self, q: Any, rate: Any) -> Any:
         """Return the velocity at which the position q changes at a rate: what `rate` undoes; for any scalar."""
         return rate
 

@@ -56,7 +56,7 @@ class _QuaternionJoint(Joint):
     def rate(self, q: Any, v: Any) -> Any:
         return np.concatenate([_turned(q[..., -4:], v[..., 3:]), manifolds.quaternion_rate(q[..., -4:], v[..., :3])], axis=-1)
 
-    def velocity(self, q: Any, rate: Any) -> Any:
+    def velocity_of(self, q: Any, rate: Any) -> Any:
         turning = 2.0 * quaternion_product(quaternion_inverse(q[-4:]), rate[-4:])[1:]
         return turning if self.nv == 3 else np.concatenate([turning, rotation(q[-4:]).T @ rate[:-4]])
 

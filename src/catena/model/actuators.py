@@ -1,0 +1,140 @@
+"""Actuators: what turns controls into joint forces."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from catena.errors import ModelError
+from catena.graph import maximum, minimum
+from catena.model import values
+from catena.scalars.expression import settled
+
+if TYPE_CHECKING:
+    from catena.model.coordinates import Coordinates
+
+Pair = tuple[float, float]
+
+
+@dataclass(frozen=True)
+class Actuator:
+    """An actuator of coordinates: a control u becomes joint forces, `gear * force` along each of its coordinates.
+
+    Its length is the sum of gear times coordinate, and the force is affine in length and rate, within `force_limits`:
+    `force = (gain . (1, length, rate)) * u + bias . (1, length, rate)`. Controls beyond `control_limits` count as these limits.
+    """
+
+    name: str
+    coefficients: tuple[tuple[str, float], ...]  # coordinate, gear
+    gain: tuple[float, ...] = (1.0, 0.0, 0.0)
+    bias: tuple[float, ...] = (0.0, 0.0, 0.0)
+    control_limits: Pair | None = None
+    force_limits: Pair | None = None
+
+    def force(self, length: Any, rate: Any, u: Any) -> Any:
+        """Return the force at a length, its rate and a control, of any scalar."""
+        (g, g1, g2), (b, b1, b2) = self.gain, self.bias
+        u = _within(u, self.control_limits)
+        return _within((g + g1 * length + g2 * rate) * u + (b + b1 * length + b2 * rate), self.force_limits)
+
+
+def _within(x: Any, limits: Pair | None) -> Any:
+    return x if limits is None else minimum(maximum(x, limits[0]), limits[1])
+
+
+def actuator(
+    name: str, of: Any, gear: Any, gain: Any, bias: Any, kp: Any, kv: Any, control_limits: Any, force_limits: Any
+) -> Actuator:  # fmt: skip
+    """Return a checked actuator; which coordinates there are is not asked."""
+    what = f"actuator '{name}'"
+    if isinstance(of, Mapping):
+        gears = {key: values.number(f"{what}: gear of '{key}'", value) for key, value in of.items()}
+        if gear is not None:
+            raise ModelError(f"{what}: gear {gear!r} is given with gears {of!r}; give one of them")
+    else:
+        gears = {of: 1.0 if gear is None else values.number(f"{what}: gear", gear)}
+    if not gears or not all(gears.values()):
+        raise ModelError(f"{what}: {gears!r} moves nothing; give coordinates with gears that are not 0, such as {{'elbow': 1.0}}")
+    if kp is not None or kv is not None:
+        if gain is not None or bias is not None:
+            raise ModelError(f"{what}: kp and kv say the gain and the bias already; give either kp and kv, or gain and bias")
+        damping = 0.0 if kv is None else values.number(f"{what}: kv", kv, least=0.0)
+        stiffness = 0.0 if kp is None else values.number(f"{what}: kp", kp, least=0.0)
+        gain, bias = (damping if kp is None else stiffness, 0.0, 0.0), (0.0, -stiffness, -damping)
+    limits = {"control_limits": _pair(what, "control_limits", control_limits), "force_limits": _pair(what, "force_limits", force_limits)}
+    return Actuator(name, tuple(gears.items()), _three(what, "gain", gain, 1.0), _three(what, "bias", bias, 0.0), **limits)
+
+
+def _three(what: str, key: str, value: Any, default: float) -> tuple[float, ...]:
+    """Return the numbers of a gain or bias: a constant, and by length and rate."""
+    if value is None or np.ndim(value) == 0:
+        return (default if value is None else values.number(f"{what}: {key}", value), 0.0, 0.0)
+    return tuple(values.array(f"{what}: {key}", value, (3,)).tolist())
+
+
+def _pair(what: str, key: str, value: Any) -> Pair | None:
+    if value is None:
+        return None
+    lower, upper = values.array(f"{what}: {key}", value, (2,)).tolist()
+    if lower >= upper:
+        raise ModelError(f"{what}: {key} {value!r}: {lower:g} is not below {upper:g}; give the smaller number first")
+    return lower, upper
+
+
+def check_coordinates(made: Actuator, m: Coordinates) -> None:
+    """Refuse an actuator of what is not a coordinate, or not a plain number."""
+    for name, _ in made.coefficients:
+        if name not in m.coordinate_places:
+            plain = ", ".join(repr(known) for known, (joint, *_) in m.coordinate_places.items() if joint.nq == joint.nv)
+            raise ModelError(f"actuator '{made.name}': {name!r} is not a coordinate of model '{m.name}'; choose from {plain or 'no names'}")
+        joint = m.coordinate_places[name][0]
+        if joint.nq != joint.nv:
+            raise ModelError(
+                f"actuator '{made.name}': '{name}' is a coordinate of a {joint.kind} joint, whose positions are not plain numbers; "
+                "give joint forces as tau, or by m.add_force"
+            )
+
+
+@dataclass(frozen=True)
+class Actuation:
+    """The joint forces of all actuators of a mechanism: those of one coordinate are added, and limited by the `effort` of its joint."""
+
+    actuators: tuple[Actuator, ...]
+    places: tuple[tuple[tuple[int, int, float], ...], ...]  # of each actuator: position, velocity, gear
+    effort: tuple[float, ...]
+
+    @staticmethod
+    def of(m: Coordinates, actuators: Sequence[Actuator]) -> Actuation:
+        """Return the actuation of a mechanism."""
+        places = [[(*m.coordinate_places[name][1:], gear) for name, gear in one.coefficients] for one in actuators]
+        effort = [most for link in m.links for most in link.joint.most_effort.tolist()]
+        return Actuation(tuple(actuators), tuple(map(tuple, places)), tuple(effort))
+
+    def forces(self, q: Any, v: Any, u: Any) -> Any:
+        """Return the joint forces at a state and controls, of any scalar."""
+        tau: list[Any] = [0.0] * len(self.effort)
+        for one, places, control in zip(self.actuators, self.places, settled(u), strict=True):
+            length = sum((gear * q[at] for at, _, gear in places), 0.0)
+            rate = sum((gear * v[at] for _, at, gear in places), 0.0)
+            force = one.force(length, rate, control)
+            for _, at, gear in places:
+                tau[at] = tau[at] + gear * force
+        moved = {at for places in self.places for _, at, _ in places}
+        for at in moved:
+            if np.isfinite(most := self.effort[at]):
+                tau[at] = _within(tau[at], (-most, most))
+        return np.array(tau, dtype=None if all(isinstance(x, float) for x in tau) else object)
+
+
+@dataclass(frozen=True)
+class Controlled:
+    """A function of (t, q, v): the joint forces of actuators at controls that are parameters of the mechanism."""
+
+    actuation: Actuation
+    controls: Any
+
+    def __call__(self, t: Any, q: Any, v: Any) -> Any:
+        return self.actuation.forces(q, v, self.controls)
