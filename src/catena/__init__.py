@@ -46,13 +46,20 @@ from catena.kernels.dynamics import (
     forward_dynamics,
     hamiltonian_dynamics,
     inverse_dynamics,
-    jacobian,
     joint_wrenches,
     loop_error,
     mass_matrix,
     momenta,
-    poses,
     velocities,
+)
+from catena.kernels.kinematics import (
+    bias_acceleration,
+    center_of_mass,
+    centroidal_momentum,
+    frame_acceleration,
+    frame_velocity,
+    jacobian,
+    poses,
 )
 from catena.kernels.methods import methods
 from catena.kernels.reduced import Reduced, reduced
@@ -107,8 +114,8 @@ __all__ = [
     "Model", "ModelError", "ModelFileError", "Modes", "MotionGradient", "MotionSensitivity", "Occurrence", "Operators",
     "ParallelManipulator", "Path", "Planar", "Pose", "Prismatic", "Reduced", "Revolute", "Rollout", "SimulationError", "SingularWarning",
     "Spherical", "StiffnessWarning", "TraceError", "Trajectory", "TrajectoryFileError", "Universal", "ViewWarning", "atan2",
-    "base_parameters", "bias_force", "box", "computed_torque", "cycloidal", "cylinder", "driving_forces", "energy", "ensemble",
-    "equilibrium", "excitation", "export_c", "export_casadi", "export_jax", "forward_dynamics", "forward_dynamics_derivatives",
+    "base_parameters", "bias_acceleration", "bias_force", "box", "center_of_mass", "centroidal_momentum", "computed_torque", "cycloidal", "cylinder", "driving_forces", "energy", "ensemble",
+    "equilibrium", "excitation", "export_c", "export_casadi", "export_jax", "forward_dynamics", "forward_dynamics_derivatives", "frame_acceleration", "frame_velocity",
     "hamiltonian_dynamics", "identify", "inverse_dynamics", "inverse_dynamics_derivatives", "jacobian", "joint_wrenches",
     "linear_parameters", "linearize", "load", "loop_error", "mass_matrix", "maximum", "methods", "minimum", "modes", "momenta", "operators",
     "point_mass", "polynomial", "poses", "python", "reduced", "regressor", "rod", "rollout", "rollout_gradient", "rollout_sensitivity",
