@@ -43,8 +43,9 @@ _FLOOR, _LONGEST = 1e-11, 1.0
 #: singular positions steps converge slowly.
 _PATIENCE, _PROGRESS, _NEAR, _SLOW = 6.0, 0.3, 1e-4, 0.95
 
-#: Turns towards the posture, the longest step of them, the shortest, and the part of the diagonal that holds it; then turns onto the targets.
-_POSTURES, _STRIDE, _ARRIVED, _HELD, _POLISHED = 60.0, 0.25, 1e-7, 1e-7, 8.0
+#: Turns towards the posture at most, and those after which steps are half as long; the longest step, the shortest, and the part of the
+#: diagonal that is added to it; then turns back onto the targets.
+_POSTURES, _SLOWER, _STRIDE, _ARRIVED, _HELD, _POLISHED = 80.0, 20.0, 0.3, 1e-7, 1e-7, 8.0
 
 #: Systems up to this size are solved entry by entry.
 _SMALL = 12
@@ -157,7 +158,7 @@ class Search:
         trace.mark()
         moved = self._within(m.moved(now.best, step * self._coordinates), given)
         longest = _largest(step)
-        after = self._after(now, given, self._within(start, given), moved, longest)
+        after = self._after(now, given, self._within(self._held(start, now.best, given), given), moved, longest)
         entries = [x for part in after for x in np.atleast_1d(np.asarray(part, dtype=object))]
         return trace.graph(state=np.array(entries, dtype=object), record=[lane.done])
 
@@ -196,23 +197,23 @@ class Search:
         for i in range(n):
             largest = maximum(largest, now.H[_at(i, i)])
         damping = now.damping * now.cost + _FLOOR * largest + 1e-300
-        pull = -now.g
+        pull, longest, outward = -now.g, _LONGEST, -now.g
         if self._posture:
             posing = now.phase == _POSING
             damping = where(posing, _HELD * largest + 1e-300, damping)
             z = m.difference(now.best, given["posture"]) / self._coordinates
-            pull = pull + where(posing, damping, 0.0) * (z * minimum(1.0, _STRIDE / (_largest(z) + 1e-300)))
-        free = [given["free"][i] for i in range(n)]
-        towards = pull
-        for attempt in range(2 if self._posture and self.limited else 1):
+            share = 1.0 / (1.0 + now.count / _SLOWER)  # less and less, lest the steps overshoot where the targets bend the way
+            pull = pull + where(posing, damping * share, 0.0) * z
+            outward = _where(posing, np.zeros(n), outward)
+            longest = where(posing, _STRIDE, _LONGEST)
+        free, step = [given["free"][i] for i in range(n)], outward
+        for _ in range(3 if self._posture and self.limited else 1):
             for k, (i, j) in enumerate(self.limited):
                 x, low, high = now.best[i], given["lower"][k], given["upper"][k]
-                below, above = where(x <= low, where(towards[j] < 0.0, 0.0, 1.0), 1.0), where(x >= high, where(towards[j] > 0.0, 0.0, 1.0), 1.0)
-                free[j] = free[j] * below * above
-            towards = self._solved(trace, now.H, damping, free, pull, largest)
-            if attempt == 0:
-                free = list(free)
-        return towards * minimum(1.0, _LONGEST / (_largest(towards) + 1e-300))
+                free[j] = free[j] * where(x <= low, where(outward[j] < 0.0, 0.0, 1.0), 1.0)
+                free[j] = free[j] * where(x >= high, where(outward[j] > 0.0, 0.0, 1.0), 1.0)
+            step = outward = self._solved(trace, now.H, damping, free, pull, largest)
+        return step * minimum(1.0, longest / (_largest(step) + 1e-300))
 
     def _solved(self, trace: Trace, H: Any, damping: Any, free: list[Any], pull: Any, largest: Any) -> Any:
         """Return the solution of the damped system for the coordinates that are free; zero for others."""
@@ -224,6 +225,16 @@ class Search:
                 A[i, j] = A[j, i] = free[i] * free[j] * H[_at(i, j)]
             A[i, i] = free[i] * H[_at(i, i)] + damping + (1.0 - free[i]) * largest
         return Factor(A).solve(b) if n <= _SMALL else trace.solve(A, b, range(-1, n - 1))
+
+    def _held(self, start: Any, best: Any, given: dict[str, Any]) -> Any:
+        """Return a start at which joints with coordinates that are fixed stay as they are."""
+        found = np.array(start, dtype=object)
+        for _, at_q, at_v in self._model.slices():
+            free: Any = 1.0
+            for j in range(at_v.start, at_v.stop):
+                free = minimum(free, given["free"][j])
+            found[at_q] = _where(free > 0.5, start[at_q], best[at_q]) if at_v.stop > at_v.start else start[at_q]
+        return found
 
     def _within(self, q: Any, given: dict[str, Any]) -> Any:
         """Return positions moved to their limits where they are beyond them."""

@@ -128,14 +128,14 @@ def inverse_kinematics(
     free = np.ones(m.nv)
     free[list(held)] = 0.0
     given: dict[str, Any] = {"t": t, "tolerance": tolerance, "starts": float(starts), "free": free}
-    given |= dict(zip(("lower", "upper"), _limits(m, limits), strict=True))
+    given |= dict(zip(("lower", "upper"), _limits(m, held if limits else range(m.nv)), strict=True))
     given |= {} if pose is None else {"posture": lanes(_inside(m, pose) if limits else pose)}
     for i, target in enumerate(wanted):
         given |= {f"numbers {i}": lanes(target.numbers), f"weights {i}": target.weight}
     for name, value in given.items():
         constants[:, search.constants[name]] = value
     begin = lanes(first)
-    state = search.run(_inside(m, begin, held) if limits else begin, _starts(m, starts, seed, first, held), constants, _TURNS)
+    state = search.run(_inside(m, begin, held) if limits else begin, m.random(np.random.default_rng(seed), max(starts, 1)), constants, _TURNS)
     q = state[:, search.state["least"]]
     q, closed = _closed(m, q, free, state[:, 0] == MET, t)
     far, turned = _errors(m, wanted, q, lanes, t)
@@ -156,11 +156,15 @@ def _positions(m: Mechanism, what: str, q: Any) -> np.ndarray:
     return q
 
 
-def _limits(m: Mechanism, kept: bool) -> tuple[np.ndarray, np.ndarray]:
-    """Return lower and upper limits of the positions that have some."""
-    joints = [link.joint for link, _, _ in m.slices() if link.joint.limits is not None]
-    ends = [np.concatenate([np.zeros(0), *(getattr(joint, end) for joint in joints)]) for end in ("lower", "upper")]
-    return tuple(np.clip(x, -NONE, NONE) if kept else np.full(len(x), sign * NONE) for x, sign in zip(ends, (-1, 1), strict=True))  # type: ignore[return-value]
+def _limits(m: Mechanism, held: Collection[int]) -> tuple[list[float], list[float]]:
+    """Return lower and upper limits of the positions that have some; those of coordinates that are held do not count."""
+    lower, upper = [], []
+    for link, _, at_v in m.slices():
+        for i in range(link.joint.nv) if link.joint.limits is not None else ():
+            counts = at_v.start + i not in held
+            lower.append(max(-NONE, float(link.joint.lower[i])) if counts else -NONE)
+            upper.append(min(NONE, float(link.joint.upper[i])) if counts else NONE)
+    return lower, upper
 
 
 def _inside(m: Mechanism, q: np.ndarray, held: Collection[int] = ()) -> np.ndarray:
@@ -172,17 +176,6 @@ def _inside(m: Mechanism, q: np.ndarray, held: Collection[int] = ()) -> np.ndarr
             places = [at_q.start + i for i in free]
             moved[..., places] = np.clip(moved[..., places], np.asarray(link.joint.lower)[free], np.asarray(link.joint.upper)[free])
     return moved
-
-
-def _starts(m: Mechanism, count: int, seed: int, first: np.ndarray, held: Collection[int]) -> np.ndarray:
-    """Return random positions (count, nq), at least one; coordinates that are fixed stay as in the first guess."""
-    found = m.random(np.random.default_rng(seed), max(count, 1))
-    if held:
-        guess = first.reshape(-1, m.nq)[0]
-        for _, at_q, at_v in m.slices():
-            if any(i in held for i in range(at_v.start, at_v.stop)):
-                found[:, at_q] = guess[at_q]
-    return found
 
 
 def _closed(m: Mechanism, q: np.ndarray, free: np.ndarray, met: np.ndarray, t: float) -> tuple[np.ndarray, np.ndarray]:
