@@ -58,7 +58,7 @@ def rotation_rate(R: np.ndarray, rate: np.ndarray) -> np.ndarray:
 def test_motions_of_frames_agree_with_differences_of_poses(name: str) -> None:
     m = MODELS[name]()
     names = [*m.body_names, *(frame.name for frame in m.frames), "ground"]
-    at, moving, accelerated, (later, earlier) = state(m)
+    _, moving, accelerated, (later, earlier) = state(m)
     rng = np.random.default_rng(1)
     for frame, other in [rng.choice(names, 2) for _ in range(12)] + [(names[-2], "ground")]:
         point, both = rng.normal(size=3), ct.poses(m, of=[str(frame), str(other)])
@@ -156,7 +156,7 @@ def summed(m: ct.Model, of: str | None, moving: tuple) -> tuple[np.ndarray, np.n
 def test_centre_of_mass_and_momentum_agree_with_sums_over_bodies(name: str) -> None:
     m = MODELS[name]()
     at, moving, accelerated, (later, earlier) = state(m)
-    *_, v, vdot = accelerated
+    v = moving[-1]
     rest = (*at, 0.0 * v)
     for of in (None, "ground", *m.body_names):
         if not any(link.body.mass for link in m.links if link.name in bodies(m, of)):
@@ -259,7 +259,7 @@ def test_frames_are_saved_and_read_again(tmp_path) -> None:
     assert [(frame.name, frame.body) for frame in ct.load(tmp_path / "tree.toml").frames] == [(f.name, f.body) for f in tree.frames]
     file = tmp_path / "wrong.toml"
     file.write_text((tmp_path / "tree.toml").read_text().replace('body = "pack"', 'body = "pick"', 1))
-    with pytest.raises(ct.ModelFileError, match=r"wrong.toml:\d+: frame\[0\].body of 'frame 0': no body is named 'pick'; did you mean 'pack'"):
+    with pytest.raises(ct.ModelFileError, match=r"wrong.toml:\d+: frame\[0\].body of 'frame 0': no body is named 'pick'; did you mean"):
         ct.load(file)
 
 

@@ -58,7 +58,8 @@ READS = {
     "added", "assemble", "at", "body_names", "changes_energy", "connections", "couplings", "difference", "draw", "driven_names",
     "driven_units", "forces", "frames", "friction_speed", "frozen", "gravity", "has_loops", "integrate", "joint_names", "keyframes",
     "links", "loops", "mobility", "neutral", "normalised", "notes", "nq", "nv", "parameters", "project_velocity", "python_forces",
-    "q_names", "q_units", "random", "rate", "save", "springs", "time", "time_dependent", "tree", "v_names", "v_units", "view", "with_values",
+    "q_names", "q_units", "random", "rate", "save", "springs", "time", "time_dependent", "tree", "v_names", "v_units", "view",
+    "with_values",
 }  # fmt: skip
 
 

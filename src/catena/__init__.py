@@ -109,18 +109,20 @@ from catena.spatial_operators import Operators, operators
 from catena.version import __version__ as __version__
 
 __all__ = [
-    "ArgumentError", "AssemblyWarning", "BaseParameters", "Body", "CSource", "CartesianPath", "CatenaError", "CompileError", "ConvergenceWarning", "Custom",
-    "Cylindrical", "Distance", "Driven", "Equilibrium", "Event", "ExportError", "Fixed", "FourierPath", "Free", "Geometry", "Harmonic",
-    "Helical", "Identified", "InertiaWarning", "InverseKinematics", "Kernel", "LimitWarning", "Linearization", "MethodError", "MissingPackageError", "Mode",
-    "Model", "ModelError", "ModelFileError", "Modes", "MotionGradient", "MotionSensitivity", "Occurrence", "Operators",
-    "ParallelManipulator", "Path", "Planar", "Pose", "Prismatic", "Reduced", "Revolute", "Rollout", "SimulationError", "SingularWarning",
-    "Spherical", "StiffnessWarning", "Target", "TraceError", "Trajectory", "TrajectoryFileError", "Universal", "ViewWarning", "atan2",
-    "base_parameters", "bias_acceleration", "bias_force", "box", "cartesian_path", "center_of_mass", "centroidal_momentum", "computed_torque", "cycloidal", "cylinder", "driving_forces", "energy", "ensemble",
-    "equilibrium", "excitation", "export_c", "export_casadi", "export_jax", "forward_dynamics", "forward_dynamics_derivatives", "frame_acceleration", "frame_velocity",
-    "hamiltonian_dynamics", "identify", "inverse_dynamics", "inverse_dynamics_derivatives", "inverse_kinematics", "jacobian", "joint_wrenches",
-    "linear_parameters", "linearize", "load", "loop_error", "mass_matrix", "maximum", "methods", "minimum", "modes", "momenta", "operators",
-    "point_mass", "polynomial", "poses", "python", "reduced", "regressor", "rod", "rollout", "rollout_gradient", "rollout_sensitivity",
-    "simulate", "simulate_gradient", "sphere", "stepper", "trapezoidal", "velocities", "where",
+    "ArgumentError", "AssemblyWarning", "BaseParameters", "Body", "CSource", "CartesianPath", "CatenaError", "CompileError",
+    "ConvergenceWarning", "Custom", "Cylindrical", "Distance", "Driven", "Equilibrium", "Event", "ExportError", "Fixed", "FourierPath",
+    "Free", "Geometry", "Harmonic", "Helical", "Identified", "InertiaWarning", "InverseKinematics", "Kernel", "LimitWarning",
+    "Linearization", "MethodError", "MissingPackageError", "Mode", "Model", "ModelError", "ModelFileError", "Modes", "MotionGradient",
+    "MotionSensitivity", "Occurrence", "Operators", "ParallelManipulator", "Path", "Planar", "Pose", "Prismatic", "Reduced", "Revolute",
+    "Rollout", "SimulationError", "SingularWarning", "Spherical", "StiffnessWarning", "Target", "TraceError", "Trajectory",
+    "TrajectoryFileError", "Universal", "ViewWarning", "atan2", "base_parameters", "bias_acceleration", "bias_force", "box",
+    "cartesian_path", "center_of_mass", "centroidal_momentum", "computed_torque", "cycloidal", "cylinder", "driving_forces", "energy",
+    "ensemble", "equilibrium", "excitation", "export_c", "export_casadi", "export_jax", "forward_dynamics",
+    "forward_dynamics_derivatives", "frame_acceleration", "frame_velocity", "hamiltonian_dynamics", "identify", "inverse_dynamics",
+    "inverse_dynamics_derivatives", "inverse_kinematics", "jacobian", "joint_wrenches", "linear_parameters", "linearize", "load",
+    "loop_error", "mass_matrix", "maximum", "methods", "minimum", "modes", "momenta", "operators", "point_mass", "polynomial", "poses",
+    "python", "reduced", "regressor", "rod", "rollout", "rollout_gradient", "rollout_sensitivity", "simulate", "simulate_gradient",
+    "sphere", "stepper", "trapezoidal", "velocities", "where",
 ]  # fmt: skip
 
 

@@ -95,7 +95,7 @@ class Search:
             if link.joint.limits is not None
             for i in range(link.joint.nv)
         ]
-        sizes = {name: 1 for name in _NUMBERS} | dict.fromkeys(("q", "best", "least"), m.nq)
+        sizes = dict.fromkeys(_NUMBERS, 1) | dict.fromkeys(("q", "best", "least"), m.nq)
         self.state = _places(sizes | {"H": m.nv * (m.nv + 1) // 2, "g": m.nv})
         sizes = {"t": 1, "tolerance": 1, "starts": 1, "lower": len(self.limited), "upper": len(self.limited), "free": m.nv}
         sizes |= {"posture": m.nq if posture else 0}
@@ -248,7 +248,8 @@ class Search:
         searching = now.phase == _SEARCHING
         met = where(now.off <= 1.0, 1.0, 0.0)
         judged = now.count >= _PATIENCE
-        stuck = where(judged, where(now.cost > where(now.cost < _NEAR, _SLOW, _PROGRESS) * now.mark, 1.0, 0.0), where(now.damping > _MOST, 1.0, 0.0))
+        enough = where(now.cost < _NEAR, _SLOW, _PROGRESS) * now.mark
+        stuck = where(judged, where(now.cost > enough, 1.0, 0.0), where(now.damping > _MOST, 1.0, 0.0))
         least = where(now.cost < now.least_cost, 1.0, met) > 0.5
         going = now._replace(
             q=moved,

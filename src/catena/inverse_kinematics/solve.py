@@ -116,8 +116,8 @@ def inverse_kinematics(
     try:
         batch = np.broadcast_shapes(first.shape[:-1], *(target.batch for target in wanted), () if pose is None else pose.shape[:-1])
     except ValueError:
-        shapes = ", ".join(str(target.batch) for target in wanted)
-        raise ArgumentError(f"inverse_kinematics: leading axes {shapes} of targets and {first.shape[:-1]} of the guess do not agree") from None
+        shapes = ", ".join(str(axes) for axes in (*(target.batch for target in wanted), first.shape[:-1]))
+        raise ArgumentError(f"inverse_kinematics: leading axes {shapes} of targets and guess do not agree; give equal ones, or 1") from None
     key = (tuple(target.structure for target in wanted), pose is not None)
     search = m.once("inverse kinematics", key, lambda: Search(m, wanted, pose is not None))
 
@@ -135,7 +135,8 @@ def inverse_kinematics(
     for name, value in given.items():
         constants[:, search.constants[name]] = value
     begin = lanes(first)
-    state = search.run(_inside(m, begin, held) if limits else begin, m.random(np.random.default_rng(seed), max(starts, 1)), constants, _TURNS)
+    others = m.random(np.random.default_rng(seed), max(starts, 1))
+    state = search.run(_inside(m, begin, held) if limits else begin, others, constants, _TURNS)
     q = state[:, search.state["least"]]
     q, closed = _closed(m, q, free, state[:, 0] == MET, t)
     far, turned = _errors(m, wanted, q, lanes, t)

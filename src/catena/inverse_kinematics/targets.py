@@ -127,7 +127,7 @@ def checked_targets(m: Mechanism, targets: Any) -> tuple[Target, ...]:
     elif isinstance(targets, Mapping):
         targets = tuple(_short(name, value) for name, value in targets.items())
     if not isinstance(targets, Sequence) or not targets or not all(isinstance(target, Target) for target in targets):
-        raise ArgumentError(f"inverse_kinematics: targets {targets!r} are none; give ct.Target's, or poses and positions by names of frames")
+        raise ArgumentError(f"inverse_kinematics: targets {targets!r} are none; give ct.Target's, or poses by names of frames")
     for target in targets:
         for name in (target.frame, target.relative_to):
             if name is not None:

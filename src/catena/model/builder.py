@@ -95,8 +95,8 @@ class Builder(Mechanism):
     ) -> None:
         """Add a body, hung by a joint on its parent at a place in the parent's frame.
 
-        `at` is a translation (x, y, z) or a `Pose`: the joint frame in the frame of the parent, a body or a frame on one. At the joint's neutral position it
-        coincides with `at_body`, the joint frame in the body's own frame: its origin, if not given.
+        `at` is a translation (x, y, z) or a `Pose`: the joint frame in the frame of the parent, a body or a frame on one. At the joint's
+        neutral position it coincides with `at_body`, the joint frame in the body's own frame: its origin, if not given.
 
         Without a joint the body is loose, and has to be hung by `connect`.
 
