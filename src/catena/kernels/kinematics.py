@@ -65,9 +65,9 @@ def frame_velocity(
     >>> m = ct.Model("arm")
     >>> m.add("upper", ct.rod(1.0, mass=1.0), ct.Revolute("z"))
     >>> m.add("fore", ct.rod(1.0, mass=1.0), ct.Revolute("z"), parent="upper", at=(1, 0, 0))
-    >>> ct.frame_velocity(m, "fore", (1, 0, 0))([0.0, 0.0], [1.0, 2.0])
+    >>> ct.frame_velocity(m, "fore", (1, 0, 0))([0.0, 0.0], [1.0, 2.0]) + 0.0
     array([0., 0., 3., 0., 4., 0.])
-    >>> ct.frame_velocity(m, "fore", (1, 0, 0), relative_to="upper")([0.0, 0.0], [1.0, 2.0])
+    >>> ct.frame_velocity(m, "fore", (1, 0, 0), relative_to="upper")([0.0, 0.0], [1.0, 2.0]) + 0.0
     array([0., 0., 2., 0., 2., 0.])
     """
     m, seen = _seen(m, "frame_velocity", frame, point, axes, relative_to, parameters)
@@ -91,7 +91,7 @@ def frame_acceleration(
 
     >>> m = ct.Model("arm")
     >>> m.add("upper", ct.rod(1.0, mass=1.0), ct.Revolute("z"))
-    >>> ct.frame_acceleration(m, "upper", (1, 0, 0))([0.0], [2.0], [3.0])
+    >>> ct.frame_acceleration(m, "upper", (1, 0, 0))([0.0], [2.0], [3.0]) + 0.0
     array([ 0.,  0.,  3., -4.,  3.,  0.])
     """
     m, seen = _seen(m, "frame_acceleration", frame, point, axes, relative_to, parameters)
@@ -142,7 +142,7 @@ def bias_acceleration(
 
     >>> m = ct.Model("arm")
     >>> m.add("upper", ct.rod(1.0, mass=1.0), ct.Revolute("z"))
-    >>> ct.bias_acceleration(m, "upper", (1, 0, 0))([0.0], [2.0])
+    >>> ct.bias_acceleration(m, "upper", (1, 0, 0))([0.0], [2.0]) + 0.0
     array([ 0.,  0.,  0., -4.,  0.,  0.])
     """
     m, seen = _seen(m, "bias_acceleration", frame, point, axes, relative_to, parameters)
@@ -195,9 +195,9 @@ def center_of_mass(
     >>> m = ct.Model("arm")
     >>> m.add("upper", ct.rod(1.0, mass=1.0), ct.Revolute("z"))
     >>> m.add("fore", ct.rod(1.0, mass=3.0), ct.Revolute("z"), parent="upper", at=(1, 0, 0))
-    >>> ct.center_of_mass(m)([0.0, 0.0])
+    >>> ct.center_of_mass(m)([0.0, 0.0]) + 0.0
     array([1.25, 0.  , 0.  ])
-    >>> ct.center_of_mass(m, "jacobian", of="fore")([0.0, 0.0])
+    >>> ct.center_of_mass(m, "jacobian", of="fore")([0.0, 0.0]) + 0.0
     array([[0. , 0. ],
            [1.5, 0.5],
            [0. , 0. ]])
@@ -216,7 +216,7 @@ def centroidal_momentum(
 
     >>> m = ct.Model("arm")
     >>> m.add("upper", ct.rod(1.0, mass=12.0), ct.Revolute("z"))
-    >>> ct.centroidal_momentum(m)([0.0], [2.0])
+    >>> ct.centroidal_momentum(m)([0.0], [2.0]) + 0.0
     array([ 0.,  0.,  2.,  0., 12.,  0.])
     """
     return _of_bodies(m, "centroidal_momentum", _MOMENTUM, what, of, parameters)
