@@ -66,6 +66,17 @@ def test_a_thousand_poses_of_an_arm_are_reached_within_its_limits(make) -> None:
     assert ((q >= lower) & (q <= upper)).all()
 
 
+def test_a_target_is_met_alike_alone_and_among_others() -> None:
+    m = limited_arm()
+    T = ct.poses(m, of="tool")(m.random(np.random.default_rng(6), 30))
+    posture = 0.5 * (limits(m)[0] + limits(m)[1])
+    many = ct.inverse_kinematics(m, {"tool": T}, posture=posture)
+    for i in (0, 7, 29):
+        one = ct.inverse_kinematics(m, {"tool": T[i]}, posture=posture)
+        np.testing.assert_array_equal(one.q, many.q[i])
+        assert (one.solved, one.turns) == (many.solved[i], many.turns[i])
+
+
 def test_a_solution_near_the_guess_is_the_one_found() -> None:
     m = limited_arm()
     q = m.random(np.random.default_rng(2), 50)
