@@ -334,6 +334,7 @@ def test_info_names_limits_springs_and_forces(tmp_path):
     last = m.body_names[-1]
     m.add("slide", ct.sphere(0.1, mass=1.0), ct.Cylindrical(limits=[None, (-0.5, None)]), parent=last)
     m.add_spring("coil", "ground", "slide", at_a=(0, 0, 1), stiffness=5.0)
+    m.add_frame("eye", "slide", at=(0.1, 0, 0))
     m.save(tmp_path / "sprung.toml")
     facts = json.loads(run("info", str(tmp_path / "sprung.toml"), "--json")[1])
     assert facts["limits"] == {"slide.shift": [-0.5, None]}
@@ -341,8 +342,9 @@ def test_info_names_limits_springs_and_forces(tmp_path):
         {"name": "coil", "a": "ground", "b": "slide", "at_a": [0, 0, 1], "at_b": [0, 0, 0], "stiffness": 5, "damping": 0, "length": 0}
     ]
     assert facts["forces"] == []
+    assert [(frame["name"], frame["body"], frame["at"][0][3]) for frame in facts["frames"]] == [("eye", "slide", 0.1)]
     text = " ".join(run("info", str(tmp_path / "sprung.toml"))[1].split())
-    for part in ("limits slide.shift -0.5..inf", "springs coil (ground to slide)", "forces none"):
+    for part in ("frames eye (on slide)", "limits slide.shift -0.5..inf", "springs coil (ground to slide)", "forces none"):
         assert part in text
 
 

@@ -217,6 +217,15 @@ def balance_spring(text):
     assert numbers(lines[5]) == [round(moment, 6)] * 2
 
 
+def waypoints(text):
+    lines = text.splitlines()
+    assert lines[0].startswith("4 of 4 way points reached")
+    assert float(re.search(r"at most (\S+) um", lines[1])[1]) <= 10.0
+    millimetres, degrees = re.search(r"within (\S+) mm, tilted by (\S+) degrees", lines[2]).groups()
+    assert float(millimetres) < 1.0
+    assert float(degrees) < 0.01
+
+
 def environment(text):
     means = [float(x) for x in re.findall(r"^round \d+: +(\S+) of 500 steps on average", text, re.M)]
     assert len(means) == 6
@@ -268,7 +277,7 @@ def tune_controller(text):
 SILENT = (pendulum, batch, joints, inverse_dynamics, custom_joint, shaken_pendulum)
 DRAWN = (
     double_pendulum, top, bouncing, control, five_bar, four_bar, five_bar_robot, upright, identify, shape_linkage, balance_spring,
-    environment, swing_up, five_bar_motion, tune_controller, gripper,
+    environment, swing_up, five_bar_motion, tune_controller, gripper, waypoints,
 )  # fmt: skip
 CHECKS = {f"{check.__name__}.py": check for check in (*SILENT, *DRAWN)}
 

@@ -132,6 +132,12 @@ KERNELS: dict[str, tuple[type, Callable[[], Case]]] = {
     "hamiltonian dynamics": (Kernel, kernel(short_chain, ct.hamiltonian_dynamics)),
     "energy": (Kernel, kernel(gallery, ct.energy)),
     "poses": (Kernel, kernel(gallery, ct.poses)),
+    "frame acceleration": (Kernel, kernel(gallery, lambda m: ct.frame_acceleration(m, "drone", (1, 2, 3), relative_to="cardan"))),
+    "frame velocity, driven": (Kernel, kernel(crane, lambda m: ct.frame_velocity(m, "hook", axes="load"))),
+    "jacobian in regions": (Kernel, kernel(long_chain, lambda m: ct.jacobian(m, m.body_names[-1], axes="body"))),
+    "center of mass": (Kernel, kernel(gallery, lambda m: ct.center_of_mass(m, "acceleration"))),
+    "centroidal momentum": (Kernel, kernel(gallery, lambda m: ct.centroidal_momentum(m, "matrix"))),
+    "centroidal momentum in regions": (Kernel, kernel(long_chain, lambda m: ct.centroidal_momentum(m, "rate"))),
     "conjugate gradients": (IterativeKernel, kernel(short_chain, lambda m: ct.forward_dynamics(m, "conjugate-gradient"))),
     "conjugate gradients, preconditioned": (
         IterativeKernel, kernel(short_chain, lambda m: ct.forward_dynamics(m, "conjugate-gradient/block-diagonal")),
@@ -281,7 +287,8 @@ def test_an_out_that_does_not_fit_is_refused(name: str) -> None:
 UNLIKE = (
     "mass matrix", "energy", "poses", "loop: joint wrenches", "spatial loop: joint wrenches", "other plans: joint wrenches",
     "reduced: basis", "reduced: mass matrix", "reduced: bias force", "robot: jacobian", "robot: mass matrix", "regressor",
-    "loop: regressor",
+    "loop: regressor", "frame acceleration", "frame velocity, driven", "jacobian in regions", "center of mass", "centroidal momentum",
+    "centroidal momentum in regions",
 )  # fmt: skip
 
 

@@ -32,6 +32,7 @@ CHANGES: dict[str, Callable[[ct.Model], None]] = {
     "add": lambda m: _add(m),
     "connect": lambda m: _connect(m),
     "add_spring": lambda m: m.add_spring("changed spring", "ground", m.body_names[0], at_b=(0.1, 0.2, 0.3), stiffness=70.0),
+    "add_frame": lambda m: m.add_frame("changed frame", m.body_names[-1], at=(0.1, 0.2, 0.3)),
     "add_force": lambda m: m.add_force("changed force", lambda t, q, v: np.array([9.0, 8.0, 7.0]), body=m.body_names[-1]),
     "couple": lambda m: m.couple("changed coupling", {"changed": 1.0, "loose": 2.0}),
     "home": lambda m: setattr(m, "home", m.random(3)),
@@ -61,10 +62,10 @@ def _connect(m: ct.Model) -> None:
 #: What of `Model` only reads it.
 READS = {
     "actuators", "added", "assemble", "at", "body_names", "changes_energy", "connections", "copy", "couplings", "difference", "draw",
-    "driven_names", "driven_units", "forces", "friction_speed", "frozen", "gravity", "has_loops", "integrate", "joint_names", "keyframes",
-    "links", "loops",
-    "mobility", "neutral", "normalised", "notes", "nq", "nv", "parameters", "project_velocity", "python_forces", "q_names", "q_units",
-    "random", "rate", "save", "springs", "submodel", "time", "time_dependent", "tree", "v_names", "v_units", "view", "with_values",
+    "driven_names", "driven_units", "forces", "frames", "friction_speed", "frozen", "gravity", "has_loops", "integrate", "joint_names",
+    "keyframes", "links", "loops", "mobility", "neutral", "normalised", "notes", "nq", "nv", "parameters", "project_velocity",
+    "python_forces", "q_names", "q_units", "random", "rate", "save", "springs", "submodel", "time", "time_dependent", "tree", "v_names",
+    "v_units", "view", "with_values",
 }  # fmt: skip
 
 

@@ -4,7 +4,17 @@ from importlib import import_module
 from typing import Any
 
 from catena.analysis import Equilibrium, Linearization, Mode, Modes, equilibrium, linearize, modes
-from catena.control import OptimalMotion, Path, computed_torque, cycloidal, ilqr, polynomial, trapezoidal
+from catena.control import (
+    CartesianPath,
+    OptimalMotion,
+    Path,
+    cartesian_path,
+    computed_torque,
+    cycloidal,
+    ilqr,
+    polynomial,
+    trapezoidal,
+)
 from catena.errors import (
     ArgumentError,
     AssemblyWarning,
@@ -38,6 +48,7 @@ from catena.identification import (
     linear_parameters,
     regressor,
 )
+from catena.inverse_kinematics import InverseKinematics, Target, inverse_kinematics
 from catena.kernels.actuation import actuator_forces
 from catena.kernels.derivatives import forward_dynamics_derivatives, inverse_dynamics_derivatives
 from catena.kernels.dynamics import (
@@ -47,13 +58,20 @@ from catena.kernels.dynamics import (
     forward_dynamics,
     hamiltonian_dynamics,
     inverse_dynamics,
-    jacobian,
     joint_wrenches,
     loop_error,
     mass_matrix,
     momenta,
-    poses,
     velocities,
+)
+from catena.kernels.kinematics import (
+    bias_acceleration,
+    center_of_mass,
+    centroidal_momentum,
+    frame_acceleration,
+    frame_velocity,
+    jacobian,
+    poses,
 )
 from catena.kernels.methods import methods
 from catena.kernels.reduced import Reduced, reduced
@@ -102,18 +120,20 @@ from catena.spatial_operators import Operators, operators
 from catena.version import __version__ as __version__
 
 __all__ = [
-    "ArgumentError", "AssemblyWarning", "BaseParameters", "Body", "CSource", "CatenaError", "CompileError", "ConvergenceWarning", "Custom",
-    "Cylindrical", "Distance", "Driven", "Equilibrium", "Event", "ExportError", "Fixed", "FourierPath", "Free", "Geometry", "Harmonic",
-    "Helical", "Identified", "InertiaWarning", "Kernel", "LimitWarning", "Linearization", "MethodError", "MissingPackageError", "Mode",
-    "Model", "ModelError", "ModelFileError", "Modes", "MotionGradient", "MotionSensitivity", "Occurrence", "Operators", "OptimalMotion",
-    "ParallelManipulator", "Path", "Planar", "Pose", "Prismatic", "Reduced", "Revolute", "Rollout", "SimulationError", "SingularWarning",
-    "Spherical", "StiffnessWarning", "TraceError", "Trajectory", "TrajectoryFileError", "Universal", "ViewWarning", "actuator_forces",
-    "atan2", "base_parameters", "bias_force", "box", "computed_torque", "cycloidal", "cylinder", "driving_forces", "energy", "ensemble",
-    "equilibrium", "excitation", "export_c", "export_casadi", "export_jax", "forward_dynamics", "forward_dynamics_derivatives",
-    "hamiltonian_dynamics", "identify", "ilqr", "inverse_dynamics", "inverse_dynamics_derivatives", "jacobian", "joint_wrenches",
-    "linear_parameters", "linearize", "load", "loop_error", "mass_matrix", "maximum", "methods", "minimum", "modes", "momenta", "operators",
-    "point_mass", "polynomial", "poses", "python", "reduced", "regressor", "rod", "rollout", "rollout_gradient", "rollout_sensitivity",
-    "simulate", "simulate_gradient", "sphere", "stepper", "trapezoidal", "velocities", "where",
+    "ArgumentError", "AssemblyWarning", "BaseParameters", "Body", "CSource", "CartesianPath", "CatenaError", "CompileError",
+    "ConvergenceWarning", "Custom", "Cylindrical", "Distance", "Driven", "Equilibrium", "Event", "ExportError", "Fixed", "FourierPath",
+    "Free", "Geometry", "Harmonic", "Helical", "Identified", "InertiaWarning", "InverseKinematics", "Kernel", "LimitWarning",
+    "Linearization", "MethodError", "MissingPackageError", "Mode", "Model", "ModelError", "ModelFileError", "Modes", "MotionGradient",
+    "MotionSensitivity", "Occurrence", "Operators", "OptimalMotion", "ParallelManipulator", "Path", "Planar", "Pose", "Prismatic",
+    "Reduced", "Revolute", "Rollout", "SimulationError", "SingularWarning", "Spherical", "StiffnessWarning", "Target", "TraceError",
+    "Trajectory", "TrajectoryFileError", "Universal", "ViewWarning", "actuator_forces", "atan2", "base_parameters", "bias_acceleration",
+    "bias_force", "box", "cartesian_path", "center_of_mass", "centroidal_momentum", "computed_torque", "cycloidal", "cylinder",
+    "driving_forces", "energy", "ensemble", "equilibrium", "excitation", "export_c", "export_casadi", "export_jax", "forward_dynamics",
+    "forward_dynamics_derivatives", "frame_acceleration", "frame_velocity", "hamiltonian_dynamics", "identify", "ilqr", "inverse_dynamics",
+    "inverse_dynamics_derivatives", "inverse_kinematics", "jacobian", "joint_wrenches", "linear_parameters", "linearize", "load",
+    "loop_error", "mass_matrix", "maximum", "methods", "minimum", "modes", "momenta", "operators", "point_mass", "polynomial", "poses",
+    "python", "reduced", "regressor", "rod", "rollout", "rollout_gradient", "rollout_sensitivity", "simulate", "simulate_gradient",
+    "sphere", "stepper", "trapezoidal", "velocities", "where",
 ]  # fmt: skip
 
 

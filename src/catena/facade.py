@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 
 #: Names that other modules of catena use; `dir(model)` does not list them.
 INTERNAL = frozenset({
-    "cayley", "cayley_momentum", "cayley_velocity", "chart", "chart_rate", "check_body", "checked", "coordinate_places", "driven_joints",
-    "driven_motion", "folder", "instant", "momentum_in_child_axes", "momentum_in_parent_axes", "moved", "of", "once", "parts",
-    "given_inputs", "pushed", "quaternions", "random_nearby", "search_start", "slices", "spanning", "timed", "tree_with", "varied",
+    "carrier", "cayley", "cayley_momentum", "cayley_velocity", "chart", "chart_rate", "check_body", "checked", "coordinate_places",
+    "driven_joints", "driven_motion", "folder", "instant", "momentum_in_child_axes", "momentum_in_parent_axes", "moved", "of", "once",
+    "parts", "given_inputs", "pushed", "quaternions", "random_nearby", "search_start", "slices", "spanning", "timed", "tree_with", "varied",
     "varying", "with_tree",
 })  # fmt: skip
 

@@ -118,6 +118,7 @@ def _facts(m: Model) -> dict[str, Any]:
         "limits": _limits(m),
         "effort": _largest(m, "effort"),
         "velocity": _largest(m, "velocity"),
+        "frames": [{"name": frame.name, "body": frame.body, "at": frame.at.matrix().tolist()} for frame in m.frames],
         "springs": [{key.name: getattr(spring, key.name) for key in fields(spring)} for spring in m.springs],
         "forces": [{"name": f.name, "body": f.body, "traced": f.traced} for f in m.forces],
         "actuators": [asdict(one) | {"coefficients": dict(one.coefficients)} for one in m.actuators],
@@ -221,6 +222,7 @@ def _print_facts(console: Console, m: Model, facts: dict[str, Any]) -> None:
             for option in ("effort", "velocity")
             if facts[option]
         },
+        **({"frames": ", ".join(f"{frame.name} (on {frame.body})" for frame in m.frames)} if m.frames else {}),
         "springs": ", ".join(f"{s.name} ({s.a} to {s.b})" for s in m.springs) or "none",
         "forces": ", ".join(f"{f.name} ({'on ' + f.body if f.body else 'joint forces'})" for f in m.forces) or "none",
         **({"actuators": ", ".join(f"{one.name} (of {', '.join(dict(one.coefficients))})" for one in m.actuators)} if m.actuators else {}),

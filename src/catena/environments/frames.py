@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from catena.environments.task import Situation, Task
-from catena.kernels.dynamics import poses
+from catena.kernels.kinematics import poses
 from catena.view import painter
 from catena.view.painter import Arrow
 from catena.view.scene import FORCE, Box, Scene

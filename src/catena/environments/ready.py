@@ -10,7 +10,7 @@ import numpy as np
 from catena import examples
 from catena.environments.task import Task
 from catena.graph import atan2
-from catena.kernels.dynamics import poses
+from catena.kernels.kinematics import poses
 from catena.model import Mechanism
 
 Array = Any

@@ -48,6 +48,7 @@ class Reader(Source):
             element = self.element({"body"}, self.names[body])
             self._check_numbers(element, body)
             element.attempt(self._add, model, body)
+        self._add_sites(model)
         mjcf_loops.add(model, self)
         mjcf_actuators.add(model, self)
         model.parts.keyframes |= self._keyframes(model)
@@ -115,6 +116,19 @@ class Reader(Source):
                 model.parts.joint_names[carrier] = named
             source.build(model.add, carrier, rigid if last else Body(0.0), joint, parent, here, Pose(anchor) if last else Pose())
             parent, at, where = carrier, Pose(), anchor
+
+    def _add_sites(self, model: Builder) -> None:
+        """Add the sites that have names as frames."""
+        c = self.compiled
+        for i in range(c.nsite):
+            if name := self.name(self.objects.site, i):
+                element, at = self.element({"site"}, name), np.concatenate([c.site_pos[i], c.site_quat[i]])
+                if not (np.abs(at) <= LARGEST).all():
+                    element.fail(f"pos or quat {short(at.tolist())} is not finite, or goes beyond {LARGEST:g}; give finite numbers")
+                free = unused(name, self._taken)
+                if free != name:
+                    model.parts.notes.append(f"site '{name}' is frame '{free}', for a body has its name")
+                element.build(model.add_frame, free, self.names[c.site_bodyid[i]], Pose(at[:3], quat=at[3:]))
 
     def _check_numbers(self, element: Element, body: int) -> None:
         """Refuse numbers of a body and its joints that are not finite, or too large."""

@@ -46,13 +46,14 @@ class Reader(Source):
             at, at_body = (self._pose(table.get(key, (0.0, 0.0, 0.0)), (*place, key)) for key in ("at", "at_body"))
             self.build(place, table, model.add, table["name"], body, joint, table.get("parent", "ground"), at, at_body)
         kinds = {
-            "connection": self._connect, "spring": self._add_spring, "loop": self._close, "coupling": self._couple,
-            "actuator": self._add_actuator,
+            "frame": self._add_frame, "connection": self._connect, "spring": self._add_spring, "loop": self._close,
+            "coupling": self._couple, "actuator": self._add_actuator,
         }  # fmt: skip
         for kind, add in kinds.items():
             for i, table in enumerate(self.data[kind]):
                 add(model, table, (kind, i))
-            self._check_connected(model)
+            if kind != "frame":
+                self._check_connected(model)
         self._tie(model)
         if "home" in head:
             self.build(("model",), head, setattr, model, "home", head["home"])
@@ -68,6 +69,13 @@ class Reader(Source):
             if isinstance(value, dict):
                 self.fail(place, f'{short(value)} is not a formula; write a path in quotes, such as "arm.mass" = "2 * weight"')
             self.build(place, {}, model.tie, path, self.build(place, {}, formulas.read, value, known))
+
+    def _add_frame(self, model: Builder, table: Table, place: Place) -> None:
+        self.check(table, records.FrameRecord, place)
+        self._check_place(model, table["body"], (*place, "body"))
+        at = self._pose(table.get("at", (0.0, 0.0, 0.0)), (*place, "at"))
+        rest = {key: table[key] for key in table if key != "body"}
+        self.build(place, rest, model.add_frame, table["name"], table["body"], at)
 
     def _connect(self, model: Builder, table: Table, place: Place) -> None:
         self.check(table, records.ConnectionRecord, place)
@@ -111,12 +119,16 @@ class Reader(Source):
             self.build(at, {}, coefficient, what, key, value)
 
     def _between(self, model: Builder, table: Table, place: Place) -> Table:
-        """Refuse a table whose a and b are not bodies; return the rest of it."""
-        names = ("ground", *(body.name for body in model.added))
+        """Refuse a table whose a and b are not bodies or frames; return the rest of it."""
         for end in ("a", "b"):
-            if table[end] not in names:
-                self.fail((*place, end), f"no body is named {short(table[end])}; {choice(table[end], names)}")
+            self._check_place(model, table[end], (*place, end))
         return {key: table[key] for key in table if key not in ("a", "b")}
+
+    def _check_place(self, model: Builder, name: str, place: Place) -> None:
+        """Refuse a name that is not that of a body, a frame or the ground."""
+        names = ("ground", *(body.name for body in model.added), *(frame.name for frame in model.frames))
+        if name not in names:
+            self.fail(place, f"no body is named {short(name)}; {choice(name, names)}")
 
     def _ends(self, table: Table, place: Place) -> tuple[Pose, Pose]:
         at_a, at_b = (self._pose(table.get(end, (0.0, 0.0, 0.0)), (*place, end)) for end in ("at_a", "at_b"))

@@ -29,6 +29,7 @@ class Record(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
 class FileRecord(Record):
     model: Table = msgspec.field(default_factory=dict)
     body: list[Table] = msgspec.field(default_factory=list)
+    frame: list[Table] = msgspec.field(default_factory=list)
     connection: list[Table] = msgspec.field(default_factory=list)
     spring: list[Table] = msgspec.field(default_factory=list)
     loop: list[Table] = msgspec.field(default_factory=list)
@@ -56,6 +57,12 @@ class BodyRecord(Record):
     com: Vector = msgspec.field(default_factory=list)
     inertia: list[float | list[float]] = msgspec.field(default_factory=list)
     geometry: list[Table] = msgspec.field(default_factory=list)
+
+
+class FrameRecord(Record):
+    name: str
+    body: str
+    at: Vector | Table = msgspec.field(default_factory=list)
 
 
 class SpringRecord(Record):

@@ -35,6 +35,7 @@ def text(model: Mechanism) -> str:
     closed_by_connections = {connection.name for connection in model.connections}
     tables: dict[str, list[Table]] = {
         "body": [_link_table(link) for link in model.added],
+        "frame": [{"name": frame.name, "body": frame.body, **_pose_entry("at", frame.at)} for frame in model.frames],
         "connection": [_between_table("connection", connection) for connection in model.connections],
         "spring": [_table(spring, "stiffness") for spring in model.springs],
         "loop": [_between_table("loop", closure) for closure in model.loops if closure.name not in closed_by_connections],

@@ -32,7 +32,7 @@ def text(model: Mechanism) -> str:
         raise ModelError(f"URDF cannot hold {', '.join(missing)}; save the model as .toml, or take these out")
     hanging = [link for link in model.links if link.parent == "ground"]
     base = hanging[0] if len(hanging) == 1 and isinstance(hanging[0].joint, Fixed) and _plain(hanging[0].at) else None
-    taken, joints = {"ground", *model.body_names}, {*model.joint_names.values()}
+    taken, joints = {"ground", *model.body_names, *(frame.name for frame in model.frames)}, {*model.joint_names.values()}
     names = {link.name: model.joint_names.get(link.name) or unused(f"{link.name}_joint", joints) for link in model.links}
     lines = ['<?xml version="1.0"?>', f"<robot name={_quoted(model.name)}>"]
     if base is None:
@@ -47,6 +47,10 @@ def text(model: Mechanism) -> str:
         if carried != link.name:
             lines += _fixed(unused(f"{link.name}_frame", joints), carried, link.name, Pose.of(link.inward))
         lines += _link(link.name, link.body)
+    for frame in model.frames:  # a link without mass
+        carried = base.name if base is not None and frame.body == "ground" else frame.body
+        lines += [f"  <link name={_quoted(frame.name)}/>"]
+        lines += _fixed(unused(f"{frame.name}_joint", joints), carried, frame.name, frame.at)
     return "\n".join([*lines, "</robot>", ""])
 
 

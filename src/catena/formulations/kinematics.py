@@ -52,15 +52,19 @@ def angular_velocities(tree, q, v):
 
     # outward: J91 (13), (14)
     for k in tree.outward():
-        X[k] = tree.placement(k, q)
-        S[k] = tree.joint_matrix(k, q)
-        relative = S[k] @ v[tree.v_slices[k]] + tree.joint_drift(k)
-        carried = X[k].motion(W[tree.parent[k]])  # how the parent's turning moves the body's origin
-        inboard, outboard = carried[:3], carried[:3] + relative[:3]
-        W[k] = np.concatenate([outboard, np.zeros(3)])
-        moving = cross(inboard, carried[3:]) + cross(inboard + outboard, relative[3:])
-        a[k] = np.concatenate([cross(inboard, relative[:3]), moving]) + tree.joint_bias(k, q, v)
+        X[k], S[k], W[k], a[k] = outward_step(tree, k, q, v, W[tree.parent[k]])
     return X, S, W, a
+
+
+def outward_step(tree, k, q, v, W):
+    """Return placement X, joint matrix S, angular velocity W and bias acceleration a of body k, from W of its parent. J91 (13), (14)."""
+    X, S = tree.placement(k, q), tree.joint_matrix(k, q)
+    relative = S @ v[tree.v_slices[k]] + tree.joint_drift(k)
+    carried = X.motion(W)  # how the parent's turning moves the body's origin
+    inboard, outboard = carried[:3], carried[:3] + relative[:3]
+    moving = cross(inboard, carried[3:]) + cross(inboard + outboard, relative[3:])
+    a = np.concatenate([cross(inboard, relative[:3]), moving]) + tree.joint_bias(k, q, v)
+    return X, S, np.concatenate([outboard, np.zeros(3)]), a
 
 
 def bias_wrench(M, k, W, wrenches):

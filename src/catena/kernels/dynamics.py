@@ -14,8 +14,6 @@ import numpy as np
 
 from catena.errors import ModelError
 from catena.formulations import METHODS
-from catena.formulations.frames import jacobian as _jacobian
-from catena.formulations.frames import poses as _poses
 from catena.formulations.inverse import newton_euler
 from catena.formulations.joint_forces import energy as _energy
 from catena.formulations.loops.basic_constraints import closure_residual
@@ -32,7 +30,6 @@ from catena.kernels.tracing import Bodies, Parameters, dynamics_kernel, frozen, 
 from catena.loops.scaling import loop_owners
 from catena.model import Mechanism, Tree
 from catena.model.driven_trees import undriven_tree, with_driven_coordinates
-from catena.model.values import array
 from catena.native import Kernel, compile_graph
 from catena.references import REFERENCES
 
@@ -252,20 +249,6 @@ def energy(m: Mechanism, parameters: Parameters = ()) -> Kernel:
     return traced_kernel(m, "energy", ("t", "q", "v"), ("kinetic", "potential"), function)
 
 
-def poses(m: Mechanism, parameters: Parameters = ()) -> Kernel:
-    """Return the kernel q -> (bodies, 4, 4): where every body's frame stands in the world, in the order bodies were added.
-
-    Where a joint is driven, the kernel is (t, q) -> (bodies, 4, 4).
-
-    >>> m = ct.Model("slider")
-    >>> m.add("cart", ct.point_mass(1.0), ct.Prismatic("x"))
-    >>> ct.poses(m)([0.5])[0, :3, 3]
-    array([0.5, 0. , 0. ])
-    """
-    m = frozen(m, "poses", parameters)
-    return traced_kernel(m, "poses", ("q",), ("poses",), lambda tree, q: _poses(tree, q, m.body_names))
-
-
 def loop_error(m: Mechanism, parameters: Parameters = ()) -> Kernel:
     """Return the kernel q -> how far each loop and coupling is from being closed, in the order of `m.loops`, then `m.couplings`.
 
@@ -334,19 +317,3 @@ def driving_forces(
     if not m.driven_names:
         raise ModelError(f"driving_forces: no joint of model '{m.name}' is driven; drive one by ct.Driven(joint, motion)")
     return reactions.driving_forces(m, solution("forward_dynamics", method, m, traced=True), at)
-
-
-def jacobian(m: Mechanism, body: str, point: Any = (0.0, 0.0, 0.0), parameters: Parameters = ()) -> Kernel:
-    """Return the kernel q -> J (6, nv) with J v = (angular velocity of the body, velocity of the point), in the world's axes.
-
-    `point` is in the body's frame [m]. Where a joint is driven, the kernel is (t, q) -> J, and what such joints do is not in J v.
-
-    >>> m = ct.Model("arm")
-    >>> m.add("upper", ct.point_mass(1.0, at=(1, 0, 0)), ct.Revolute("z"))
-    >>> ct.jacobian(m, "upper", point=(1, 0, 0))([0.0]).T + 0.0
-    array([[0., 0., 1., 0., 1., 0.]])
-    """
-    m = frozen(m, "jacobian", parameters)
-    m.check_body(body, "jacobian names body")
-    at = array("jacobian point", point, (3,))
-    return traced_kernel(m, "jacobian", ("q",), ("jacobian",), lambda tree, q: _jacobian(tree, q, body, at))

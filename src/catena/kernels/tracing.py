@@ -60,13 +60,15 @@ def traced_kernel(
     references: tuple[str, ...] = (),
     shapes: Mapping[str, tuple[int, ...]] | None = None,
     quick: bool = False,
+    weld: bool = True,
 ) -> Kernel:
     """Return the kernel of `function(tree, *inputs)`, traced and compiled; inputs have nv entries, but t, q, and those with a shape.
 
-    Where joints are driven, t comes before the inputs, and the function has the tree at that time.
+    Where joints are driven, t comes before the inputs, and the function has the tree at that time. Without `weld`, bodies on fixed joints
+    are bodies of their own in this tree.
     """
     started = time.perf_counter()
-    graph, eager = traced_graph(m, name, inputs, outputs, function, shapes)
+    graph, eager = traced_graph(m, name, inputs, outputs, function, shapes, weld)
     return graph_kernel(m, graph, method, references, time.perf_counter() - started, eager, quick)
 
 
@@ -77,6 +79,7 @@ def traced_graph(
     outputs: tuple[str, ...],
     function: Callable[..., Any],
     shapes: Mapping[str, tuple[int, ...]] | None = None,
+    weld: bool = True,
 ) -> tuple[Graph, Callable[..., Any]]:
     """Return the graph of a function as in `traced_kernel`, and the function of numbers."""
     if m.tree().driven and inputs[0] != "t":
@@ -84,17 +87,17 @@ def traced_graph(
         def timed(tree: Tree, t: Any, *rest: Any) -> Any:
             return function(tree, *rest)
 
-        return traced_graph(m, name, ("t", *inputs), outputs, timed, shapes)
+        return traced_graph(m, name, ("t", *inputs), outputs, timed, shapes, weld)
     known = {"t": (), "q": (m.nq,), **(shapes or {})}
     trace = Trace(name)
     arguments = [trace.input(i, known.get(i, (m.nv,))) for i in inputs]
     given = m.given_inputs(trace)
     trace.mark()
-    results = function(m.tree_with(given).traced(trace).at(arguments[0]), *arguments)
+    results = function(m.tree_with(given, weld).traced(trace).at(arguments[0]), *arguments)
 
     def eager(*arrays: Any) -> Any:
         arrays = tuple(np.asarray(x, dtype=float) for x in arrays)
-        tree = m.tree_with(dict(zip(m.varied, arrays[len(inputs) :], strict=False)))
+        tree = m.tree_with(dict(zip(m.varied, arrays[len(inputs) :], strict=False)), weld)
         return function(tree.at(arrays[0]), *arrays[: len(inputs)])
 
     return trace.graph(**dict(zip(outputs, results if isinstance(results, tuple) else (results,), strict=True))), eager

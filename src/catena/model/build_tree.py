@@ -46,6 +46,9 @@ def build(model: Mechanism, weld: bool = True, given: Mapping[str, Any] | None =
     at = [carried[link.parent].moved(numbers, f"{link.name}.at", link.at) for link in links]
     before, motions, frames = _canonical(joints, parent, at, [_centre(parts) for parts in bodies], numbers)
     named = {name: (place.body, frames[place.body].inverse() @ place.pose) for name, place in carried.items()}
+    for frame in model.frames:
+        body, pose = named[frame.body]
+        named[frame.name] = (body, pose @ numbers.pose(f"{frame.name}.at", frame.at))
     names = [link.name for link in links]
     places = [(at_q, at_v) for link, at_q, at_v in model.slices() if link.name in names]
     gravity = numbers.get("gravity", np.array(model.gravity))

@@ -15,11 +15,14 @@ from catena.model.bodies import Body
 from catena.model.build_tree import placed_coupling
 from catena.model.closures import Closure, Distance
 from catena.model.forces import Applied, Spring
+from catena.model.frames import Frame
 from catena.model.joints import Joint
 from catena.model.mechanism import Mechanism
 from catena.model.parts import Parts
 from catena.model.pose import Pose
 from catena.model.spanning_tree import Connection, Link, Loose, check_not_welded, coordinate_names, take_names
+from catena.scalars.expression import expressed
+from catena.spatial import Rigid
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -93,8 +96,8 @@ class Builder(Mechanism):
     ) -> None:
         """Add a body, hung by a joint on its parent at a place in the parent's frame.
 
-        `at` is a translation (x, y, z) or a `Pose`: the joint frame in the parent's body frame. At the joint's neutral position it
-        coincides with `at_body`, the joint frame in the body's own frame: its origin, if not given.
+        `at` is a translation (x, y, z) or a `Pose`: the joint frame in the frame of the parent, a body or a frame on one. At the joint's
+        neutral position it coincides with `at_body`, the joint frame in the body's own frame: its origin, if not given.
 
         Without a joint the body is loose, and has to be hung by `connect`.
 
@@ -109,6 +112,7 @@ class Builder(Mechanism):
             place, outer = Pose.of(at), Pose.of(at_body)
         except ModelError as error:
             raise ModelError(f"body '{name}': {error}") from None
+        parent, place = self._on_body(f"body '{name}' names parent", parent, place)
         if joint is None:
             if parent != "ground" or not all(np.array_equal(pose.matrix(), np.eye(4)) for pose in (place, outer)):
                 further = "" if np.array_equal(outer.matrix(), np.eye(4)) else f" and at_body {at_body!r}"
@@ -130,8 +134,7 @@ class Builder(Mechanism):
         _text("body", name)
         if name == "ground":
             raise ModelError("body 'ground': the ground is there already; give the body another name")
-        if name in self.parts.added:
-            raise ModelError(f"body '{name}' is there already; give each body its own name")
+        self._check_place("body", name)
         if not isinstance(body, Body):
             raise ModelError(f"body '{name}': {body!r} is not a body; give ct.Body(mass, com, inertia) or a shape such as ct.rod")
         if isinstance(joint, Distance):
@@ -141,12 +144,57 @@ class Builder(Mechanism):
             )
         if joint is not None and (not isinstance(joint, Joint) or type(joint) is Joint):
             raise ModelError(f"body '{name}': {joint!r} is not a joint; give one such as ct.Revolute('z') or ct.Fixed()")
-        self.check_body(parent, f"body '{name}' names parent")
+        parent, _ = self.carrier(parent, f"body '{name}' names parent")
         if joint is not None and isinstance(self.parts.added.get(parent), Loose):
             raise ModelError(
                 f"body '{name}': its parent '{parent}' is loose, and may come to hang on '{name}'; give '{parent}' its joint, "
                 f"or add '{name}' without one as well and say m.connect('{parent}', '{name}', joint)"
             )
+
+    def add_frame(self, name: str, body: str, at: Any = (0.0, 0.0, 0.0)) -> None:
+        """Add a frame: a named place on a body, or on the ground.
+
+        `at` is a translation (x, y, z) or a `Pose`: the frame in the body's own, or in another frame. The name of a frame stands for that
+        of a body wherever there is a point: in `ct.jacobian`, `ct.frame_velocity`, `ct.poses` and other kernels, in targets of
+        `ct.inverse_kinematics`, for the ends of springs and loops, forces, wrenches, and as a parent. Bodies, joints, loops, springs and
+        forces are placed where the frame is when they are added.
+
+        >>> m = ct.Model("pendulum")
+        >>> m.add("arm", ct.rod(1.0, mass=2.0), ct.Revolute("y"))
+        >>> m.add_frame("tip", "arm", at=(1, 0, 0))
+        >>> ct.poses(m, of="tip")([np.pi / 2])[:3, 3].round(3) + 0.0
+        array([ 0.,  0., -1.])
+        """
+        _text("frame", name)
+        if name == "ground":
+            raise ModelError("frame 'ground': the ground has this name; give the frame another")
+        self._check_place("frame", name)
+        try:
+            place = Pose.of(at)
+        except ModelError as error:
+            raise ModelError(f"frame '{name}': {error}") from None
+        body, place = self._on_body(f"frame '{name}' names body", body, place)
+        tied = self._tied(f"frame '{name}'", name, at=place)
+        self.parts.frames[name] = Frame(name, body, place)
+        self.parts.ties.update(tied)
+        self._changed()
+
+    def _on_body(self, who: str, name: str, at: Pose) -> tuple[str, Pose]:
+        """Return the body that a body or a frame stands for, and a pose in it that is given in the body or frame."""
+        body, place = self.carrier(name, who)
+        if name == body:
+            return body, at
+        if "rpy" in place.tied or "rpy" in at.tied:
+            raise ModelError(f"{who} {name!r}, a frame, and rotations that follow parameters do not add up; name body '{body}' and a place")
+        return body, Pose.of(place @ at)
+
+    def _point_on_body(self, what: str, name: str, point: Any) -> tuple[str, Any]:
+        """Return the body that a body or a frame stands for, and a point in it that is given in the body or frame."""
+        body, place = self.carrier(name, f"{what} names body")
+        if name == body:
+            return body, point
+        given = np.array(point, dtype=object) if expressed(point) else values.array(f"{what}: point", point, (3,))
+        return body, tuple((place @ Rigid(np.eye(3), given)).p)
 
     def connect(
         self, a: str, b: str, joint: Joint | Distance, at_a: Any = (0.0, 0.0, 0.0), at_b: Any = (0.0, 0.0, 0.0), name: str | None = None
@@ -177,7 +225,7 @@ class Builder(Mechanism):
         """
         name = f"{a}-{b}" if name is None else name
         self._check_loop("connection", name)
-        ends = self._ends(f"connection '{name}'", joint, a, b, at_a, at_b)
+        (a, b), ends = self._ends(f"connection '{name}'", joint, a, b, at_a, at_b)
         tied = self._tied(f"connection '{name}'", name, joint, at_a=ends[0], at_b=ends[1])
         self.parts.connections[name] = Connection(name, joint, a, b, *ends)
         self.parts.ties.update(tied)
@@ -199,7 +247,7 @@ class Builder(Mechanism):
         <Model 'four-bar': 3 bodies, nq = 3, nv = 3, loops = 1>
         """
         self._check_loop("loop", name)
-        ends = self._ends(f"loop '{name}'", joint, a, b, at_a, at_b)
+        (a, b), ends = self._ends(f"loop '{name}'", joint, a, b, at_a, at_b)
         closures.check_closing(f"loop '{name}'", joint)
         closure = Closure(name, joint, a, b, *ends)
         check_not_welded(closure, self.parts.added)
@@ -208,14 +256,16 @@ class Builder(Mechanism):
         self.parts.ties.update(tied)
         self._changed()
 
-    def _ends(self, what: str, joint: Any, a: str, b: str, at_a: Any, at_b: Any) -> tuple[Pose, Pose]:
-        """Return the joint frames on two bodies, checked like the joint and the bodies."""
+    def _ends(self, what: str, joint: Any, a: str, b: str, at_a: Any, at_b: Any) -> tuple[tuple[str, str], tuple[Pose, Pose]]:
+        """Return two bodies and the joint frames on them, checked like the joint."""
         closures.check_joint(what, joint)
         for body in (a, b):
-            self.check_body(body, f"{what} names body")
-        if a == b:
-            raise ModelError(f"{what}: both ends are on '{a}', which cannot move against itself; give two bodies")
-        return closures.closing_pose(what, "at_a", at_a), closures.closing_pose(what, "at_b", at_b)
+            self.carrier(body, f"{what} names body")
+        on_a = self._on_body(f"{what} names body", a, closures.closing_pose(what, "at_a", at_a))
+        on_b = self._on_body(f"{what} names body", b, closures.closing_pose(what, "at_b", at_b))
+        if on_a[0] == on_b[0]:
+            raise ModelError(f"{what}: both ends are on '{on_a[0]}', which cannot move against itself; give two bodies")
+        return (on_a[0], on_b[0]), (on_a[1], on_b[1])
 
     def couple(self, name: str, coefficients: Mapping[str, float], offset: float = 0.0) -> None:
         """Couple coordinates, as gears do: the sum of coefficient times coordinate is the offset.
@@ -263,8 +313,8 @@ class Builder(Mechanism):
         0.5
         """
         self._check_load("spring", name)
-        for body in (a, b):
-            self.check_body(body, f"spring '{name}' names body")
+        a, at_a = self._point_on_body(f"spring '{name}'", a, at_a)
+        b, at_b = self._point_on_body(f"spring '{name}'", b, at_b)
         if a == b:
             raise ModelError(f"spring '{name}': both ends are on '{a}', which it cannot move; give two bodies")
         spring = Spring(name, a, b, at_a, at_b, stiffness, damping, length)
@@ -294,7 +344,7 @@ class Builder(Mechanism):
         if not callable(function):
             raise ModelError(f"force '{name}': {function!r} is not a function; give a function of (t, q, v)")
         if body is not None:
-            self.check_body(body, f"force '{name}' names body")
+            body, point = self._point_on_body(f"force '{name}'", body, point)
             if body == "ground":
                 raise ModelError(f"force '{name}' acts on the ground, which does not move; name another body")
         at = tuple(values.array(f"force '{name}': point", point, (3,)).tolist())
@@ -391,6 +441,9 @@ class Builder(Mechanism):
         3.0
         """
         return self.of(parameters.replaced(self.frozen(), values))
+
+    def _check_place(self, kind: str, name: str) -> None:
+        _check_name(kind, name, {"body": self.parts.added, "frame": self.parts.frames}, "each body and frame")
 
     def _check_load(self, kind: str, name: str) -> None:
         _check_name(kind, name, {"spring": self.parts.springs, "force": self.parts.forces}, "each spring and force")

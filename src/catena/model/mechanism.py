@@ -18,10 +18,12 @@ from catena.model.closures import Closure, Coupling
 from catena.model.coordinates import Coordinates
 from catena.model.driven import Driven
 from catena.model.forces import Applied, Spring
+from catena.model.frames import Frame
 from catena.model.joints import Joint
 from catena.model.motions import Given
 from catena.model.parameters import Parameter
 from catena.model.parts import Parts
+from catena.model.pose import Pose
 from catena.model.spanning_tree import Connection, Link, Loose, SpanningTree, coordinate_name, spanning_tree
 from catena.model.tree import Tree
 from catena.model.tree_checks import check_determined, check_following
@@ -31,7 +33,7 @@ if TYPE_CHECKING:
 
 #: Methods by which a `Model` changes; a mechanism refuses them.
 _CHANGES = (
-    "add", "connect", "close", "couple", "add_spring", "add_force", "add_actuator", "parameter", "tie",
+    "add", "add_frame", "connect", "close", "couple", "add_spring", "add_force", "add_actuator", "parameter", "tie",
     "attach", "lock", "remove", "rename", "scale",
 )  # fmt: skip
 
@@ -142,8 +144,28 @@ class Mechanism(Coordinates):
     def check_body(self, name: str, who: str) -> None:
         """Refuse a name that is neither that of a body nor the ground; the message begins with `who`."""
         if not isinstance(name, str) or (name != "ground" and name not in self.parts.added):
-            names = ", ".join(f"'{known}'" for known in ("ground", *self.parts.added))
+            names = ", ".join(f"'{known}'" for known in ("ground", *self.parts.added, *self.parts.frames))
             raise ModelError(f"{who} {name!r}, which is not in model '{self.name}'; add it first, or choose from {names}")
+
+    @property
+    def frames(self) -> tuple[Frame, ...]:
+        """The frames, named places on bodies, in the order they were added.
+
+        >>> m = ct.Model("pendulum")
+        >>> m.add("arm", ct.rod(1.0, mass=2.0), ct.Revolute("y"))
+        >>> m.add_frame("tip", "arm", at=(1, 0, 0))
+        >>> m.frames
+        (Frame(name='tip', body='arm', at=Pose((1.0, 0.0, 0.0))),)
+        """
+        return tuple(self.parts.frames.values())
+
+    def carrier(self, name: str, who: str) -> tuple[str, Pose]:
+        """Return the body that a body, a frame or the ground stands for, and its place there; `who` begins the message about others."""
+        if isinstance(name, str) and name in self.parts.frames:
+            frame = self.parts.frames[name]
+            return frame.body, frame.at
+        self.check_body(name, who)
+        return name, Pose()
 
     # loops
 

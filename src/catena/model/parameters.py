@@ -97,12 +97,12 @@ def _entered(parts: Parts, name: str, array: np.ndarray) -> Any:
 
 
 def check_bodies(m: Mechanism, bodies: Any, what: str) -> tuple[str, ...]:
-    """Return bodies on which wrenches act, by name, or say which are none, or named twice."""
+    """Return bodies and frames on which wrenches act, by name, or say which are none, or named twice."""
     bodies = (bodies,) if isinstance(bodies, str) else tuple(bodies)
     for body in bodies:
-        m.check_body(body, f"{what}: wrenches name body")
-        if body == "ground" or bodies.count(body) > 1:
-            why = "which does not move; leave it out" if body == "ground" else "twice; name it once"
+        carrier, _ = m.carrier(body, f"{what}: wrenches name body")
+        if carrier == "ground" or bodies.count(body) > 1:
+            why = "which does not move; leave it out" if carrier == "ground" else "twice; name it once"
             raise ArgumentError(f"{what}: wrenches name '{body}', {why}")
     return bodies
 
@@ -111,9 +111,10 @@ def with_wrenches(m: Mechanism, bodies: tuple[str, ...]) -> Parts:
     """Return the parts of a mechanism with a parameter of wrenches on bodies: moment and force in the world's axes, at a body's origin."""
     parts = m.parts.opened()
     rows = _entered(parts, WRENCHES, np.zeros((len(bodies), 6)))
-    for body, row in zip(bodies, rows, strict=True):
-        name = f"{WRENCHES}.{body}"
-        parts.forces[name] = Applied(name, partial(_constant, row), body, (0.0, 0.0, 0.0))
+    for name, row in zip(bodies, rows, strict=True):
+        body, place = m.carrier(name, WRENCHES)
+        force = f"{WRENCHES}.{name}"
+        parts.forces[force] = Applied(force, partial(_constant, row), body, tuple(place.p.tolist()))
     return parts
 
 
@@ -191,6 +192,8 @@ def _numbers(m: Mechanism) -> Iterator[tuple[str, Any, str]]:
             for option, values in (("rest", rest), ("lower", joint.lower), ("upper", joint.upper)):
                 if np.isfinite(values).all():
                     yield f"{name}.{option}", _one(values), _units(joint.q_units)
+    for frame in m.frames:
+        yield from _pose(f"{frame.name}.at", frame.at)
     for closure in m.loops:
         yield from _pose(f"{closure.name}.at_a", closure.at_a)
         yield from _pose(f"{closure.name}.at_b", closure.at_b)
@@ -376,6 +379,8 @@ def replaced(m: Mechanism, values: Mapping[str, Any]) -> Parts:
             parts.added[name] = replace(added, body=body, joint=_joint(added.joint, name, numbers, bound), **changed)
         else:
             parts.added[name] = replace(added, body=body)
+    for name, frame in parts.frames.items():
+        parts.frames[name] = replace(frame, at=pose(f"{name}.at", frame.at))
     for name, connection in parts.connections.items():
         ends: dict[str, Pose] = {"at_a": connection.at_a, "at_b": connection.at_b}
         joint: Any = connection.joint

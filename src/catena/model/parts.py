@@ -12,17 +12,19 @@ import numpy as np
 from catena.model.actuators import Actuator
 from catena.model.closures import Closure, Coupling
 from catena.model.forces import Applied, Spring
+from catena.model.frames import Frame
 from catena.model.spanning_tree import Connection, Link, Loose
 
 
 @dataclass
 class Parts:
-    """Bodies, joints, loops and forces. Those of a mechanism are `sealed`: tables are read-only views, and the notes a tuple."""
+    """Bodies, joints, frames, loops and forces. Those of a mechanism are `sealed`: tables are read-only views, and the notes a tuple."""
 
     name: str
     gravity: tuple[float, ...]
     friction_speed: float
     added: dict[str, Link | Loose] = field(default_factory=dict)
+    frames: dict[str, Frame] = field(default_factory=dict)
     springs: dict[str, Spring] = field(default_factory=dict)
     forces: dict[str, Applied] = field(default_factory=dict)
     closures: dict[str, Closure] = field(default_factory=dict)

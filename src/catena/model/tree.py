@@ -67,7 +67,7 @@ class Tree:
     stop_damping: np.ndarray
     springs: tuple[PlacedSpring, ...]
     forces: tuple[PlacedForce, ...]
-    frames: Mapping[str, tuple[int, Rigid]]  # of every body the user named: moving body and the user's frame in it
+    frames: Mapping[str, tuple[int, Rigid]]  # of every body and frame the user named: moving body and the user's frame in it
     kept: tuple[bool, ...] | None = None  # bodies that regroup nothing, where masses do not tell
     given: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))  # scalars for numbers of the model, by path
     closures: tuple[PlacedClosure, ...] = ()

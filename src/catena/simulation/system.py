@@ -12,7 +12,7 @@ import numpy as np
 
 from catena.graph import Graph, Subgraph, Trace, where
 from catena.graph.differentiated import jacobian_graph
-from catena.kernels.dynamics import jacobian
+from catena.kernels.kinematics import jacobian
 from catena.kernels.methods import solution
 from catena.kernels.tracing import charts
 from catena.loops.plan_library import PlanLibrary

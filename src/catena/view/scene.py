@@ -12,7 +12,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from catena.errors import MeshError, MissingPackageError, ViewWarning
-from catena.kernels.dynamics import joint_wrenches, poses
+from catena.kernels.dynamics import joint_wrenches
+from catena.kernels.kinematics import poses
 from catena.model import Geometry, Mechanism, Pose
 from catena.model.closures import Distance
 from catena.model.driven import undriven
