@@ -23,7 +23,7 @@ from catena.model.user_functions import Wrapped, wrapped
 from catena.spatial import Rigid
 
 #: Tables of things whose scales are known.
-_KNOWN = {"springs", "forces", "closures", "couplings", "connections", "actuators"}
+_KNOWN = {"frames", "springs", "forces", "closures", "couplings", "connections", "actuators"}
 
 
 @dataclass(frozen=True)
@@ -118,6 +118,8 @@ def _factors(m: Mechanism, s: Similarity) -> dict[str, Any]:
         pose(f"{name}.at_body")
         found |= {f"{name}.{key}": x[0] if len(x) == 1 else x for key, x in s.options(joint).items() if len(x)}
         q |= {coordinate_name(name, label): x for label, x in zip(joint.q_labels, s.positions(joint.q_units), strict=True)}
+    for frame in m.frames:
+        pose(f"{frame.name}.at")
     for closure in m.loops:
         pose(f"{closure.name}.at_a")
         pose(f"{closure.name}.at_b")
