@@ -41,6 +41,7 @@ from catena.identification import (
 from catena.kernels.derivatives import forward_dynamics_derivatives, inverse_dynamics_derivatives
 from catena.kernels.dynamics import (
     bias_force,
+    contact_forces,
     driving_forces,
     energy,
     forward_dynamics,
@@ -75,8 +76,11 @@ from catena.model import (
     Universal,
     box,
     cylinder,
+    dissipation_of,
+    hull_points,
     point_mass,
     python,
+    restitution_of,
     rod,
     sphere,
 )
@@ -107,12 +111,13 @@ __all__ = [
     "Model", "ModelError", "ModelFileError", "Modes", "MotionGradient", "MotionSensitivity", "Occurrence", "Operators",
     "ParallelManipulator", "Path", "Planar", "Pose", "Prismatic", "Reduced", "Revolute", "Rollout", "SimulationError", "SingularWarning",
     "Spherical", "StiffnessWarning", "TraceError", "Trajectory", "TrajectoryFileError", "Universal", "ViewWarning", "atan2",
-    "base_parameters", "bias_force", "box", "computed_torque", "cycloidal", "cylinder", "driving_forces", "energy", "ensemble",
-    "equilibrium", "excitation", "export_c", "export_casadi", "export_jax", "forward_dynamics", "forward_dynamics_derivatives",
-    "hamiltonian_dynamics", "identify", "inverse_dynamics", "inverse_dynamics_derivatives", "jacobian", "joint_wrenches",
-    "linear_parameters", "linearize", "load", "loop_error", "mass_matrix", "maximum", "methods", "minimum", "modes", "momenta", "operators",
-    "point_mass", "polynomial", "poses", "python", "reduced", "regressor", "rod", "rollout", "rollout_gradient", "rollout_sensitivity",
-    "simulate", "simulate_gradient", "sphere", "stepper", "trapezoidal", "velocities", "where",
+    "base_parameters", "bias_force", "box", "computed_torque", "contact_forces", "cycloidal", "cylinder", "dissipation_of",
+    "driving_forces", "energy", "ensemble", "equilibrium", "excitation", "export_c", "export_casadi", "export_jax", "forward_dynamics",
+    "forward_dynamics_derivatives", "hamiltonian_dynamics", "hull_points", "identify", "inverse_dynamics", "inverse_dynamics_derivatives",
+    "jacobian", "joint_wrenches", "linear_parameters", "linearize", "load", "loop_error", "mass_matrix", "maximum", "methods", "minimum",
+    "modes", "momenta", "operators", "point_mass", "polynomial", "poses", "python", "reduced", "regressor", "restitution_of", "rod",
+    "rollout", "rollout_gradient", "rollout_sensitivity", "simulate", "simulate_gradient", "sphere", "stepper", "trapezoidal", "velocities",
+    "where",
 ]  # fmt: skip
 
 

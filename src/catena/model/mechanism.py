@@ -16,7 +16,8 @@ from catena.model.cache import Cache
 from catena.model.closures import Closure, Coupling
 from catena.model.coordinates import Coordinates
 from catena.model.driven import Driven
-from catena.model.forces import Applied, Spring
+from catena.model.contacts import Contact
+from catena.model.forces import Applied, Bushing, PointForce, Spring
 from catena.model.joints import Joint
 from catena.model.motions import Given
 from catena.model.parameters import Parameter
@@ -176,6 +177,21 @@ class Mechanism(Coordinates):
         return tuple(self.parts.forces.values())
 
     @property
+    def bushings(self) -> tuple[Bushing, ...]:
+        """The bushings between bodies, in the order they were added."""
+        return tuple(self.parts.bushings.values())
+
+    @property
+    def point_forces(self) -> tuple[PointForce, ...]:
+        """The forces from functions of where they act, in the order they were added."""
+        return tuple(self.parts.point_forces.values())
+
+    @property
+    def contacts(self) -> tuple[Contact, ...]:
+        """The contacts, in the order they were added."""
+        return tuple(self.parts.contacts.values())
+
+    @property
     def python_forces(self) -> tuple[Applied, ...]:
         """The forces whose functions are marked with `ct.python`: called step by step, not compiled."""
         return tuple(force for force in self.forces if not force.traced)
@@ -195,7 +211,9 @@ class Mechanism(Coordinates):
             "friction": any(any(joint.friction) for joint in joints),  # type: ignore[arg-type]
             "stops": any(np.isfinite([joint.lower, joint.upper]).any() for joint in joints),
             "damped springs": any(spring.damping for spring in self.springs),
-            "forces": bool(self.forces),
+            "damped bushings": any(any((*bushing.damping, *bushing.turning_damping)) for bushing in self.bushings),
+            "contact": bool(self.contacts),
+            "forces": bool(self.forces or self.point_forces),
             "driven joints": bool(self.driven_names),
         }
         return tuple(cause for cause, present in causes.items() if present)
@@ -205,7 +223,9 @@ class Mechanism(Coordinates):
     @property
     def time_dependent(self) -> bool:
         """Whether a joint is driven or a traced force depends on time; kernels that these enter then take t as their first argument."""
-        return bool(self.driven_names) or any(force.uses_time(self.nq, self.nv) for force in self.forces if force.traced)
+        if self.driven_names or any(force.uses_time for force in self.point_forces):
+            return True
+        return any(force.uses_time(self.nq, self.nv) for force in self.forces if force.traced)
 
     @property
     def driven_names(self) -> tuple[str, ...]:
