@@ -145,9 +145,14 @@ def _tension(force, t, frames, V):
     return (force.function(t, distance, (x @ w) / distance) / distance) * x
 
 
+def bushing_frames(bushing, frames):
+    """Return the frames of a bushing on its two bodies, in the world."""
+    return frames[bushing.a] @ bushing.at_a, frames[bushing.b] @ bushing.at_b
+
+
 def _displaced(bushing, frames):
     """Return the frames of a bushing in the world, the displacement d and rotation R of the one on b in the one on a, and the vector e."""
-    a, b = frames[bushing.a] @ bushing.at_a, frames[bushing.b] @ bushing.at_b
+    a, b = bushing_frames(bushing, frames)
     R = a.R.T @ b.R
     return a, b, a.R.T @ (b.p - a.p), R, 0.5 * np.array([R[2, 1] - R[1, 2], R[0, 2] - R[2, 0], R[1, 0] - R[0, 1]])
 
@@ -164,10 +169,16 @@ def _bushing(bushing, frames, V):
     return b.p, a.R @ moment, a.R @ force
 
 
+def spring_ends(spring, frames):
+    """Return where the ends of a spring are in the world."""
+    a, b = frames[spring.a], frames[spring.b]
+    return a.p + a.R @ spring.at_a, b.p + b.R @ spring.at_b
+
+
 def _between(spring, frames):
     """Return the vector from end a to end b, in the world's axes."""
-    a, b = frames[spring.a], frames[spring.b]
-    return (b.p + b.R @ spring.at_b) - (a.p + a.R @ spring.at_a)
+    here, there = spring_ends(spring, frames)
+    return there - here
 
 
 def _rate(spring, frames, V):
