@@ -21,7 +21,7 @@ DEPTH = 100
 _DEEP = re.compile(rf"""(?<![\w-])((?:[\w-]+|"[^".]*"|'[^'.]*')\s*\.\s*){{{DEPTH}}}""")
 
 #: The arrays of tables that have names.
-LISTS = ("body", "connection", "spring", "loop", "coupling")
+LISTS = ("body", "connection", "spring", "bushing", "contact", "loop", "coupling")
 
 _WORDS = {"float": "a number", "int": "a number", "str": "a string", "object": "a table", "array": "an array"}
 

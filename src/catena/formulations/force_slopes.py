@@ -12,10 +12,12 @@ of three rows U. What turns with the bodies, and forces from functions, are left
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from catena.formulations.applied_forces import bushing_frames, spring_ends
-from catena.formulations.contact import at_origin, contact_slopes, positive
+from catena.formulations.contact import at_origin, contact_slopes, positive, touches
 from catena.formulations.inverse.newton_euler import wrench_forces
 from catena.formulations.kinematics import velocities, world_frames
 from catena.spatial import cross, vanishes
@@ -80,6 +82,30 @@ def _all(tree, frames, V, later):
         if contact.a != contact.b:
             for point, K, D in contact_slopes(contact, frames, V, later):
                 yield contact, point, False, K, D
+
+
+def steepest(tree, q, weight):
+    """Yield the springs, bushings and contacts with the steepest slopes that they have: (force, by displacement, by velocity), nv x nv each.
+
+    Contacts carry a weight [N], and are at rest; springs that may go slack are taut.
+    """
+    frames = world_frames(tree, q)
+    for force, point, turning, K, D in _steepest(tree, frames, weight):
+        rows = np.array([_along(tree, q, frames, force, point, turning, axis) for axis in np.eye(3)], dtype=float)
+        yield force, rows.T @ np.asarray(K, dtype=float) @ rows, rows.T @ np.asarray(D, dtype=float) @ rows
+
+
+def _steepest(tree, frames, weight):
+    yield from _all(replace(tree, contacts=(), springs=tuple(spring._replace(slack=False) for spring in tree.springs)), frames, None, None)
+    for contact in tree.contacts:
+        if contact.a != contact.b:
+            places = list(touches(contact, frames))
+            for touch in places:
+                along, N = np.outer(touch.normal, touch.normal), weight / len(places)
+                depth = (N / contact.stiffness) ** (1.0 / contact.exponent)
+                K = contact.exponent * contact.stiffness * depth ** (contact.exponent - 1.0)
+                across = np.eye(3) - along
+                yield contact, touch.point, False, K * along, N * (contact.dissipation * along + contact.friction / contact.slip_speed * across)
 
 
 def _spring(spring, frames):

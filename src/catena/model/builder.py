@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 _freezing = threading.Lock()
 
 #: That of a model without gravity, whose stiffnesses of contact follow from a weight [m/s^2].
-_STANDARD_GRAVITY = 9.81
+STANDARD_GRAVITY = 9.81
 
 
 class Builder(Mechanism):
@@ -375,7 +375,7 @@ class Builder(Mechanism):
             raise ModelError(f"{what}: against_shape is that of another body, and none is named; give against=, or leave it out")
         if stiffness is None:
             depth = values.number(f"{what}: penetration", penetration, above=0.0)
-            weight = sum(link.body.mass for link in self.parts.added.values()) * (float(np.linalg.norm(self.gravity)) or _STANDARD_GRAVITY)
+            weight = sum(link.body.mass for link in self.parts.added.values()) * (float(np.linalg.norm(self.gravity)) or STANDARD_GRAVITY)
             if not weight:
                 raise ModelError(f"{what}: the model has no mass, so that no stiffness follows from the penetration; give stiffness=")
             stiffness = weight / (carrying(shapes, len(points)) * depth**exponent)
