@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
-from tests.referee import derivative
 
 import catena as ct
 from catena.errors import ModelError, ModelFileError, StiffnessWarning, TraceError
@@ -17,6 +17,7 @@ from catena.examples import four_bar
 from catena.formulations.applied_forces import applied_forces
 from catena.formulations.derivatives.forces import acting_joint_forces
 from catena.formulations.force_slopes import anchored_bodies, body_and_link_slopes
+from catena.formulations.loops.constraints import constraint_jacobian
 from catena.simulation.run import Run, RunSettings
 
 G = 9.81
@@ -48,6 +49,11 @@ SHAPES = {
 TRIANGLE = [[0.2, 0.0, -0.1], [-0.1, 0.2, -0.1], [-0.1, -0.2, -0.1], [0.0, 0.0, 0.2], [0.0, 0.0, 0.1]]
 
 
+def jacobian(function: Callable[[np.ndarray], np.ndarray], x: np.ndarray, small: float = 1e-6) -> np.ndarray:
+    """Return the derivative of a function by central differences."""
+    return np.stack([(function(x + d) - function(x - d)) / (2.0 * small) for d in small * np.eye(len(x))], axis=1)
+
+
 def touching(kind: str, **options: Any) -> ct.Model:
     return free(SHAPES[kind][0], kind, **({"points": TRIANGLE} if kind == "points" else {}), **options)
 
@@ -67,7 +73,7 @@ def test_bodies_at_rest_are_as_deep_as_their_weight_over_the_stiffness(kind: str
 @pytest.mark.parametrize("kind", SHAPES)
 def test_dropped_bodies_come_to_rest_and_only_lose_energy(kind: str) -> None:
     m = touching(kind, restitution=0.1)
-    run = ct.simulate(m, at(m, 0.0, 0.0, 0.5, quat=(0.9, 0.3, 0.2, 0.1)), [1.0, 2.0, 0.5, 0.4, 0.0, 0.0], until=1.5)
+    run = ct.simulate(m, at(m, 0.0, 0.0, 0.5, quat=(0.9, 0.3, 0.2, 0.1)), [1.0, 2.0, 0.5, 0.4, 0.0, 0.0], until=3.0)
     energy = np.sum(ct.energy(m)(run.q, run.v), axis=0)
     assert np.diff(energy).max() <= 1e-7 * energy[0]
     # what may go on for long is rolling, and the wobble of a plate
@@ -79,10 +85,10 @@ def test_dropped_bodies_come_to_rest_and_only_lose_energy(kind: str) -> None:
 def test_balls_bounce_by_the_square_of_the_restitution(restitution: float) -> None:
     """At the speed of the impact, with a stiffness at which the weight does nothing during it."""
     height = 1.0 / (2.0 * G)  # 1 m/s
-    m = free(ct.sphere(0.1, mass=1.0), restitution=restitution, penetration=1e-6)
-    run = ct.simulate(m, at(m, 0.0, 0.0, 0.1 + height), until=0.7, rtol=1e-9, events=[ct.Event("top", lambda t, q, v: v[5])])
-    top = next(o for o in run.events if o.t > 0.2)
-    assert_allclose(top.q[2] - 0.1, restitution**2 * height, rtol=0.01)
+    m = free(ct.sphere(0.1, mass=1.0), restitution=restitution, penetration=1e-8)
+    run = ct.simulate(m, at(m, 0.0, 0.0, 0.1 + height), until=0.12, rtol=1e-9)
+    away = int(np.flatnonzero((run.q[:, 2] > 0.1) & (run.v[:, 5] > 0.0))[0])  # the first sample on the way up
+    assert_allclose(run.q[away, 2] - 0.1 + run.v[away, 5] ** 2 / (2.0 * G), restitution**2 * height, rtol=0.01)
 
 
 def test_restitution_is_that_of_the_closed_form_at_other_speeds() -> None:
@@ -254,8 +260,8 @@ def test_derivatives_are_those_of_differences() -> None:
         vdot, by_q, by_v, _ = kernel(q, v, np.zeros(m.nv))
         assert_allclose(vdot, fd(q, v, np.zeros(m.nv)), rtol=1e-9)
         scale = np.abs(by_q).max()
-        assert_allclose(by_q, derivative(lambda d, q=q, v=v: fd(m.integrate(q, d), v, np.zeros(m.nv)), np.zeros(m.nv)), atol=1e-5 * scale)
-        assert_allclose(by_v, derivative(lambda u, q=q: fd(q, u, np.zeros(m.nv)), v), atol=1e-5 * np.abs(by_v).max())
+        assert_allclose(by_q, jacobian(lambda d, q=q, v=v: fd(m.integrate(q, d), v, np.zeros(m.nv)), np.zeros(m.nv)), atol=1e-5 * scale)
+        assert_allclose(by_v, jacobian(lambda u, q=q: fd(q, u, np.zeros(m.nv)), v), atol=1e-5 * np.abs(by_v).max())
 
 
 @pytest.mark.parametrize("loops", [False, True])
@@ -271,7 +277,10 @@ def test_implicit_steps_see_the_slopes_of_forces(loops: bool) -> None:
     by_position, by_velocity, bodies = slopes[:3]
     acceleration, shift, rate = rng.normal(size=(3, m.nv))
     h = 0.02
-    found = run.system.kernel("eased")(0.0, q, h, by_position, by_velocity, bodies, acceleration, shift, rate)
+    armature, added = h * by_velocity + h * h * by_position, h * bodies[:, 1] + h * h * bodies[:, 0]
+    force = armature * acceleration + by_position * shift + by_velocity * rate
+    force = force + run.system.kernel("opposed")(0.0, q, bodies, added, acceleration, shift, rate)
+    found = run.system.kernel("eased")(0.0, q, armature, added, force)
     K, D = np.diag(by_position), np.diag(by_velocity)
     names = {k: name for name, (k, _) in m.tree().frames.items()}
     for k, (stiffness, damping) in zip(anchored_bodies(m.tree()), bodies, strict=True):
@@ -281,15 +290,13 @@ def test_implicit_steps_see_the_slopes_of_forces(loops: bool) -> None:
         R = pose[:3, :3] @ frame.R.T
         J = np.concatenate([R.T @ J[:3], R.T @ J[3:]])
         K, D = K + J.T @ stiffness @ J, D + J.T @ damping @ J
-    added = h * D + h * h * K
+    more = h * D + h * h * K
     along = np.eye(m.nv)
     if loops:
-        from catena.formulations.loops.constraints import constraint_jacobian
-
         _, sizes, right = np.linalg.svd(np.asarray(constraint_jacobian(m.tree(), q)[1], dtype=float))
         along = right[int(np.count_nonzero(sizes > 1e-9 * sizes.max())) :].T
-    force = added @ acceleration + K @ shift + D @ rate
-    expected = along @ np.linalg.solve(along.T @ (ct.mass_matrix(m)(q) + added) @ along, along.T @ force)
+    force = more @ acceleration + K @ shift + D @ rate
+    expected = along @ np.linalg.solve(along.T @ (ct.mass_matrix(m)(q) + more) @ along, along.T @ force)
     assert_allclose(found, expected, rtol=1e-8, atol=1e-9 * np.abs(expected).max())
 
 
@@ -302,13 +309,13 @@ def test_slopes_are_those_of_the_forces_where_these_only_move() -> None:
         J = {}
         for name, (k, frame) in tree.frames.items():
             if name != "ground":
-                jacobian, pose = ct.jacobian(m, name, frame.inverse().p)(q), ct.poses(m)(q)[m.body_names.index(name)]
+                moved, pose = ct.jacobian(m, name, frame.inverse().p)(q), ct.poses(m)(q)[m.body_names.index(name)]
                 R = pose[:3, :3] @ frame.R.T
-                J[k] = np.concatenate([R.T @ jacobian[:3], R.T @ jacobian[3:]])
+                J[k] = np.concatenate([R.T @ moved[:3], R.T @ moved[3:]])
         D = sum(J[k].T @ pair[1] @ J[k] for k, pair in zip(anchored_bodies(tree), bodies, strict=True))
         for i, pair in enumerate(links):
             D = D + along[3 * i : 3 * i + 3].T @ pair[1] @ along[3 * i : 3 * i + 3]
-        exact = -derivative(lambda u, q=q: np.asarray(acting_joint_forces(tree, 0.0, q, u), dtype=float), v)
+        exact = -jacobian(lambda u, q=q: np.asarray(acting_joint_forces(tree, 0.0, q, u), dtype=float), v)
         symmetric = 0.5 * (exact + exact.T)  # friction changes with the normal velocity, too, which is left out
         assert np.linalg.norm(D - symmetric) < 0.5 * np.linalg.norm(symmetric)
 
@@ -319,7 +326,7 @@ def test_fixed_steps_land_where_adaptive_ones_do() -> None:
     times = np.linspace(0.0, 0.8, 41)
     exact = ct.simulate(m, q, until=0.8, rtol=1e-9, record=times)
     run = ct.simulate(m, q, until=0.8, step=1e-3, record=times)
-    assert run.integrator == "rang-angermann"
+    assert "rang-angermann" in repr(run)
     assert_allclose(run.q, exact.q, atol=2e-3)
     rolled = ct.rollout(m, q, None, None, 1e-3, 800)
     assert_allclose(rolled.q[..., -1, :], exact.q[-1], atol=2e-3)
@@ -395,10 +402,6 @@ def test_a_propeller_pushes_along_its_body() -> None:
 
 
 def test_line_forces_pull_along_the_line() -> None:
-    m = ct.Model("crane")
-    m.add("load", ct.point_mass(2.0), ct.Free())
-    m.add_line_force("rope", "ground", "load", lambda t, length, rate: 100.0 * (length - 1.0) + 5.0 * rate, at_a=(0, 0, 2))
-    vdot = ct.forward_dynamics(m)(m.neutral(), [0, 0, 0, 0, 0, -1.0], np.zeros(6)) if False else None
     same = ct.Model("crane")
     same.add("load", ct.sphere(0.1, 2.0), ct.Free())
     same.add_spring("rope", "ground", "load", at_a=(0, 0, 2), stiffness=100.0, damping=5.0, length=1.0)
@@ -406,7 +409,6 @@ def test_line_forces_pull_along_the_line() -> None:
     m.add("load", ct.sphere(0.1, 2.0), ct.Free())
     m.add_line_force("rope", "ground", "load", lambda t, length, rate: 100.0 * (length - 1.0) + 5.0 * rate, at_a=(0, 0, 2))
     q, v = at(m, 0.1, 0.2, 0.3), np.array([0, 0, 0, 0.1, 0.2, -1.0])
-    assert vdot is None
     assert_allclose(ct.forward_dynamics(m)(q, v, np.zeros(6)), ct.forward_dynamics(same)(q, v, np.zeros(6)), rtol=1e-12)
 
 
@@ -414,7 +416,7 @@ def test_mistakes_are_named() -> None:
     m = two_balls()
     cases: list[tuple[Any, str]] = [
         (lambda: m.add_contact("x", "a", against="a"), "cannot touch itself"),
-        (lambda: m.add_contact("x", "ground"), "name the body first"),
+        (lambda: m.add_contact("x", "ground", against="a"), "name the body first"),
         (lambda: m.add_contact("click", "a"), "a contact has this name already"),
         (lambda: m.add_contact("x", "a", ct.Geometry("box", (1, 1, 1)), against="b"), "a box touches the ground only"),
         (lambda: m.add_contact("x", "a", ct.Geometry("mesh", (1, 1, 1))), "hull_points"),

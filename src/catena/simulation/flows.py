@@ -75,50 +75,42 @@ def slopes(system: System, tree: Tree, t: Any, q: Array, v: Array, h: Any) -> di
     return results
 
 
-def eased(
-    system: System, tree: Tree, t: Any, q: Array, h: Any, by_position: Array, by_velocity: Array, bodies: Array | None,
-    acceleration: Array, shift: Array, rate: Array,
-) -> dict[str, Array]:  # fmt: skip
-    """Return by how much passive forces without links ease accelerations, as they change along these for a time h, a shift and a rate."""
-    solve, armature, added = _easing(system, tree, q, h, by_position, by_velocity, bodies)
-    force = armature * acceleration + by_position * shift + by_velocity * rate
-    if bodies is not None:
-        still = tree.resting()
-        force = force + opposing(still, q, (added, bodies[:, 0], bodies[:, 1]), acceleration, shift, rate)
-    return {"vdot": solve(force)}
+def eased(system: System, tree: Tree, t: Any, q: Array, armature: Array, added: Array | None, force: Array) -> dict[str, Array]:
+    """Return the accelerations from rest under joint forces alone, with more armature, and more inertia of anchored bodies, that keep the
+    loops closed.
+    """
+    return {"vdot": _easing(system, tree, q, armature, added)(force)}
 
 
-def responses(
-    system: System, tree: Tree, t: Any, q: Array, h: Any, by_position: Array, by_velocity: Array, bodies: Array | None, along: Array
-) -> dict[str, Array]:
+def responses(system: System, tree: Tree, t: Any, q: Array, armature: Array, added: Array | None, along: Array) -> dict[str, Array]:
     """Return the accelerations of the links' unit forces, eased like those of `eased`."""
-    solve, _, _ = _easing(system, tree, q, h, by_position, by_velocity, bodies)
+    solve = _easing(system, tree, q, armature, added)
     return {"responses": np.array([solve(row) for row in along])}
 
 
-def _easing(
-    system: System, tree: Tree, q: Array, h: Any, by_position: Array, by_velocity: Array, bodies: Array | None
-) -> tuple[Callable[[Array], Array], Array, Array | None]:
-    """Return the accelerations from rest under joint forces alone that keep the loops closed, as a function, and what more resists them:
-    armature of joints, and matrices of bodies.
-    """
+def _easing(system: System, tree: Tree, q: Array, armature: Array, added: Array | None) -> Callable[[Array], Array]:
     tree = tree.resting().weightless()
-    armature = h * by_velocity + (h * h) * by_position
-    tree, added = replace(tree, armature=tree.armature + armature), None
-    if bodies is not None:
-        added = h * bodies[:, 1] + (h * h) * bodies[:, 0]
+    tree = replace(tree, armature=tree.armature + armature)
+    if added is not None:
         tree = tree.with_added(dict(zip(anchored_bodies(tree), added, strict=True)))
     solver = system.loop_solver
     solve = articulated_body.forward_dynamics if solver is None else solver.forward_dynamics
-    return lambda force: solve(tree, q, np.zeros(tree.nv), force, None), armature, added
+    return lambda force: solve(tree, q, np.zeros(tree.nv), force, None)
+
+
+def opposed(
+    system: System, tree: Tree, t: Any, q: Array, bodies: Array, added: Array, acceleration: Array, shift: Array, rate: Array
+) -> dict[str, Array]:
+    """Return the joint forces by which anchored bodies resist an acceleration by more inertia, a shift and a rate by their slopes."""
+    return {"force": opposing(tree.resting(), q, (added, bodies[:, 0], bodies[:, 1]), acceleration, shift, rate)}
 
 
 #: The evaluations by name, with their arguments after t and q.
 EVALUATIONS = {
     "accelerations": (accelerations, ("v", "tau")), "momenta": (momenta, ("v", "tau")), "velocities": (velocities, ("p",)),
     "linearised": (linearised, ("v", "vdot")), "slopes": (slopes, ("v", "h")),
-    "eased": (eased, ("h", "by_position", "by_velocity", "bodies", "acceleration", "shift", "rate")),
-    "responses": (responses, ("h", "by_position", "by_velocity", "bodies", "along")),
+    "eased": (eased, ("armature", "added", "force")), "responses": (responses, ("armature", "added", "along")),
+    "opposed": (opposed, ("bodies", "added", "acceleration", "shift", "rate")),
 }  # fmt: skip
 
 

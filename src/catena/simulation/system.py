@@ -153,7 +153,8 @@ class System:
         """The shapes of the slopes of anchored bodies, and of links between bodies; none has entries where there are none."""
         tree = self.model.tree()
         links = link_count(tree)
-        return {"bodies": (len(anchored_bodies(tree)), 2, 6, 6), "along": (3 * links, tree.nv), "links": (links, 2, 3, 3)}
+        held = len(anchored_bodies(tree))
+        return {"bodies": (held, 2, 6, 6), "added": (held, 6, 6), "along": (3 * links, tree.nv), "links": (links, 2, 3, 3)}
 
     @property
     def _quick(self) -> bool:

@@ -139,18 +139,24 @@ def _linearly_implicit(tableau: Tableau) -> Callable[..., Step]:
 
 def _easing(flow: Flow, t: Any, q: Array, v: Array, h: Any, gamma_h: Any) -> Callable[[Array, Array, Array], Array]:
     """Return by how much passive forces ease an acceleration: a function of it, of a shift of positions and of a change of velocities."""
-    found = list(flow.evaluate("slopes", t, q, v, h))
+    found = flow.evaluate("slopes", t, q, v, h)
     stiffness, damping = found[:2]
+    armature = gamma_h * damping + (gamma_h * gamma_h) * stiffness
     shapes = flow.system.slope_shapes
     bodies = found[2] if 0 not in shapes["bodies"] else None
+    added = None if bodies is None else gamma_h * bodies[:, 1] + (gamma_h * gamma_h) * bodies[:, 0]
 
-    def without_links(*change: Array) -> Array:
-        return flow.evaluate("eased", t, q, gamma_h, stiffness, damping, bodies, *change)
+    def without_links(acceleration: Array, shift: Array, rate: Array) -> Array:
+        pull = stiffness * shift + damping * rate
+        force = armature * acceleration + pull
+        if bodies is not None:
+            force = force + flow.evaluate("opposed", t, q, bodies, added, acceleration, shift, rate)
+        return flow.evaluate("eased", t, q, armature, added, force)
 
     if 0 in shapes["along"]:
         return without_links
     U, links = found[-2:]
-    Z = flow.evaluate("responses", t, q, gamma_h, stiffness, damping, bodies, U)
+    Z = flow.evaluate("responses", t, q, armature, added, U)
     K, D = (_diagonal([link[i] for link in links]) for i in (0, 1))
     S = gamma_h * D + (gamma_h * gamma_h) * K
     flow.mark()
