@@ -196,12 +196,20 @@ class Model(_ModelMethods, Builder):
 
 
 def load(
-    path: str | os.PathLike[str], *, floating_base: bool = False, ignore: str | Collection[str] = (), tolerance: float | None = None
+    path: str | os.PathLike[str],
+    *,
+    floating_base: bool = False,
+    ignore: str | Collection[str] = (),
+    tolerance: float | None = None,
+    contact: str | None = None,
 ) -> Model:
     """Return the model that a file describes: TOML (.toml), URDF (.urdf) or MJCF (.xml, by MuJoCo).
 
     `floating_base` lets the root link of a URDF file move freely. An element that would change the motion and that catena cannot represent
     is an error, unless `ignore` names it, as the message says; `Model.notes` lists what was ignored, and what was recognised.
+
+    `contact="ground"` lets the <collision> shapes of a URDF file, or the geoms of an MJCF file with their friction, touch the ground by
+    compliant contact, as `m.add_contact` adds it: z = 0, or the first plane of the MJCF file. Bodies do not touch each other.
 
     Loops need only close to the precision of the file: where they come nearest to closing, a closure residual of up to `tolerance`,
     relative to the loop's size or in radians, is absorbed by the joint frame on the second body, and noted in `Model.notes`. The default
@@ -228,4 +236,4 @@ def load(
     ...     ct.load(file), ct.load(file, floating_base=True)
     (<Model 'pendulum': 2 bodies, nq = 1, nv = 1>, <Model 'pendulum': 2 bodies, nq = 8, nv = 7>)
     """
-    return Model.of(files.load(path, floating_base=floating_base, ignore=ignore, tolerance=tolerance).parts)
+    return Model.of(files.load(path, floating_base=floating_base, ignore=ignore, tolerance=tolerance, contact=contact).parts)

@@ -9,7 +9,7 @@ from typing import Any
 
 from catena.atomic_files import as_path, beginning, replacing
 from catena.errors import ModelError, ModelFileError
-from catena.files import mjcf_reader, toml_reader, toml_writer, urdf_reader, urdf_writer, xml_reader
+from catena.files import contacts, mjcf_reader, toml_reader, toml_writer, urdf_reader, urdf_writer, xml_reader
 from catena.files.precision import closed_to_precision
 from catena.model import Builder, Mechanism
 from catena.model.values import number
@@ -26,7 +26,12 @@ READ, WRITTEN = (".toml", ".urdf", ".xml", ".mjcf"), (".toml", ".urdf")
 
 
 def load(
-    path: str | os.PathLike[str], *, floating_base: bool = False, ignore: str | Collection[str] = (), tolerance: float | None = None
+    path: str | os.PathLike[str],
+    *,
+    floating_base: bool = False,
+    ignore: str | Collection[str] = (),
+    tolerance: float | None = None,
+    contact: str | None = None,
 ) -> Builder:
     """Return the model that a file describes; `catena.load` says how."""
     file = as_path(path, ModelFileError)
@@ -35,21 +40,34 @@ def load(
     if len(content) > LIMIT:
         raise ModelFileError(f"{file}: holds more than {LIMIT >> 20} MiB; give a smaller model file")
     left_out = _names(ignore)
+    if contact not in (None, "ground"):
+        raise ModelFileError(f"load: contact {contact!r} is not known; give 'ground', or leave it out")
     try:
         within = TOLERANCE if tolerance is None else number("load: tolerance", tolerance, least=0.0)
     except ModelError as error:
         raise ModelFileError(str(error)) from None
     starts = FEW if tolerance is None else STARTS
     if file.suffix.lower() == ".toml":
-        if floating_base or left_out:
-            raise ModelFileError(f"{file}: floating_base and ignore are for URDF and MJCF; leave them out, as TOML says everything itself")
+        if floating_base or left_out or contact:
+            raise ModelFileError(
+                f"{file}: floating_base, ignore and contact are for URDF and MJCF; leave them out, as TOML says everything itself"
+            )
         return _finished(decoded(content, str(file)), file, within, starts)
     root = xml_reader.parsed(content, str(file))
     if root.tag == "robot":
-        return _finished(urdf_reader.Reader(root, floating_base, left_out).model(), file, within, starts)
+        reader = urdf_reader.Reader(root, floating_base, left_out)
+        model = reader.model()
+        if contact:
+            model.parts.folder = str(file.absolute().parent)
+            root.attempt(contacts.from_urdf, model, reader.links)
+        return _finished(model, file, within, starts)
     if floating_base:
         raise ModelFileError(f"{file}:{root.line}: floating_base is for URDF; give the root body a <freejoint/> in the file")
-    return _finished(mjcf_reader.Reader(root, left_out).model(), file, within, starts)
+    source = mjcf_reader.Reader(root, (*left_out, "contact") if contact else left_out)
+    model = source.model()
+    if contact:
+        root.attempt(contacts.from_mjcf, model, source)
+    return _finished(model, file, within, starts)
 
 
 def _finished(model: Builder, file: Path, tolerance: float, starts: int) -> Builder:
