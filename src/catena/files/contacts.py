@@ -104,7 +104,9 @@ def _add(model: Builder, body: str, shapes: Sequence[Geometry], points: Sequence
 
 
 def _note(model: Builder) -> None:
+    """Say in the notes what touches, in place of what they say of contact that is not read."""
     count = len(model.contacts)
+    model.parts.notes[:] = [note for note in model.parts.notes if not note.startswith("nothing collides")]
     if not count:
         raise ModelError("contact='ground': the file has no shape that touches the ground; leave contact= out")
     model.parts.notes.append(f"{count} bodies touch the ground, by catena's compliant contact; bodies do not touch each other")
