@@ -25,7 +25,7 @@ from catena.view.animation import save_film
 from catena.view.scene import Scene
 
 STEP, UNTIL, FPS = 1e-3, 3.0, 25
-SLIDING, ROLLING, FRICTION = 2.0, 1.0, 0.5
+SLIDING, ROLLING, FRICTION = 2.0, 0.4, 0.5
 SIZE = (480, 360)
 
 
@@ -36,15 +36,15 @@ def quadruped() -> str:
         legs.append(f"""
           <body name="{name}-thigh" pos="{x} {y} 0">
             <joint axis="0 1 0" stiffness="150" damping="6" springref="34.4"/>
-            <geom type="capsule" size="0.02" fromto="0 0 0 0 0 -0.25" mass="1.2" contype="0" conaffinity="0"/>
+            <geom type="capsule" size="0.02" fromto="0 0 0 0 0 -0.25" mass="1.2" rgba="0.6 0.6 0.65 1" contype="0" conaffinity="0"/>
             <body name="{name}-shin" pos="0 0 -0.25">
               <joint axis="0 1 0" stiffness="150" damping="6" springref="-68.8"/>
-              <geom type="capsule" size="0.015" fromto="0 0 0 0 0 -0.25" mass="0.4" contype="0" conaffinity="0"/>
-              <geom type="sphere" size="0.03" pos="0 0 -0.25" mass="0.1"/>
+              <geom type="capsule" size="0.015" fromto="0 0 0 0 0 -0.25" mass="0.4" rgba="0.8 0.5 0.65 1" contype="0" conaffinity="0"/>
+              <geom type="sphere" size="0.03" pos="0 0 -0.25" mass="0.1" rgba="0.3 0.3 0.35 1"/>
             </body>
           </body>""")
-    return f"""<body name="torso" pos="-1.2 0 0.7" euler="5 8 0"><freejoint/>
-          <geom type="box" size="0.3 0.15 0.06" mass="12"/>{"".join(legs)}</body>"""
+    return f"""<body name="torso" pos="-0.6 0 0.7" euler="5 8 0"><freejoint/>
+          <geom type="box" size="0.3 0.15 0.06" mass="12" rgba="0.38 0.67 0.51 1"/>{"".join(legs)}</body>"""
 
 
 SCENE = f"""<mujoco model="contact">
@@ -52,8 +52,8 @@ SCENE = f"""<mujoco model="contact">
   <default><geom friction="{FRICTION} 0 0"/></default>
   <worldbody>
     <geom name="floor" type="plane" size="5 5 0.1"/>
-    <body name="box" pos="0 0.5 0.05"><freejoint/><geom type="box" size="0.2 0.2 0.05" mass="2"/></body>
-    <body name="ball" pos="0 -0.5 0.1"><freejoint/><geom type="sphere" size="0.1" mass="1"/></body>
+    <body name="box" pos="0 0.5 0.05"><freejoint/><geom type="box" size="0.2 0.2 0.05" mass="2" rgba="0.29 0.56 0.77 1"/></body>
+    <body name="ball" pos="0 -0.5 0.1"><freejoint/><geom type="sphere" size="0.1" mass="1" rgba="0.88 0.53 0.27 1"/></body>
     {quadruped()}
   </worldbody>
 </mujoco>"""

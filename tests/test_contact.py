@@ -19,6 +19,7 @@ from catena.formulations.derivatives.forces import acting_joint_forces
 from catena.formulations.force_slopes import anchored_bodies, body_and_link_slopes
 from catena.formulations.loops.constraints import constraint_jacobian
 from catena.simulation.run import Run, RunSettings
+from examples.contact import dropped, standing
 
 G = 9.81
 
@@ -446,3 +447,160 @@ def test_a_box_at_rest_stays_where_it_is() -> None:
         warnings.simplefilter("error")
         run = ct.simulate(m, at(m, 0.0, 0.0, 0.049), until=10.0, step=2e-3)
     assert np.abs(run.q[-1] - run.q[0]).max() < 1e-9
+
+
+URDF = """
+<robot name="walker">
+  <link name="base">
+    <inertial><mass value="5"/><inertia ixx="0.1" ixy="0" ixz="0" iyy="0.1" iyz="0" izz="0.1"/></inertial>
+    <collision><geometry><box size="0.4 0.3 0.1"/></geometry></collision>
+  </link>
+  <joint name="hip" type="revolute">
+    <parent link="base"/> <child link="foot"/> <origin xyz="0 0 -0.1"/> <axis xyz="0 1 0"/> <limit lower="-1" upper="1" effort="1" velocity="1"/>
+  </joint>
+  <link name="foot">
+    <inertial><mass value="1"/><inertia ixx="0.01" ixy="0" ixz="0" iyy="0.01" iyz="0" izz="0.01"/></inertial>
+    <collision><origin xyz="0 0 -0.2"/><geometry><sphere radius="0.05"/></geometry></collision>
+    <collision><origin xyz="0.1 0 -0.2" rpy="1.5707963267948966 0 0"/><geometry><cylinder radius="0.05" length="0.1"/></geometry></collision>
+    <collision><geometry><mesh filename="tetrahedron.stl" scale="2 2 2"/></geometry></collision>
+  </link>
+</robot>
+"""
+STL = "solid t\n" + "".join(
+    f"facet normal 0 0 0\nouter loop\n{''.join(f'vertex {x} {y} {z}{chr(10)}' for x, y, z in face)}endloop\nendfacet\n"
+    for face in (
+        ((0, 0, 0), (0.1, 0, 0), (0, 0.1, 0)), ((0, 0, 0), (0, 0.1, 0), (0, 0, 0.1)),
+        ((0, 0, 0), (0, 0, 0.1), (0.1, 0, 0)), ((0.1, 0, 0), (0, 0, 0.1), (0, 0.1, 0)),
+    )
+) + "endsolid t\n"  # fmt: skip
+
+
+def test_urdf_files_touch_the_ground_by_their_collisions(tmp_path: Path) -> None:
+    pytest.importorskip("trimesh")
+    file = tmp_path / "walker.urdf"
+    file.write_text(URDF)
+    (tmp_path / "tetrahedron.stl").write_text(STL)
+    assert not ct.load(file, floating_base=True).contacts
+    m = ct.load(file, floating_base=True, contact="ground")
+    assert [(c.name, [shape.kind for shape in c.shapes]) for c in m.contacts] == [
+        ("base.ground", ["box"]), ("foot.ground", ["sphere", "cylinder"])
+    ]  # fmt: skip
+    assert_allclose(m.contacts[1].points, [[0, 0, 0], [0, 0, 0.2], [0, 0.2, 0], [0.2, 0, 0]], atol=1e-7)
+    assert any("2 bodies touch the ground" in note for note in m.notes) and not any("nothing collides" in note for note in m.notes)
+    m.save(tmp_path / "walker.toml")
+    assert ct.load(tmp_path / "walker.toml").contacts == m.contacts
+    with pytest.raises(ModelFileError, match="contact 'walls' is not known"):
+        ct.load(file, contact="walls")
+    with pytest.raises(ModelFileError, match="are for URDF and MJCF"):
+        ct.load(tmp_path / "walker.toml", contact="ground")
+
+
+MJCF = """
+<mujoco model="things">
+  <worldbody>
+    <geom type="plane" size="5 5 1" pos="0 0 0.2" euler="0 10 0" friction="0.3 0 0"/>
+    <body name="box" pos="0 0 1"><freejoint/><geom type="box" size="0.1 0.2 0.3" euler="10 20 30" mass="1" friction="0.6 0 0"/></body>
+    <body name="egg" pos="1 0 1"><freejoint/><geom type="ellipsoid" size="0.1 0.2 0.3" mass="1" friction="0.1 0 0"/></body>
+    <body name="ghost" pos="2 0 1"><freejoint/><geom type="sphere" size="0.1" mass="1" contype="0" conaffinity="0"/></body>
+  </worldbody>
+</mujoco>
+"""
+
+
+@pytest.mark.peers
+def test_mjcf_files_touch_their_plane_at_the_depth_that_mujoco_finds(tmp_path: Path) -> None:
+    mujoco = pytest.importorskip("mujoco")
+    file = tmp_path / "things.xml"
+    file.write_text(MJCF)
+    with pytest.raises(ModelFileError, match="contact"):
+        ct.load(file)
+    m = ct.load(file, contact="ground")
+    assert [(c.body, c.friction) for c in m.contacts] == [("box", 0.6), ("egg", 0.3)]
+    compiled = mujoco.MjModel.from_xml_path(str(file))
+    data = mujoco.MjData(compiled)
+    rng = np.random.default_rng(0)
+    touched = 0
+    for _ in range(20):
+        q = m.neutral()
+        for link, at_q, _ in m.slices():
+            q[at_q][:3] = rng.uniform(-0.1, 0.1), rng.uniform(-0.1, 0.1), rng.uniform(-1.0, -0.6)
+            q[at_q][3:] = rng.normal(size=4)
+            assert link.joint.nq == 7
+        q = m.normalised(q)
+        data.qpos[:] = np.concatenate([[*(q[k : k + 3] + compiled.qpos0[k : k + 3]), *q[k + 3 : k + 7]] for k in (0, 7, 14)])
+        mujoco.mj_forward(compiled, data)
+        forces = ct.contact_forces(m)(q, np.zeros(m.nv))
+        for i, (contact, body) in enumerate((("box", 1), ("egg", 2))):
+            depths = [-c.dist for c in data.contact if body in (compiled.geom_bodyid[c.geom1], compiled.geom_bodyid[c.geom2]) and c.dist < 0]
+            found = forces[i] @ m.contacts[i].normal / m.contacts[i].stiffness
+            if contact == "egg":
+                assert_allclose(found, sum(depths), atol=1e-6)
+                touched += bool(depths)
+            elif len(depths) < 4:  # MuJoCo keeps four corners at most
+                assert_allclose(found, sum(depths), atol=1e-9)
+                touched += bool(depths)
+    assert touched > 10
+
+
+@pytest.mark.peers
+def test_motions_are_those_of_mujoco_nearly(tmp_path: Path) -> None:
+    """A box that slides and a ball that comes to roll, on MuJoCo's elliptic cones."""
+    mujoco = pytest.importorskip("mujoco")
+    file = tmp_path / "sliding.xml"
+    file.write_text("""
+    <mujoco><option timestep="0.001" cone="elliptic" impratio="10"/><default><geom friction="0.5 0 0"/></default><worldbody>
+      <geom type="plane" size="5 5 0.1"/>
+      <body name="box" pos="0 0.5 0.05"><freejoint/><geom type="box" size="0.2 0.2 0.05" mass="2"/></body>
+      <body name="ball" pos="0 -0.5 0.1"><freejoint/><geom type="sphere" size="0.1" mass="1"/></body>
+    </worldbody></mujoco>""")
+    m = ct.load(file, contact="ground")
+    v = np.zeros(12)
+    v[[3, 9]] = 2.0, 1.0
+    run = ct.simulate(m, m.neutral(), v, until=1.5, step=1e-3)
+    compiled = mujoco.MjModel.from_xml_path(str(file))
+    data = mujoco.MjData(compiled)
+    data.qvel[[0, 6]] = 2.0, 1.0
+    for _ in range(1500):
+        mujoco.mj_step(compiled, data)
+    assert_allclose([run.q[-1, 0], run.q[-1, 7]], data.qpos[[0, 7]], rtol=0.01)
+
+
+def test_a_quadruped_a_box_and_a_ball_come_to_rest() -> None:
+    m, q = dropped()
+    run = ct.simulate(m, q, until=4.0, step=1e-3)
+    energy = np.sum(ct.energy(m)(run.q, run.v), axis=0)
+    assert np.diff(energy).max() < 1e-9 * energy[0]
+    legs = [i for i, name in enumerate(m.v_names) if not name.startswith("ball")]
+    assert np.abs(run.v[-1, legs]).max() < 2e-3  # the ball may roll; feet creep at less than two slip speeds
+    assert_allclose(ct.contact_forces(m)(run.q[-1], run.v[-1])[:, 2].sum(), G * sum(link.body.mass for link in m.links), rtol=1e-3)
+
+
+@pytest.mark.parametrize("step", [1e-3, 2e-3])
+def test_a_biped_stands_for_ten_seconds(step: float) -> None:
+    """48 coordinates, 30 constraints, two feet; its motors hold it by springs and dampers, and friction by less than its limit."""
+    m, q = standing()
+    run = ct.simulate(m, q, until=10.0, step=step)
+    assert np.linalg.norm(run.q[-1, :3] - q[:3]) < 0.01
+    assert np.abs(run.v[-1]).max() < 1e-4
+    energy = np.sum(ct.energy(m)(run.q, run.v), axis=0)
+    assert np.diff(energy).max() < 1e-8 * energy[0]
+    forces = ct.contact_forces(m)(run.q[-1], run.v[-1])
+    weight = G * sum(link.body.mass for link in m.links)
+    assert_allclose(forces.sum(axis=0), [0.0, 0.0, weight], atol=1e-3 * weight)
+    assert (np.linalg.norm(forces[:, :2], axis=1) < 0.5 * 0.8 * forces[:, 2]).all()
+
+
+@pytest.mark.parametrize("integrator", ["rk4", "rang-angermann"])
+def test_gradients_of_a_bounce_are_those_of_differences(integrator: str) -> None:
+    """Where a ball is after an impact, by how it begins; the steps are the same in both."""
+    m = free(ct.sphere(0.1, mass=1.0), restitution=0.6, exponent=1.5, friction=0.3, slip_speed=0.05)
+    q, v = at(m, 0.0, 0.0, 0.15), np.array([0.0, 0.0, 0.0, 0.3, 0.0, -1.0])
+
+    def end(v: np.ndarray) -> np.ndarray:
+        q_end = ct.rollout(m, q, v, None, 2e-4, 600, integrator=integrator).q[-1]
+        return np.array([q_end[0] + q_end[2]])
+
+    found = ct.rollout_gradient(m, q, v, step=2e-4, steps=600, final_cost=lambda t, q, v: q[0] + q[2], integrator=integrator)
+    assert_allclose(found.value, end(v)[0], rtol=1e-12)
+    assert_allclose(found.v0, jacobian(end, v, 1e-6)[0], atol=1e-4)
+    assert found.v0[5] < -0.005  # the faster down, the higher up
