@@ -2,8 +2,8 @@
 
     python benchmarks/contact.py [--quick] [--film FILE]
 
-Both read the same file with its geoms and friction; catena's contact is that of `ct.load(file, contact="ground")`, in steps of 1 ms. Figures
-are where things come to rest, beside closed forms where there are some, and how far the motions are apart. The film (.gif, or .mp4 by
+Both read the same file with its geoms and friction; catena's contact is that of `ct.load(file, contact="ground")`, in steps of 1 ms. The
+figures are where things come to rest, beside closed forms where there are some, and how far the motions are apart. The film (.gif, or .mp4 by
 ffmpeg) has catena's motion on the left and MuJoCo's on the right, both drawn by catena.
 """
 
@@ -102,8 +102,10 @@ def report(m: ct.Model, ours: np.ndarray, theirs: np.ndarray, t: np.ndarray) -> 
     speed = ROLLING * 5.0 / 7.0
     slipping = ROLLING * 2.0 / 7.0 / (FRICTION * 9.81)
     rolled = 0.5 * (ROLLING + speed) * slipping + speed * (t[-1] - slipping)
-    stop = SLIDING**2 / (2.0 * FRICTION * 9.81) if t[-1] > SLIDING / (FRICTION * 9.81) else SLIDING * t[-1] - 0.5 * FRICTION * 9.81 * t[-1] ** 2
-    for what, name, axis, exact in (("box, slid, m", "box", 0, stop), ("ball, rolled, m", "ball", 0, rolled), ("torso, height, m", "torso", 2, None)):
+    braked = min(float(t[-1]), SLIDING / (FRICTION * 9.81))
+    slid = SLIDING * braked - 0.5 * FRICTION * 9.81 * braked**2
+    rows = (("box, slid, m", "box", 0, slid), ("ball, rolled, m", "ball", 0, rolled), ("torso, height, m", "torso", 2, None))
+    for what, name, axis, exact in rows:
         a, b = (places[:, at[name], :3, 3] for places in (ours, theirs))
         apart = 1000.0 * np.linalg.norm(a - b, axis=1).max()
         table.add_row(what, f"{a[-1, axis]:.4f}", f"{b[-1, axis]:.4f}", "" if exact is None else f"{exact:.4f}", f"{apart:.1f}")

@@ -36,7 +36,9 @@ def dropped() -> tuple[ct.Model, np.ndarray]:
     m.add_contact("box on ground", "box")
     m.add_contact("ball on ground", "ball", restitution=0.6)
     add_quadruped(m)
-    places = {"box": (0.7, 0.0, 0.5, 0.9, 0.2, 0.3, 0.1), "ball": (0.7, -0.6, 0.6, 1, 0, 0, 0), "torso": (0.0, 0.0, 0.7, 0.99, 0.05, 0.1, 0)}
+    places = {
+        "box": (0.7, 0.0, 0.5, 0.9, 0.2, 0.3, 0.1), "ball": (0.7, -0.6, 0.6, 1, 0, 0, 0), "torso": (0.0, 0.0, 0.7, 0.99, 0.05, 0.1, 0),
+    }  # fmt: skip
     q = m.neutral()
     for link, at, _ in m.slices():
         if link.name in places:
@@ -63,8 +65,10 @@ def main() -> None:
     m, q0 = dropped()
     run = ct.simulate(m, q0, until=4.0, step=1e-3)
     energy = np.sum(ct.energy(m)(run.q, run.v), axis=0)
-    print(f"dropped: energy {energy[0]:.1f} J, {energy[-1]:.1f} J at rest; it never rises by more than {max(np.diff(energy).max(), 0):.0e} J")
-    print(f"fastest after 4 s: {np.abs(run.v[-1]).max():.0e} m/s or rad/s; carried: {ct.contact_forces(m)(run.q[-1], run.v[-1])[:, 2].sum():.1f} N")
+    rises = max(np.diff(energy).max(), 0.0)
+    print(f"dropped: energy {energy[0]:.1f} J, {energy[-1]:.1f} J at rest; it never rises by more than {rises:.0e} J")
+    carried = ct.contact_forces(m)(run.q[-1], run.v[-1])[:, 2].sum()
+    print(f"fastest after 4 s: {np.abs(run.v[-1]).max():.0e} m/s or rad/s; carried: {carried:.1f} N")
     if len(sys.argv) > 1:
         run.draw(sys.argv[1], [0.0, 0.4, 0.8, 4.0])
     if len(sys.argv) > 2:

@@ -236,8 +236,8 @@ def environment(text):
 
 
 SILENT = (pendulum, batch, joints, inverse_dynamics, custom_joint, shaken_pendulum)
-DRAWN = (double_pendulum, top, bouncing, contact, control, five_bar, four_bar, five_bar_robot, upright, identify, shape_linkage, balance_spring,
-         environment)  # fmt: skip
+DRAWN = (double_pendulum, top, bouncing, contact, control, five_bar, four_bar, five_bar_robot, upright, identify, shape_linkage,
+         balance_spring, environment)  # fmt: skip
 CHECKS = {f"{check.__name__}.py": check for check in (*SILENT, *DRAWN)}
 
 

@@ -105,7 +105,7 @@ def contact_energy(contact, frames):
 def contact_slopes(contact, frames, V, ahead=None):
     """Yield how fast the forces of points against the ground fall: (place, matrices by displacement and by velocity), none negative.
 
-    Those are tangents. With frames `ahead`, where a long step leads to, they are bounds that keep it from overshooting: at the deeper one of
+    Those are tangents. With frames `ahead`, where a long step leads to, they are bounds that keep it from overshooting: at the deeper of
     both depths, and of friction the secant from rest.
     """
     a, b = (motion(frames[k], V[k]) for k in (contact.a, contact.b))
@@ -122,11 +122,10 @@ def contact_slopes(contact, frames, V, ahead=None):
         u = relative - approach * n
         square = u @ u + contact.slip_speed**2
         slip = contact.friction * contact.stiffness * _power(contact, deeper) * held / np.sqrt(square)
+        across = np.eye(3) - along
         if ahead is None:  # along the sliding velocity the slope is less
-            across = slip * ((np.eye(3) - along) - np.outer(u, u) / square)
-        else:
-            across = slip * (np.eye(3) - along)
-        yield touch.point, stiffness * along, damping * along + across
+            across = across - np.outer(u, u) / square
+        yield touch.point, stiffness * along, damping * along + slip * across
 
 
 def at_origin(point, origin, slope):

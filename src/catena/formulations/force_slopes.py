@@ -85,7 +85,7 @@ def _all(tree, frames, V, later):
 
 
 def steepest(tree, q, weight):
-    """Yield the springs, bushings and contacts with the steepest slopes that they have: (force, by displacement, by velocity), nv x nv each.
+    """Yield springs, bushings and contacts with the steepest slopes that they have: (force, by displacement, by velocity), nv x nv each.
 
     Contacts carry a weight [N], and are at rest; springs that may go slack are taut.
     """
@@ -104,8 +104,8 @@ def _steepest(tree, frames, weight):
                 along, N = np.outer(touch.normal, touch.normal), weight / len(places)
                 depth = (N / contact.stiffness) ** (1.0 / contact.exponent)
                 K = contact.exponent * contact.stiffness * depth ** (contact.exponent - 1.0)
-                across = np.eye(3) - along
-                yield contact, touch.point, False, K * along, N * (contact.dissipation * along + contact.friction / contact.slip_speed * across)
+                D = N * (contact.dissipation * along + contact.friction / contact.slip_speed * (np.eye(3) - along))
+                yield contact, touch.point, False, K * along, D
 
 
 def _spring(spring, frames):

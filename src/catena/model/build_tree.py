@@ -14,8 +14,8 @@ from catena.errors import ModelError
 from catena.graph import where
 from catena.model import canonical
 from catena.model.closures import Closure, Coupling, Distance, constraints
-from catena.model.driven import Driven, undriven
 from catena.model.contacts import NUMBERS, Contact, spheres
+from catena.model.driven import Driven, undriven
 from catena.model.forces import BUSHING_NUMBERS, SPRING_NUMBERS, Applied, Bushing, PointForce, Spring
 from catena.model.joints import Fixed, Joint
 from catena.model.motions import CustomMotion, DenseMotion, DrivenMotion, Motion, clean
@@ -260,10 +260,12 @@ def _placed_contact(contact: Contact, frames: dict[str, tuple[int, Rigid]], numb
     options = {option: numbers.get(f"{contact.name}.{option}", getattr(contact, option)) for option in NUMBERS}
     normal = np.asarray(options.pop("normal"))
     normal = normal / np.sqrt(normal @ normal) if varies(normal) else normal
-    rounds = tuple((_dusted(in_a.p + in_a.R @ centre, in_a.p, centre), radius) for centre, radius in contact.spheres())
-    solids = tuple(
-        (_dusted(in_a.p + in_a.R @ centre, in_a.p, centre), symmetric(_dusted(in_a.R @ E @ in_a.R.T, E))) for centre, E in contact.ellipsoids()
-    )
+
+    def moved(centre: np.ndarray) -> Any:
+        return _dusted(in_a.p + in_a.R @ centre, in_a.p, centre)
+
+    rounds = tuple((moved(centre), radius) for centre, radius in contact.spheres())
+    solids = tuple((moved(centre), symmetric(_dusted(in_a.R @ E @ in_a.R.T, E))) for centre, E in contact.ellipsoids())
     others = tuple((in_b.p + in_b.R @ centre, radius) for shape in contact.against_shapes for centre, radius in spheres(shape))
     return PlacedContact(contact.name, a, b, rounds, solids, others, normal, exponent=contact.exponent, **options)
 

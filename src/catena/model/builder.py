@@ -346,8 +346,8 @@ class Builder(Mechanism):
 
         `friction` is Coulomb's coefficient, smoothed over the `slip_speed` [m/s]: a body under a tangential force of half its limit creeps
         at 0.58 of it. `restitution` is the ratio of speeds after and before an impact at 1 m/s; it is larger for slower ones. `penetration`
-        [m] is the depth under the weight of the whole model. In place of these two, `stiffness` [N/m] of a point and `dissipation` [s/m] may
-        be given: the normal force is `stiffness * d**exponent * (1 + dissipation * rate)`, with `exponent` 1, or 1.5 as Hertz has it. Add
+        [m] is the depth under the weight of the whole model. In place of these two, the `stiffness` [N/m] of a point and `dissipation`
+        [s/m] may be given: the normal force is `stiffness * d**exponent * (1 + dissipation * rate)`, with `exponent` 1, or 1.5 as Hertz has it. Add
         the bodies first, whose weight is taken.
 
         >>> m = ct.Model("ball")
@@ -373,14 +373,15 @@ class Builder(Mechanism):
         others = self._touching(what, against, against_shape, True) if between else ()
         if against_shape is not None and not between:
             raise ModelError(f"{what}: against_shape is that of another body, and none is named; give against=, or leave it out")
-        if stiffness is None:
+        k = stiffness
+        if k is None:
             depth = values.number(f"{what}: penetration", penetration, above=0.0)
             weight = sum(link.body.mass for link in self.parts.added.values()) * (float(np.linalg.norm(self.gravity)) or STANDARD_GRAVITY)
             if not weight:
                 raise ModelError(f"{what}: the model has no mass, so that no stiffness follows from the penetration; give stiffness=")
-            stiffness = weight / (carrying(shapes, len(points)) * depth**exponent)
+            k = weight / (carrying(shapes, len(points)) * depth**exponent)
         contact = Contact(
-            name, body, against, shapes, points, others, stiffness, dissipation_of(restitution) if dissipation is None else dissipation,
+            name, body, against, shapes, points, others, k, dissipation_of(restitution) if dissipation is None else dissipation,
             friction, slip_speed, exponent, normal, height,
         )  # fmt: skip
         tied = self._tied(what, name, contact)
@@ -450,9 +451,10 @@ class Builder(Mechanism):
 
     def _add_point_force(self, force: PointForce) -> None:
         if not callable(force.function):
-            raise ModelError(f"force '{force.name}': {force.function!r} is not a function; give a function of ({', '.join(force.role.arguments)})")
+            wanted = ", ".join(force.role.arguments)
+            raise ModelError(f"force '{force.name}': {force.function!r} is not a function; give a function of ({wanted})")
         if isinstance(force.function, python):
-            raise ModelError(f"force '{force.name}': the function is marked ct.python, which forces on points are not called from; trace it")
+            raise ModelError(f"force '{force.name}': the function is marked ct.python; give one that can be traced, or take m.add_force")
         force.uses_time  # noqa: B018  traces the function
         self.parts.point_forces[force.name] = force
         self._changed()

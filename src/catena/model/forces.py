@@ -52,7 +52,7 @@ class Spring:
         if not self.stiffness and not self.damping and not self.cubic:
             raise ModelError(f"spring '{self.name}': stiffness and damping are 0, so that it does nothing; give one of them")
         if self.slack and not self.stiffness and not self.cubic:
-            raise ModelError(f"spring '{self.name}': it may go slack and has a damper only, which pulls no more than its spring; give a stiffness")
+            raise ModelError(f"spring '{self.name}': the damper of one that may go slack pulls no more than its spring; give a stiffness")
 
 
 @dataclass(frozen=True)

@@ -14,9 +14,9 @@ from catena.model import parameters, values
 from catena.model.build_tree import build
 from catena.model.cache import Cache
 from catena.model.closures import Closure, Coupling
+from catena.model.contacts import Contact
 from catena.model.coordinates import Coordinates
 from catena.model.driven import Driven
-from catena.model.contacts import Contact
 from catena.model.forces import Applied, Bushing, PointForce, Spring
 from catena.model.joints import Joint
 from catena.model.motions import Given

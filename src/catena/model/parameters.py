@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from catena.errors import ArgumentError, ModelError
+from catena.model import contacts, forces
 from catena.model.closures import Distance
 from catena.model.driven import Driven, Harmonic, undriven
-from catena.model import contacts, forces
 from catena.model.forces import Applied
 from catena.model.joints import Custom, Joint
 from catena.model.parts import Parts

@@ -1,8 +1,9 @@
 """How fast the passive forces of a mechanism act: friction, dampers, springs and stops, bushings and contacts, beside the steps of a run.
 
-At a configuration they are linearised where they are steepest: friction at rest, stops at their limits, contacts under the weight. With the mass matrix M, dampings D
-and stiffnesses K along velocities that keep the loops closed, the fastest decay has the rate max eig(M^-1 D), the fastest oscillation
-sqrt(max eig(M^-1 K)). An explicit integrator is stable for steps of about two time constants at most.
+At a configuration they are linearised where they are steepest: friction at rest, stops at their limits, contacts under the weight. With
+the mass matrix M, dampings D and stiffnesses K along velocities that keep the loops closed, the fastest decay has the rate
+max eig(M^-1 D), the fastest oscillation sqrt(max eig(M^-1 K)). An explicit integrator is stable for steps of about two time constants at
+most.
 """
 
 from __future__ import annotations
@@ -139,7 +140,8 @@ def warn_of(force: Fastest, what: str, integrator: str, step: float | None) -> N
 class StiffnessWatch:
     """Watches the steps of an adaptive run by an explicit integrator, and warns once where stability holds them down, not accuracy.
 
-    That is where forces from functions or controllers fall steeply with a velocity. A step of size h is at the limit where the slope of the accelerations by velocities has an eigenvalue of about -2 / h or below.
+    That is where forces from functions or controllers fall steeply with a velocity. A step of size h is at the limit where the slope of
+    the accelerations by velocities has an eigenvalue of about -2 / h or below.
     """
 
     def __init__(self) -> None:
