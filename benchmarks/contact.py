@@ -3,8 +3,8 @@
     python benchmarks/contact.py [--quick] [--film FILE]
 
 Both read the same file with its geoms and friction; catena's contact is that of `ct.load(file, contact="ground")`, in steps of 1 ms. The
-figures are where things come to rest, beside closed forms where there are some, and how far the motions are apart. The film (.gif, or .mp4 by
-ffmpeg) has catena's motion on the left and MuJoCo's on the right, both drawn by catena.
+figures are where things come to rest, beside closed forms where there are some, and how far the motions are apart. The film (.gif, or
+.mp4 by ffmpeg) has catena's motion on the left and MuJoCo's on the right, both drawn by catena.
 """
 
 from __future__ import annotations

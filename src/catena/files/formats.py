@@ -48,10 +48,10 @@ def load(
         raise ModelFileError(str(error)) from None
     starts = FEW if tolerance is None else STARTS
     if file.suffix.lower() == ".toml":
-        if floating_base or left_out or contact:
-            raise ModelFileError(
-                f"{file}: floating_base, ignore and contact are for URDF and MJCF; leave them out, as TOML says everything itself"
-            )
+        if floating_base or left_out:
+            raise ModelFileError(f"{file}: floating_base and ignore are for URDF and MJCF; leave them out, as TOML says everything itself")
+        if contact:
+            raise ModelFileError(f"{file}: contact= is for URDF and MJCF; leave it out, as TOML has its contacts in [[contact]]")
         return _finished(decoded(content, str(file)), file, within, starts)
     root = xml_reader.parsed(content, str(file))
     if root.tag == "robot":

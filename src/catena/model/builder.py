@@ -347,8 +347,8 @@ class Builder(Mechanism):
         `friction` is Coulomb's coefficient, smoothed over the `slip_speed` [m/s]: a body under a tangential force of half its limit creeps
         at 0.58 of it. `restitution` is the ratio of speeds after and before an impact at 1 m/s; it is larger for slower ones. `penetration`
         [m] is the depth under the weight of the whole model. In place of these two, the `stiffness` [N/m] of a point and `dissipation`
-        [s/m] may be given: the normal force is `stiffness * d**exponent * (1 + dissipation * rate)`, with `exponent` 1, or 1.5 as Hertz has it. Add
-        the bodies first, whose weight is taken.
+        [s/m] may be given: the normal force is `stiffness * d**exponent * (1 + dissipation * rate)`, with `exponent` 1, or 1.5 as Hertz
+        has it. Add the bodies first, whose weight is taken.
 
         >>> m = ct.Model("ball")
         >>> m.add("ball", ct.sphere(0.1, mass=1.0), ct.Free())
