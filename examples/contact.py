@@ -69,7 +69,7 @@ def main() -> None:
     print(f"dropped: energy {energy[0]:.1f} J, {energy[-1]:.1f} J at rest; it never rises by more than {rises:.0e} J")
     carried = ct.contact_forces(m)(run.q[-1], run.v[-1])[:, 2].sum()
     print(f"fastest after 4 s: {np.abs(run.v[-1]).max():.0e} m/s or rad/s; carried: {carried:.1f} N")
-    run.draw(sys.argv[1] if len(sys.argv) > 1 else "contact.png", [0.0, 0.4, 0.8, 4.0])
+    run.draw(sys.argv[1] if len(sys.argv) > 1 else "contact.png", [0.0, 0.4, 0.8, 4.0], size=(400, 400))
     if len(sys.argv) > 2:
         run.animate(sys.argv[2])
 

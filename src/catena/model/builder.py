@@ -353,9 +353,8 @@ class Builder(Mechanism):
         >>> m = ct.Model("ball")
         >>> m.add("ball", ct.sphere(0.1, mass=1.0), ct.Free())
         >>> m.add_contact("floor", "ball", restitution=0.8)
-        >>> run = ct.simulate(m, [0, 0, 1, 1, 0, 0, 0], until=1.0)
-        >>> bool(run.q[:, 2].min() > 0.08)
-        True
+        >>> ct.forward_dynamics(m)([0, 0, 0.099, 1, 0, 0, 0], np.zeros(6), np.zeros(6)).round(6) + 0.0  # at rest, 1 mm deep
+        array([0., 0., 0., 0., 0., 0.])
         """
         self._check_load("contact", name)
         what = f"contact '{name}'"
