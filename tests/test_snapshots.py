@@ -59,9 +59,10 @@ def _connect(m: ct.Model) -> None:
 #: What of `Model` only reads it.
 READS = {
     "added", "assemble", "at", "body_names", "bushings", "changes_energy", "connections", "contacts", "couplings", "difference", "draw",
-    "driven_names", "driven_units", "forces", "friction_speed", "frozen", "gravity", "has_loops", "integrate", "joint_names", "keyframes", "links", "loops",
-    "mobility", "neutral", "normalised", "notes", "nq", "nv", "parameters", "point_forces", "project_velocity", "python_forces", "q_names", "q_units",
-    "random", "rate", "save", "springs", "time", "time_dependent", "tree", "v_names", "v_units", "view", "with_values",
+    "driven_names", "driven_units", "forces", "friction_speed", "frozen", "gravity", "has_loops", "integrate", "joint_names", "keyframes",
+    "links", "loops", "mobility", "neutral", "normalised", "notes", "nq", "nv", "parameters", "point_forces", "project_velocity",
+    "python_forces", "q_names", "q_units", "random", "rate", "save", "springs", "time", "time_dependent", "tree", "v_names", "v_units",
+    "view", "with_values",
 }  # fmt: skip
 
 
