@@ -30,7 +30,10 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
 #: Methods by which a `Model` changes; a mechanism refuses them.
-_CHANGES = ("add", "connect", "close", "couple", "add_spring", "add_bushing", "add_contact", "add_point_force", "add_line_force", "add_force", "parameter", "tie")
+_CHANGES = (
+    "add", "connect", "close", "couple", "add_spring", "add_bushing", "add_contact", "add_force", "add_point_force", "add_line_force",
+    "parameter", "tie",
+)  # fmt: skip
 
 
 class _FrozenError(ModelError, AttributeError):
