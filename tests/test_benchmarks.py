@@ -14,7 +14,8 @@ FOLDER = Path(__file__).parent.parent / "benchmarks"
 
 #: The scripts, with what makes them brief; `machine.py` is what they share.
 BRIEF = {
-    "closed_robots.py": ("--quick",), "derivatives.py": ("--quick",), "dynamics.py": ("--quick",), "environments.py": ("--quick",),
+    "closed_robots.py": ("--quick",), "contact.py": ("--quick", "--film", "film.gif"),
+    "derivatives.py": ("--quick",), "dynamics.py": ("--quick",), "environments.py": ("--quick",),
     "fingerprints.py": ("--examples", "pendulum,four-bar", "OUT"), "kinematics.py": ("--quick",),
     "ladder.py": ("--quick", "--most", "5"), "loops.py": ("--quick",),
     "methods.py": ("--quick", "--most", "16"), "operations.py": (), "operators.py": ("--quick",), "parameters.py": ("--quick",),

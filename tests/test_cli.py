@@ -339,8 +339,11 @@ def test_info_names_limits_springs_and_forces(tmp_path):
     facts = json.loads(run("info", str(tmp_path / "sprung.toml"), "--json")[1])
     assert facts["limits"] == {"slide.shift": [-0.5, None]}
     assert facts["springs"] == [
-        {"name": "coil", "a": "ground", "b": "slide", "at_a": [0, 0, 1], "at_b": [0, 0, 0], "stiffness": 5, "damping": 0, "length": 0}
-    ]
+        {
+            "name": "coil", "a": "ground", "b": "slide", "at_a": [0, 0, 1], "at_b": [0, 0, 0], "stiffness": 5, "damping": 0, "length": 0,
+            "cubic": 0, "slack": False,
+        }
+    ]  # fmt: skip
     assert facts["forces"] == []
     assert [(frame["name"], frame["body"], frame["at"][0][3]) for frame in facts["frames"]] == [("eye", "slide", 0.1)]
     text = " ".join(run("info", str(tmp_path / "sprung.toml"))[1].split())

@@ -364,7 +364,7 @@ def test_models_that_pinocchio_does_not_have_are_told_why(monkeypatch):
     m = EXAMPLES["pendulum"]()
     assert peers.why_not(m) == ""
     m.add_spring("coil", "ground", "arm", stiffness=1.0)
-    assert peers.why_not(m) == "it has no springs between bodies and no forces from functions"
+    assert peers.why_not(m) == "it has no springs between bodies, no compliant contact and no forces from functions"
     for joint, words in [(ct.Planar("x"), "its planar joints are in the plane of x and y"), (ct.Universal("x", (1, 1, 0)), "right angle")]:
         other = ct.Model("m")
         other.add("a", ct.sphere(0.1, mass=1.0), joint)

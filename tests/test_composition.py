@@ -459,3 +459,56 @@ def test_what_cannot_be_done_is_told() -> None:
         m.submodel(["lower", "planar"])
     with pytest.raises(ct.ModelError, match="not a model"):
         m.attach("gripper.urdf", prefix="g_")
+
+
+def ball() -> ct.Model:
+    """A ball that a bushing holds, above the ground."""
+    m = ct.Model("ball")
+    m.add("ball", ct.sphere(0.1, mass=1.0), ct.Free())
+    m.add_frame("top", "ball", (0.0, 0.0, 0.1))
+    m.add_contact("floor", "ball", friction=0.4)
+    m.add_bushing("hold", "ground", "ball", stiffness=20.0, damping=0.3, turning_stiffness=1.0)
+    m.add_line_force("cable", "ball", "ground", lambda t, length, rate: 2.0 * length, at_a=(0.0, 0.0, 0.1), at_b=(0.0, 0.0, 1.0))
+    return m
+
+
+def test_contacts_bushings_forces_on_points_and_frames_go_with_a_model() -> None:
+    alone, two = ball(), ct.Model("two")
+    for side, x in (("left_", -1.0), ("right_", 1.0)):
+        two.attach(ball(), "ground", at=(x, 0.0, 0.0), prefix=side)
+    assert [contact.against for contact in two.contacts] == ["ground", "ground"]
+    q = np.array([0.05, 0.02, 0.099, 1.0, 0.0, 0.0, 0.0])
+    v = np.array([0.3, 0.2, 0.1, 0.1, -0.2, -0.3])
+    one = ct.forward_dynamics(alone)(q, v, np.zeros(6))
+    both = ct.forward_dynamics(two)(np.tile(q, 2), np.tile(v, 2), np.zeros(12))
+    np.testing.assert_allclose(both, np.tile(one, 2), rtol=1e-12, atol=1e-12)
+    place = ct.poses(two, of="right_top")(np.tile(q, 2))
+    np.testing.assert_allclose(place[:3, 3], ct.poses(alone, of="top")(q)[:3, 3] + [1.0, 0.0, 0.0], rtol=1e-14)
+    two.remove("left_ball")
+    assert not [thing for thing in (*two.contacts, *two.bushings, *two.point_forces, *two.frames) if thing.name.startswith("left_")]
+
+
+def test_contacts_and_bushings_follow_the_similarity_of_scaled_models() -> None:
+    small, large = ball(), ball()
+    for m in (small, large):
+        m.parts.point_forces.clear()
+    large.scale(4.0)
+    q = np.array([0.05, 0.0, 0.12, 1.0, 0.0, 0.0, 0.0])
+    runs = [ct.simulate(m, q * [L, L, L, 1, 1, 1, 1], until=0.3 * T, rtol=1e-9) for m, L, T in ((small, 1.0, 1.0), (large, 4.0, 2.0))]
+    np.testing.assert_allclose(runs[1].q[-1, :3], 4.0 * runs[0].q[-1, :3], rtol=1e-6, atol=1e-9)
+    with pytest.raises(ct.ModelError, match="cannot be scaled"):
+        ball().scale(2.0)
+
+
+def test_a_model_is_attached_to_a_frame() -> None:
+    m = ct.Model("arm")
+    m.add("arm", ct.rod(1.0, mass=1.0), ct.Revolute("z"))
+    m.add_frame("flange", "arm", ct.Pose((1.0, 0.0, 0.0), rpy=(0.0, 0.5, 0.0)))
+    other = ct.Model("tool")
+    other.add("tool", ct.rod(0.2, mass=0.1), ct.Fixed())
+    m.attach(other, "flange", at=(0.0, 0.0, 0.1), prefix="my_")
+    expected = ct.poses(m, of="flange")([0.3]) @ ct.Pose((0.0, 0.0, 0.1)).matrix()
+    np.testing.assert_allclose(ct.poses(m, of="my_tool")([0.3]), expected, atol=1e-14)
+    other.add_frame("flange", "tool")
+    with pytest.raises(ct.ModelError, match="has a frame 'flange' already"):
+        m.attach(other, "arm")

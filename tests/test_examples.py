@@ -99,6 +99,14 @@ def bouncing(text):
     assert heights == by_hand == ", ".join(f"{0.64**n:.4f}" for n in range(1, 7))
 
 
+def contact(text):
+    start, end, _, _, carried, moved, _ = (float(x) for x in re.findall(r"\d+(?:\.\d+)?(?:e[-+]\d+)?(?= J| N| mm| m/s)", text))
+    weight = 9.81 * (3.0 + 1.0 + 12.0 + 4 * 1.7)
+    assert start > end > 0.0
+    assert abs(carried - weight) < 0.1
+    assert moved < 10.0
+
+
 def control(text):
     ends = re.findall(r"cart from 0\.50 to (\S+) m, pole from 25\.0 to (\S+) degrees", text)
     assert len(ends) == 2
@@ -276,8 +284,8 @@ def tune_controller(text):
 
 SILENT = (pendulum, batch, joints, inverse_dynamics, custom_joint, shaken_pendulum)
 DRAWN = (
-    double_pendulum, top, bouncing, control, five_bar, four_bar, five_bar_robot, upright, identify, shape_linkage, balance_spring,
-    environment, swing_up, five_bar_motion, tune_controller, gripper, waypoints,
+    double_pendulum, top, bouncing, contact, control, five_bar, four_bar, five_bar_robot, upright, identify, shape_linkage,
+    balance_spring, environment, swing_up, five_bar_motion, tune_controller, gripper, waypoints,
 )  # fmt: skip
 CHECKS = {f"{check.__name__}.py": check for check in (*SILENT, *DRAWN)}
 

@@ -34,6 +34,10 @@ CHANGES: dict[str, Callable[[ct.Model], None]] = {
     "add_spring": lambda m: m.add_spring("changed spring", "ground", m.body_names[0], at_b=(0.1, 0.2, 0.3), stiffness=70.0),
     "add_frame": lambda m: m.add_frame("changed frame", m.body_names[-1], at=(0.1, 0.2, 0.3)),
     "add_force": lambda m: m.add_force("changed force", lambda t, q, v: np.array([9.0, 8.0, 7.0]), body=m.body_names[-1]),
+    "add_point_force": lambda m: m.add_point_force("changed pull", m.body_names[-1], (0.1, 0, 0), lambda t, p, v: [3.0, 2.0, 1.0]),
+    "add_line_force": lambda m: m.add_line_force("changed rope", "ground", m.body_names[-1], lambda t, length, rate: 5.0, (0, 0.3, 2)),
+    "add_bushing": lambda m: m.add_bushing("changed bushing", "ground", m.body_names[0], (0.1, 0.2, 0.3), stiffness=60.0),
+    "add_contact": lambda m: m.add_contact("changed contact", m.body_names[0], points=[(0.1, 0.2, 0.3)], height=5.0, stiffness=9.0),
     "couple": lambda m: m.couple("changed coupling", {"changed": 1.0, "loose": 2.0}),
     "home": lambda m: setattr(m, "home", m.random(3)),
     "parameter": lambda m: m.parameter("changed", 2.0),
@@ -61,11 +65,11 @@ def _connect(m: ct.Model) -> None:
 
 #: What of `Model` only reads it.
 READS = {
-    "actuators", "added", "assemble", "at", "body_names", "changes_energy", "connections", "copy", "couplings", "difference", "draw",
-    "driven_names", "driven_units", "forces", "frames", "friction_speed", "frozen", "gravity", "has_loops", "integrate", "joint_names",
-    "keyframes", "links", "loops", "mobility", "neutral", "normalised", "notes", "nq", "nv", "parameters", "project_velocity",
-    "python_forces", "q_names", "q_units", "random", "rate", "save", "springs", "submodel", "time", "time_dependent", "tree", "v_names",
-    "v_units", "view", "with_values",
+    "actuators", "added", "assemble", "at", "body_names", "bushings", "changes_energy", "connections", "contacts", "copy", "couplings",
+    "difference", "draw", "driven_names", "driven_units", "forces", "frames", "friction_speed", "frozen", "gravity", "has_loops",
+    "integrate", "joint_names", "keyframes", "links", "loops", "mobility", "neutral", "normalised", "notes", "nq", "nv", "parameters",
+    "point_forces", "project_velocity", "python_forces", "q_names", "q_units", "random", "rate", "save", "springs", "submodel", "time",
+    "time_dependent", "tree", "v_names", "v_units", "view", "with_values",
 }  # fmt: skip
 
 

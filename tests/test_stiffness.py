@@ -226,7 +226,7 @@ def test_rates_are_those_of_one_joint() -> None:
     m.add("disc", disc, ct.Revolute("y", friction=0.4, damping=0.5, stiffness=100.0, limits=(-1, 1)))
     found = fastest_decay(m, 0.0, np.zeros(1))
     assert found is not None
-    assert (found.joint, found.cause) == ("disc", "friction")
+    assert (found.name, found.cause) == ("disc", "friction of joint")
     assert found.rate == pytest.approx((0.4 / 0.02 + 0.5) / 0.01, rel=1e-12)
     found = fastest(m, 0.0, np.zeros(1))
     assert found is not None
@@ -235,7 +235,7 @@ def test_rates_are_those_of_one_joint() -> None:
     m.add("disc", disc, ct.Revolute("y", stiffness=100.0, limits=(-1, 1), stop_stiffness=1e6))
     found = fastest(m, 0.0, np.zeros(1))
     assert found is not None
-    assert (found.joint, found.cause) == ("disc", "the stop")
+    assert (found.name, found.cause) == ("disc", "the stop of joint")
     assert found.rate == pytest.approx(np.sqrt((100.0 + 1e6) / 0.01), rel=1e-12)
     assert fastest_decay(m, 0.0, np.zeros(1)) is None
 

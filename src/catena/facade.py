@@ -242,6 +242,9 @@ def load(
     is an error, unless `ignore` names it, as the message says; `Model.notes` lists what was ignored, and what was recognised.
     `contact="ignore"` and `actuators="ignore"` leave these out, and `ignore="unsupported"` everything that catena cannot represent.
 
+    `contact="ground"` lets the <collision> shapes of a URDF file, or the geoms of an MJCF file with their friction, touch the ground by
+    compliant contact, as `m.add_contact` adds it: z = 0, or the first plane of the MJCF file. Bodies do not touch each other.
+
     Loops need only close to the precision of the file: where they come nearest to closing, a closure residual of up to `tolerance`,
     relative to the loop's size or in radians, is absorbed by the joint frame on the second body, and noted in `Model.notes`. The default
     is 1e-4, sought near home only; with 0 nothing is absorbed.

@@ -19,6 +19,7 @@ from catena.cli.parameter_settings import with_settings
 from catena.errors import ArgumentError, ModelError
 from catena.examples import EXAMPLES
 from catena.facade import Model
+from catena.model.contacts import NUMBERS as CONTACT_NUMBERS
 from catena.model.wording import choice
 from catena.spatial import Screw
 
@@ -120,7 +121,12 @@ def _facts(m: Model) -> dict[str, Any]:
         "velocity": _largest(m, "velocity"),
         "frames": [{"name": frame.name, "body": frame.body, "at": frame.at.matrix().tolist()} for frame in m.frames],
         "springs": [{key.name: getattr(spring, key.name) for key in fields(spring)} for spring in m.springs],
-        "forces": [{"name": f.name, "body": f.body, "traced": f.traced} for f in m.forces],
+        "bushings": [{"name": b.name, "a": b.a, "b": b.b} for b in m.bushings],
+        "contacts": [{key: getattr(c, key) for key in ("name", "body", "against", *CONTACT_NUMBERS)} for c in m.contacts],
+        "forces": [
+            *({"name": f.name, "body": f.body, "traced": f.traced} for f in m.forces),
+            *({"name": f.name, "body": f.body, "traced": True} for f in m.point_forces),
+        ],
         "actuators": [asdict(one) | {"coefficients": dict(one.coefficients)} for one in m.actuators],
         "notes": list(m.notes),
         "depth": max(tree.depth, default=-1) + 1,
@@ -224,7 +230,9 @@ def _print_facts(console: Console, m: Model, facts: dict[str, Any]) -> None:
         },
         **({"frames": ", ".join(f"{frame.name} (on {frame.body})" for frame in m.frames)} if m.frames else {}),
         "springs": ", ".join(f"{s.name} ({s.a} to {s.b})" for s in m.springs) or "none",
-        "forces": ", ".join(f"{f.name} ({'on ' + f.body if f.body else 'joint forces'})" for f in m.forces) or "none",
+        **({"bushings": ", ".join(f"{b.name} ({b.a} to {b.b})" for b in m.bushings)} if m.bushings else {}),
+        **({"contacts": ", ".join(f"{c.name} ({c.body} on {c.against})" for c in m.contacts)} if m.contacts else {}),
+        "forces": ", ".join(f"{f.name} ({'on ' + f.body if f.body else 'joint forces'})" for f in (*m.forces, *m.point_forces)) or "none",
         **({"actuators": ", ".join(f"{one.name} (of {', '.join(dict(one.coefficients))})" for one in m.actuators)} if m.actuators else {}),
         "depth": f"{facts['depth']} (joints from the ground to the farthest body)",
         "branches": branches or "none",

@@ -53,8 +53,8 @@ def why_not(m: Mechanism) -> str:
             return f"its universal joints have axes at a right angle, and that of '{link.name}' has not"
     if m.nv > _MOST:
         return f"it is taken up to {_MOST} coordinates, and there are {m.nv}"
-    if m.springs or m.forces:
-        return "it has no springs between bodies and no forces from functions"
+    if m.springs or m.bushings or m.contacts or m.forces or m.point_forces:
+        return "it has no springs between bodies, no compliant contact and no forces from functions"
     return ""
 
 

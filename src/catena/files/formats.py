@@ -9,7 +9,7 @@ from typing import Any
 
 from catena.atomic_files import as_path, beginning, replacing
 from catena.errors import ModelError, ModelFileError
-from catena.files import mjcf_reader, toml_reader, toml_writer, urdf_reader, urdf_writer, xml_reader
+from catena.files import contacts, mjcf_reader, toml_reader, toml_writer, urdf_reader, urdf_writer, xml_reader
 from catena.files.precision import closed_to_precision
 from catena.model import Builder, Mechanism
 from catena.model.values import number
@@ -36,15 +36,18 @@ def load(
     actuators: str | None = None,
 ) -> Builder:
     """Return the model that a file describes; `catena.load` says how."""
-    for name, given in (("contact", contact), ("actuators", actuators)):
-        if given not in (None, "ignore"):
-            raise ModelFileError(f"load: {name} = {given!r} is not known; give 'ignore', or leave it out")
-    also = [what for what, given in (("contact", contact), ("actuator", actuators)) if given is not None]
+    known = {"contact": (contact, (None, "ignore", "ground")), "actuators": (actuators, (None, "ignore"))}
+    for name, (given, words) in known.items():
+        if given not in words:
+            raise ModelFileError(f"load: {name} = {given!r} is not known; give {' or '.join(map(repr, words[1:]))}, or leave it out")
+    also = [what for what, given in (("contact", contact), ("actuator", actuators)) if given == "ignore"]
     with counted_warnings():
-        return _load(path, floating_base, (*_names(ignore), *also), tolerance)
+        return _load(path, floating_base, (*_names(ignore), *also), tolerance, contact == "ground")
 
 
-def _load(path: str | os.PathLike[str], floating_base: bool, left_out: tuple[str, ...], tolerance: float | None) -> Builder:
+def _load(
+    path: str | os.PathLike[str], floating_base: bool, left_out: tuple[str, ...], tolerance: float | None, contact: bool
+) -> Builder:
     file = as_path(path, ModelFileError)
     content = beginning(file, LIMIT + 1, ModelFileError, "a .toml, .urdf or .xml file")
     _check_ending(file, READ)
@@ -58,13 +61,24 @@ def _load(path: str | os.PathLike[str], floating_base: bool, left_out: tuple[str
     if file.suffix.lower() == ".toml":
         if floating_base or left_out:
             raise ModelFileError(f"{file}: floating_base and ignore are for URDF and MJCF; leave them out, as TOML says everything itself")
+        if contact:
+            raise ModelFileError(f"{file}: contact= is for URDF and MJCF; leave it out, as TOML has its contacts in [[contact]]")
         return _finished(decoded(content, str(file)), file, within, starts)
     root = xml_reader.parsed(content, str(file))
     if root.tag == "robot":
-        return _finished(urdf_reader.Reader(root, floating_base, left_out).model(), file, within, starts)
+        reader = urdf_reader.Reader(root, floating_base, left_out)
+        model = reader.model()
+        if contact:
+            model.parts.folder = str(file.absolute().parent)
+            root.attempt(contacts.from_urdf, model, reader.links)
+        return _finished(model, file, within, starts)
     if floating_base:
         raise ModelFileError(f"{file}:{root.line}: floating_base is for URDF; give the root body a <freejoint/> in the file")
-    return _finished(mjcf_reader.Reader(root, left_out).model(), file, within, starts)
+    source = mjcf_reader.Reader(root, (*left_out, "contact") if contact else left_out)
+    model = source.model()
+    if contact:
+        root.attempt(contacts.from_mjcf, model, source)
+    return _finished(model, file, within, starts)
 
 
 def _finished(model: Builder, file: Path, tolerance: float, starts: int) -> Builder:

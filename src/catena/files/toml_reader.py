@@ -46,8 +46,8 @@ class Reader(Source):
             at, at_body = (self._pose(table.get(key, (0.0, 0.0, 0.0)), (*place, key)) for key in ("at", "at_body"))
             self.build(place, table, model.add, table["name"], body, joint, table.get("parent", "ground"), at, at_body)
         kinds = {
-            "frame": self._add_frame, "connection": self._connect, "spring": self._add_spring, "loop": self._close,
-            "coupling": self._couple, "actuator": self._add_actuator,
+            "frame": self._add_frame, "connection": self._connect, "spring": self._add_spring, "bushing": self._add_bushing,
+            "contact": self._add_contact, "loop": self._close, "coupling": self._couple, "actuator": self._add_actuator,
         }  # fmt: skip
         for kind, add in kinds.items():
             for i, table in enumerate(self.data[kind]):
@@ -87,6 +87,24 @@ class Reader(Source):
     def _add_spring(self, model: Builder, table: Table, place: Place) -> None:
         self.check(table, records.SpringRecord, place)
         self.build(place, self._between(model, table, place), model.add_spring, **table)
+
+    def _add_bushing(self, model: Builder, table: Table, place: Place) -> None:
+        self.check(table, records.BushingRecord, place)
+        rest = self._between(model, table, place)
+        at_a, at_b = self._ends(table, place)
+        self.build(place, rest, model.add_bushing, **{**table, "at_a": at_a, "at_b": at_b})
+
+    def _add_contact(self, model: Builder, table: Table, place: Place) -> None:
+        self.check(table, records.ContactRecord, place)
+        names = ("ground", *(body.name for body in model.added))
+        for end in ("body", "against"):
+            if table.get(end, "ground") not in names:
+                self.fail((*place, end), f"no body is named {short(table[end])}; {choice(table[end], names)}")
+        shapes = {
+            key: tuple(self._geometry(g, (*place, key, i)) for i, g in enumerate(table[key])) for key in ("shape", "against_shape")
+            if key in table
+        }  # fmt: skip
+        self.build(place, table, model.add_contact, **{**table, **shapes})
 
     def _close(self, model: Builder, table: Table, place: Place) -> None:
         self.check(table, records.LoopRecord, place)

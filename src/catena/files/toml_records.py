@@ -32,6 +32,8 @@ class FileRecord(Record):
     frame: list[Table] = msgspec.field(default_factory=list)
     connection: list[Table] = msgspec.field(default_factory=list)
     spring: list[Table] = msgspec.field(default_factory=list)
+    bushing: list[Table] = msgspec.field(default_factory=list)
+    contact: list[Table] = msgspec.field(default_factory=list)
     loop: list[Table] = msgspec.field(default_factory=list)
     coupling: list[Table] = msgspec.field(default_factory=list)
     actuator: list[Table] = msgspec.field(default_factory=list)
@@ -72,8 +74,40 @@ class SpringRecord(Record):
     stiffness: float
     damping: float = 0.0
     length: float = 0.0
+    cubic: float = 0.0
+    slack: bool = False
     at_a: Vector = msgspec.field(default_factory=list)
     at_b: Vector = msgspec.field(default_factory=list)
+
+
+class BushingRecord(Record):
+    name: str
+    a: str
+    b: str
+    at_a: Vector | Table = msgspec.field(default_factory=list)
+    at_b: Vector | Table = msgspec.field(default_factory=list)
+    stiffness: Numbers = 0.0
+    damping: Numbers = 0.0
+    turning_stiffness: Numbers = 0.0
+    turning_damping: Numbers = 0.0
+
+
+class ContactRecord(Record):
+    name: str
+    body: str
+    against: str = "ground"
+    shape: list[Table] = msgspec.field(default_factory=list)
+    points: list[Vector] = msgspec.field(default_factory=list)
+    against_shape: list[Table] = msgspec.field(default_factory=list)
+    normal: Axis = "z"
+    height: float = 0.0
+    friction: float = 0.0
+    restitution: float = 0.0
+    penetration: float = 0.0
+    stiffness: float = 0.0
+    dissipation: float = 0.0
+    slip_speed: float = 0.0
+    exponent: float = 1.0
 
 
 class LoopRecord(Record):

@@ -21,7 +21,7 @@ DEPTH = 100
 _DEEP = re.compile(rf"""(?<![\w-])((?:[\w-]+|"[^".]*"|'[^'.]*')\s*\.\s*){{{DEPTH}}}""")
 
 #: The arrays of tables that have names.
-LISTS = ("body", "frame", "connection", "spring", "loop", "coupling", "actuator")
+LISTS = ("body", "frame", "connection", "spring", "bushing", "contact", "loop", "coupling", "actuator")
 
 _WORDS = {"float": "a number", "int": "a number", "str": "a string", "object": "a table", "array": "an array"}
 

@@ -17,8 +17,9 @@ from catena.model import values
 from catena.model.actuators import Actuator
 from catena.model.bodies import Body, Geometry
 from catena.model.closures import Closure, Coupling, Distance
+from catena.model.contacts import Contact
 from catena.model.driven import Driven, Harmonic
-from catena.model.forces import Spring
+from catena.model.forces import BUSHING_NUMBERS, Bushing, Spring
 from catena.model.joints import JOINTS, Joint
 from catena.model.mechanism import Mechanism
 from catena.model.parameters import ties
@@ -28,7 +29,7 @@ from catena.model.spanning_tree import Connection, Link, Loose
 
 def text(model: Mechanism) -> str:
     """Return a model as TOML."""
-    for force in model.forces:
+    for force in (*model.forces, *model.point_forces):
         raise ModelError(f"force '{force.name}' is made of Python code, which a file cannot hold; keep this model in Python")
     head = {"name": model.name, "gravity": model.gravity, "friction_speed": model.friction_speed}
     parts = ["[model]", *_lines(head if model.home is None else {**head, "home": model.home})]
@@ -38,6 +39,8 @@ def text(model: Mechanism) -> str:
         "frame": [{"name": frame.name, "body": frame.body, **_pose_entry("at", frame.at)} for frame in model.frames],
         "connection": [_between_table("connection", connection) for connection in model.connections],
         "spring": [_table(spring, "stiffness") for spring in model.springs],
+        "bushing": [_bushing_table(bushing) for bushing in model.bushings],
+        "contact": [_contact_table(contact, model) for contact in model.contacts],
         "loop": [_between_table("loop", closure) for closure in model.loops if closure.name not in closed_by_connections],
         "coupling": [_table(coupling) | {"coefficients": dict(coupling.coefficients)} for coupling in model.couplings],
     }
@@ -61,6 +64,8 @@ def _key(key: str) -> str:
 
 
 def _value(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
     if isinstance(value, str):
         return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
     if isinstance(value, dict):
@@ -105,6 +110,30 @@ def _actuator_table(actuator: Actuator) -> Table:
     entries = {key: getattr(actuator, key) for key in ("gain", "bias", "control_limits", "force_limits")}
     table: Table = {"name": actuator.name, "coefficients": dict(actuator.coefficients)}
     return table | {key: value for key, value in entries.items() if value != getattr(plain, key)}
+
+
+def _bushing_table(bushing: Bushing) -> Table:
+    table: Table = {"name": bushing.name, "a": bushing.a, "b": bushing.b}
+    table |= _pose_entry("at_a", bushing.at_a) | _pose_entry("at_b", bushing.at_b)
+    return table | {key: getattr(bushing, key) for key in BUSHING_NUMBERS if any(getattr(bushing, key))}
+
+
+def _contact_table(contact: Contact, model: Mechanism) -> Table:
+    """Return the entries of a contact; shapes that are the bodies' own are left out."""
+    table: Table = {"name": contact.name, "body": contact.body}
+    sides = [("shape", contact.body, contact.shapes)]
+    if contact.against != "ground":
+        table["against"] = contact.against
+        sides.append(("against_shape", contact.against, contact.against_shapes))
+    for key, body, shapes in sides:
+        if shapes and (shapes != model.parts.added[body].body.geometry or len(contact.points)):
+            table[key] = [_geometry_table(shape) for shape in shapes]
+    if contact.points:
+        table["points"] = contact.points
+    table |= {key: getattr(contact, key) for key in ("stiffness", "dissipation", "friction", "slip_speed")}
+    table |= {"normal": _axis(contact.normal)} if contact.normal != (0.0, 0.0, 1.0) else {}
+    table |= {"height": contact.height} if contact.height else {}
+    return table | ({"exponent": contact.exponent} if contact.exponent != 1.0 else {})
 
 
 def _pose_entry(key: str, pose: Pose) -> Table:

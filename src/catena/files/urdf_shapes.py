@@ -26,6 +26,11 @@ def shapes(link: Element, materials: dict[str, Colour]) -> tuple[Geometry, ...]:
     return ()
 
 
+def collisions(link: Element) -> tuple[Geometry, ...]:
+    """Return the shapes by which a link collides."""
+    return tuple(shape for child in link if child.tag == "collision" and (shape := _geometry(child)) is not None)
+
+
 def _colour(shape: Element, materials: dict[str, Colour]) -> Colour | None:
     """Return the colour of a shape: that of its material, or of the material of this name elsewhere in the file."""
     material = next((child for child in shape if child.tag == "material"), None)

@@ -60,7 +60,10 @@ def _missing(model: Mechanism) -> Iterator[str]:
         yield f"gravity {model.gravity}"
     if model.friction_speed != 0.01 and "friction" in model.changes_energy:
         yield f"friction_speed {model.friction_speed:g}"
-    for kind, things in (("spring", model.springs), ("force", model.forces), ("loop", model.loops), ("actuator", model.actuators)):
+    for kind, things in (
+        ("spring", model.springs), ("bushing", model.bushings), ("contact", model.contacts), ("force", model.forces),
+        ("force", model.point_forces), ("loop", model.loops), ("actuator", model.actuators),
+    ):
         yield from (f"{kind} '{thing.name}'" for thing in things)
     for link in model.links:
         joint, whose = link.joint, f"of body '{link.name}'"

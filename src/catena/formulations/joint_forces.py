@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from catena.formulations.applied_forces import spring_energy
+from catena.formulations.applied_forces import stored_energy
+from catena.formulations.contact import positive, present
 from catena.formulations.kinematics import velocities, world_frames
 from catena.spatial import first_moment, vanishes
 
@@ -26,7 +27,7 @@ def passive_force(tree, q, v):
             if not vanishes(tree.friction[i]):
                 force[i] = force[i] - tree.friction[i] * (v[i] / np.sqrt(v[i] * v[i] + tree.friction_speed**2))
         for i, sign, depth in _stops(tree, k, q):
-            push = tree.stop_stiffness[i] * depth * _positive(1.0 + tree.stop_damping[i] * (sign * v[i]))
+            push = tree.stop_stiffness[i] * depth * positive(1.0 + tree.stop_damping[i] * (sign * v[i]))
             force[i] = force[i] - sign * push
     return force
 
@@ -46,20 +47,10 @@ def passive_slopes(tree, q, v, ahead=None):
                 slope = tree.friction[i] / np.sqrt(square)
                 by_velocity[i] = by_velocity[i] + (slope if ahead is not None else slope * (tree.friction_speed**2 / square))
         for (i, sign, depth), (_, _, deeper) in zip(_stops(tree, k, q), _stops(tree, k, q if ahead is None else ahead), strict=True):
-            held = _positive(1.0 + tree.stop_damping[i] * (sign * v[i]))
-            by_position[i] = by_position[i] + tree.stop_stiffness[i] * held * _present(depth + deeper)
-            by_velocity[i] = by_velocity[i] + tree.stop_stiffness[i] * tree.stop_damping[i] * depth * _present(held)
+            held = positive(1.0 + tree.stop_damping[i] * (sign * v[i]))
+            by_position[i] = by_position[i] + tree.stop_stiffness[i] * held * present(depth + deeper)
+            by_velocity[i] = by_velocity[i] + tree.stop_stiffness[i] * tree.stop_damping[i] * depth * present(held)
     return by_position, by_velocity
-
-
-def _present(x):
-    """Return 1 where x is positive, and 0 where it is 0; for any scalar."""
-    return x / (x + 1e-300)
-
-
-def _positive(x):
-    """Return x where it is positive, else 0; for any scalar."""
-    return 0.5 * (x + abs(x))
 
 
 def _stops(tree, k, q):
@@ -68,17 +59,17 @@ def _stops(tree, k, q):
     for i in range(at.start, at.stop):
         x = q[where.start + i - at.start]  # joints with limits have as many positions as velocities
         if tree.stopped(tree.lower[i]):
-            yield i, -1.0, _positive(tree.lower[i] - x)
+            yield i, -1.0, positive(tree.lower[i] - x)
         if tree.stopped(tree.upper[i]):
-            yield i, 1.0, _positive(x - tree.upper[i])
+            yield i, 1.0, positive(x - tree.upper[i])
 
 
 def energy(tree, q, v):
-    """Return the kinetic energy, and the potential energy of gravity (0 at the world's origin), springs and stops."""
+    """Return the kinetic energy, and the potential energy of gravity (0 at the world's origin), springs, stops and contacts."""
     _, _, V = velocities(tree, q, v)
     frames = world_frames(tree, q)
     kinetic = 0.5 * (tree.armature @ (v * v))
-    potential = spring_energy(tree, frames)
+    potential = stored_energy(tree, frames)
     g = tree.ground.R @ tree.gravity
     for k in range(-1, tree.n):
         M = tree.ground_inertia if k < 0 else tree.M[k]

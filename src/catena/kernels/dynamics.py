@@ -14,8 +14,11 @@ import numpy as np
 
 from catena.errors import ModelError
 from catena.formulations import METHODS
+from catena.formulations.contact import contact_forces as _contact_forces
 from catena.formulations.inverse import newton_euler
 from catena.formulations.joint_forces import energy as _energy
+from catena.formulations.kinematics import velocities as body_velocities
+from catena.formulations.kinematics import world_frames
 from catena.formulations.loops.basic_constraints import closure_residual
 from catena.formulations.loops.constraints import constraint_jacobian
 from catena.graph import Trace
@@ -230,8 +233,8 @@ def hamiltonian_dynamics(m: Mechanism, at: Any = None, parameters: Parameters = 
 def energy(m: Mechanism, parameters: Parameters = ()) -> Kernel:
     """Return the kernel (q, v) -> (kinetic, potential) energy [J]; gravity's potential is 0 at the world's origin.
 
-    The potential is that of gravity, of the springs in and outside of the joints, and of the stops; forces from functions have none. Where
-    a joint is driven, the kernel is (t, q, v) -> (kinetic, potential), with what that joint and its rotor hold.
+    The potential is that of gravity, of springs in and outside of the joints, of stops, bushings and contacts; forces from functions have
+    none. Where a joint is driven, the kernel is (t, q, v) -> (kinetic, potential), with what that joint and its rotor hold.
 
     >>> m = ct.Model("pendulum")
     >>> m.add("arm", ct.point_mass(2.0, at=(0, 0, 1)), ct.Revolute("y"))
@@ -247,6 +250,29 @@ def energy(m: Mechanism, parameters: Parameters = ()) -> Kernel:
         return _energy(undriven_tree(m, tree), q, v)
 
     return traced_kernel(m, "energy", ("t", "q", "v"), ("kinetic", "potential"), function)
+
+
+def contact_forces(m: Mechanism, parameters: Parameters = ()) -> Kernel:
+    """Return the kernel (q, v) -> (contacts, 3): the force of each contact on its body [N], in the world's axes, as `m.contacts` are.
+
+    It is the sum over the points that touch. Where a joint is driven, the kernel is (t, q, v) -> force.
+
+    >>> m = ct.Model("ball")
+    >>> m.add("ball", ct.sphere(0.1, mass=2.0), ct.Free())
+    >>> m.add_contact("floor", "ball", stiffness=1e4)
+    >>> ct.contact_forces(m)([0, 0, 0.099, 1, 0, 0, 0], np.zeros(6)).round(6) + 0.0
+    array([[ 0.,  0., 10.]])
+    """
+    m = frozen(m, "contact_forces", parameters)
+    if not m.contacts:
+        raise ModelError(f"contact_forces: model '{m.name}' has no contact; add one by m.add_contact")
+
+    def function(tree: Tree, q: Any, v: Any) -> Any:
+        _, _, V = body_velocities(tree, q, v)
+        frames = world_frames(tree, q)
+        return np.array([sum((f for f, _ in _contact_forces(tree, contact, frames, V)), np.zeros(3)) for contact in tree.contacts])
+
+    return traced_kernel(m, "contact_forces", ("q", "v"), ("forces",), function)
 
 
 def loop_error(m: Mechanism, parameters: Parameters = ()) -> Kernel:

@@ -14,12 +14,21 @@ from catena.errors import ModelError
 from catena.graph import where
 from catena.model import canonical
 from catena.model.closures import Closure, Coupling, Distance, constraints
+from catena.model.contacts import NUMBERS, Contact, spheres
 from catena.model.driven import Driven, undriven
-from catena.model.forces import Applied, Spring
+from catena.model.forces import BUSHING_NUMBERS, SPRING_NUMBERS, Applied, Bushing, PointForce, Spring
 from catena.model.joints import Fixed, Joint
 from catena.model.motions import CustomMotion, DenseMotion, DrivenMotion, Motion, clean
 from catena.model.parameters import Numbers, varies
-from catena.model.placed import PlacedClosure, PlacedCoupling, PlacedForce, PlacedSpring
+from catena.model.placed import (
+    PlacedBushing,
+    PlacedClosure,
+    PlacedContact,
+    PlacedCoupling,
+    PlacedForce,
+    PlacedPointForce,
+    PlacedSpring,
+)
 from catena.model.tree import Tree, read_only
 from catena.spatial import Placement, Rigid, centroid, rigid_inertia, symmetric
 from catena.spatial.inertias import dusted, moved
@@ -84,6 +93,9 @@ def build(model: Mechanism, weld: bool = True, given: Mapping[str, Any] | None =
         stop_damping=gather("stop_damping"),
         springs=tuple(_placed_spring(spring, named, numbers) for spring in model.springs),
         forces=tuple(_placed_force(force, model.nv, named, numbers) for force in model.forces if force.traced),
+        bushings=tuple(_placed_bushing(bushing, named, numbers) for bushing in model.bushings),
+        point_forces=tuple(_placed_point_force(force, named, numbers) for force in model.point_forces),
+        contacts=tuple(_placed_contact(contact, named, numbers) for contact in model.contacts),
         frames=MappingProxyType(named),
         closures=tuple(_placed_closure(closure, named, numbers) for closure in model.loops),
         couplings=tuple(placed_coupling(coupling, model, numbers) for coupling in model.couplings),
@@ -225,8 +237,40 @@ def _canonical(
 def _placed_spring(spring: Spring, frames: dict[str, tuple[int, Rigid]], numbers: Numbers) -> PlacedSpring:
     (a, in_a), (b, in_b) = frames[spring.a], frames[spring.b]
     at_a, at_b = (numbers.get(f"{spring.name}.{end}", np.array(getattr(spring, end))) for end in ("at_a", "at_b"))
-    options = (numbers.get(f"{spring.name}.{option}", getattr(spring, option)) for option in ("stiffness", "damping", "length"))
-    return PlacedSpring(a, b, in_a.p + in_a.R @ at_a, in_b.p + in_b.R @ at_b, *options)
+    options = {option: numbers.get(f"{spring.name}.{option}", getattr(spring, option)) for option in SPRING_NUMBERS}
+    return PlacedSpring(spring.name, a, b, in_a.p + in_a.R @ at_a, in_b.p + in_b.R @ at_b, **options, slack=spring.slack)
+
+
+def _placed_bushing(bushing: Bushing, frames: dict[str, tuple[int, Rigid]], numbers: Numbers) -> PlacedBushing:
+    (a, in_a), (b, in_b) = frames[bushing.a], frames[bushing.b]
+    at_a, at_b = (numbers.pose(f"{bushing.name}.{end}", getattr(bushing, end)) for end in ("at_a", "at_b"))
+    options = {option: numbers.get(f"{bushing.name}.{option}", np.array(getattr(bushing, option))) for option in BUSHING_NUMBERS}
+    return PlacedBushing(bushing.name, a, b, _placed(in_a, at_a), _placed(in_b, at_b), **options)
+
+
+def _placed_point_force(force: PointForce, frames: dict[str, tuple[int, Rigid]], numbers: Numbers) -> PlacedPointForce:
+    body, frame = frames[force.body]
+    other, behind = (None, _IDENTITY) if force.other is None else frames[force.other]
+    at, at_other = (numbers.get(f"{force.name}.{end}", np.array(getattr(force, end))) for end in ("at", "at_other"))
+    points = frame.p + frame.R @ at, behind.p + behind.R @ at_other
+    return PlacedPointForce(
+        force.name, numbers.within(force.value), force.axes == "body", body, points[0], frame.R, other, points[1]
+    )
+
+
+def _placed_contact(contact: Contact, frames: dict[str, tuple[int, Rigid]], numbers: Numbers) -> PlacedContact:
+    (a, in_a), (b, in_b) = frames[contact.body], frames[contact.against]
+    options = {option: numbers.get(f"{contact.name}.{option}", getattr(contact, option)) for option in NUMBERS}
+    normal = np.asarray(options.pop("normal"))
+    normal = normal / np.sqrt(normal @ normal) if varies(normal) else normal
+
+    def moved(centre: np.ndarray) -> Any:
+        return _dusted(in_a.p + in_a.R @ centre, in_a.p, centre)
+
+    rounds = tuple((moved(centre), radius) for centre, radius in contact.spheres())
+    solids = tuple((moved(centre), symmetric(_dusted(in_a.R @ E @ in_a.R.T, E))) for centre, E in contact.ellipsoids())
+    others = tuple((in_b.p + in_b.R @ centre, radius) for shape in contact.against_shapes for centre, radius in spheres(shape))
+    return PlacedContact(contact.name, a, b, rounds, solids, others, normal, exponent=contact.exponent, **options)
 
 
 def _placed_force(force: Applied, nv: int, frames: dict[str, tuple[int, Rigid]], numbers: Numbers) -> PlacedForce:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,16 +11,18 @@ import numpy as np
 from catena.errors import ArgumentError, ModelError
 from catena.model import closures, parameters, values
 from catena.model.actuators import actuator, check_coordinates
-from catena.model.bodies import Body
+from catena.model.bodies import Body, Geometry
 from catena.model.build_tree import placed_coupling
 from catena.model.closures import Closure, Distance
-from catena.model.forces import Applied, Spring
+from catena.model.contacts import Contact, carrying, check_shapes, dissipation_of
+from catena.model.forces import Applied, Bushing, PointForce, Spring
 from catena.model.frames import Frame
 from catena.model.joints import Joint
 from catena.model.mechanism import Mechanism
 from catena.model.parts import Parts
 from catena.model.pose import Pose
 from catena.model.spanning_tree import Connection, Link, Loose, check_not_welded, coordinate_names, take_names
+from catena.model.user_functions import python
 from catena.scalars.expression import expressed
 from catena.spatial import Rigid
 
@@ -28,6 +30,9 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
 _freezing = threading.Lock()
+
+#: That of a model without gravity, whose stiffnesses of contact follow from a weight [m/s^2].
+STANDARD_GRAVITY = 9.81
 
 
 class Builder(Mechanism):
@@ -298,13 +303,18 @@ class Builder(Mechanism):
         stiffness: float,
         damping: float = 0.0,
         length: float = 0.0,
+        cubic: float = 0.0,
+        slack: bool = False,
     ) -> None:
         """Add a spring between a point of body a and a point of body b, of which one may be the ground.
 
-        The points are in the frames of the bodies [m]. The spring pulls them together with the force `stiffness * (distance - length) +
-        damping * rate`, where the rate is that of the distance. With `length` 0 it is linear in the distance vector. Otherwise the line
-        of force has no direction where the points meet; there the force of the spring is zero, and the distance d is computed as
-        sqrt(d^2 + 1e-300), which no distance above 1e-140 m feels.
+        The points are in the frames of the bodies [m]. The spring pulls them together with the force `stiffness * s + cubic * s**3 +
+        damping * rate`, where s = distance - length is the stretch and the rate is that of the distance. With `length` 0 it is linear in
+        the distance vector. Otherwise the line of force has no direction where the points meet; there the force of the spring is zero, and
+        the distance d is computed as sqrt(d^2 + 1e-300), which no distance above 1e-140 m feels.
+
+        One that may go `slack`, as a cable does, pulls where s is positive and is without force where it is not; what its damper adds or
+        takes away is at most what the spring pulls.
 
         >>> m = ct.Model("pendulum")
         >>> m.add("arm", ct.rod(1.0, mass=2.0), ct.Revolute("y"))
@@ -317,10 +327,186 @@ class Builder(Mechanism):
         b, at_b = self._point_on_body(f"spring '{name}'", b, at_b)
         if a == b:
             raise ModelError(f"spring '{name}': both ends are on '{a}', which it cannot move; give two bodies")
-        spring = Spring(name, a, b, at_a, at_b, stiffness, damping, length)
+        spring = Spring(name, a, b, at_a, at_b, stiffness, damping, length, cubic, slack)
         tied = self._tied(f"spring '{name}'", name, spring)
         self.parts.springs[name] = spring
         self.parts.ties.update(tied)
+        self._changed()
+
+    def add_bushing(
+        self,
+        name: str,
+        a: str,
+        b: str,
+        at_a: Any = (0.0, 0.0, 0.0),
+        at_b: Any = (0.0, 0.0, 0.0),
+        *,
+        stiffness: Any = 0.0,
+        damping: Any = 0.0,
+        turning_stiffness: Any = 0.0,
+        turning_damping: Any = 0.0,
+    ) -> None:
+        """Add a bushing between a frame of body a and a frame of body b, of which one may be the ground: springs and dampers in all axes.
+
+        `at_a` and `at_b` are translations or Poses, at which the bushing is without force when they coincide. `stiffness` [N/m] and
+        `damping` [N s/m] are along the axes of the frame on a, `turning_stiffness` [N m/rad] and `turning_damping` [N m s/rad] about them:
+        one number, or three. The moment of the springs goes with the sine of the angle; it is linear for small angles.
+
+        >>> m = ct.Model("engine")
+        >>> m.add("block", ct.box(0.4, 0.6, 0.5, mass=120.0), ct.Free())
+        >>> m.add_bushing("mount", "ground", "block", stiffness=(2e5, 2e5, 8e5), damping=800.0, turning_stiffness=500.0)
+        >>> m.bushings[0].stiffness
+        (200000.0, 200000.0, 800000.0)
+        """
+        self._check_load("bushing", name)
+        for body in (a, b):
+            self.check_body(body, f"bushing '{name}' names body")
+        if a == b:
+            raise ModelError(f"bushing '{name}': both ends are on '{a}', which it cannot move; give two bodies")
+        ends = closures.closing_pose(f"bushing '{name}'", "at_a", at_a), closures.closing_pose(f"bushing '{name}'", "at_b", at_b)
+        bushing = Bushing(name, a, b, *ends, stiffness, damping, turning_stiffness, turning_damping)
+        tied = self._tied(f"bushing '{name}'", name, bushing, at_a=ends[0], at_b=ends[1])
+        self.parts.bushings[name] = bushing
+        self.parts.ties.update(tied)
+        self._changed()
+
+    def add_contact(
+        self,
+        name: str,
+        body: str,
+        shape: Geometry | Sequence[Geometry] | None = None,
+        *,
+        points: Any = (),
+        against: str = "ground",
+        against_shape: Geometry | Sequence[Geometry] | None = None,
+        normal: Any = (0.0, 0.0, 1.0),
+        height: float = 0.0,
+        friction: float = 0.8,
+        restitution: float = 0.2,
+        penetration: float = 1e-3,
+        stiffness: float | None = None,
+        dissipation: float | None = None,
+        slip_speed: float = 1e-3,
+        exponent: float = 1.0,
+    ) -> None:
+        """Add contact of a body with a plane of the ground, z = 0 if no other is given, or of spheres with those of another body.
+
+        The body touches by its `shape`, one or several `ct.Geometry`: spheres, capsules, boxes, cylinders, ellipsoids and rods; by `points`
+        of it [m], such as `ct.hull_points` finds of a mesh; or, where neither is given, by the shapes that it is shown with. The plane has
+        a `normal` in the ground's axes, and a `height` along it [m]. `against` names another body; then both have spheres.
+
+        `friction` is Coulomb's coefficient, smoothed over the `slip_speed` [m/s]: a body under a tangential force of half its limit creeps
+        at 0.58 of it. `restitution` is the ratio of speeds after and before an impact at 1 m/s; it is larger for slower ones. `penetration`
+        [m] is the depth under the weight of the whole model. In place of these two, the `stiffness` [N/m] of a point and `dissipation`
+        [s/m] may be given: the normal force is `stiffness * d**exponent * (1 + dissipation * rate)`, with `exponent` 1, or 1.5 as Hertz
+        has it. Add the bodies first, whose weight is taken.
+
+        >>> m = ct.Model("ball")
+        >>> m.add("ball", ct.sphere(0.1, mass=1.0), ct.Free())
+        >>> m.add_contact("floor", "ball", restitution=0.8)
+        >>> ct.forward_dynamics(m)([0, 0, 0.099, 1, 0, 0, 0], np.zeros(6), np.zeros(6)).round(6) + 0.0  # at rest, 1 mm deep
+        array([0., 0., 0., 0., 0., 0.])
+        """
+        self._check_load("contact", name)
+        what = f"contact '{name}'"
+        for end in (body, against):
+            self.check_body(end, f"{what} names body")
+        if body == against:
+            raise ModelError(f"{what}: both sides are '{body}', which cannot touch itself; give two bodies, the ground last")
+        if body == "ground":
+            raise ModelError(f"{what}: the ground touches '{against}'; name the body first, and the ground in against=")
+        between = against != "ground"
+        points = np.reshape(points, (-1, 3)) if not len(points) else np.atleast_2d(values.floats(f"{what}: points", points, "give n x 3"))
+        if between and len(points):
+            raise ModelError(f"{what}: points touch the ground only; give spheres on both bodies")
+        shapes = self._touching(what, body, shape, between) if shape is not None or not len(points) else ()
+        others = self._touching(what, against, against_shape, True) if between else ()
+        if against_shape is not None and not between:
+            raise ModelError(f"{what}: against_shape is that of another body, and none is named; give against=, or leave it out")
+        k = stiffness
+        if k is None:
+            depth = values.number(f"{what}: penetration", penetration, above=0.0)
+            weight = sum(link.body.mass for link in self.parts.added.values()) * (float(np.linalg.norm(self.gravity)) or STANDARD_GRAVITY)
+            if not weight:
+                raise ModelError(f"{what}: the model has no mass, so that no stiffness follows from the penetration; give stiffness=")
+            k = weight / (carrying(shapes, len(points)) * depth**exponent)
+        contact = Contact(
+            name, body, against, shapes, points, others, k, dissipation_of(restitution) if dissipation is None else dissipation,
+            friction, slip_speed, exponent, normal, height,
+        )  # fmt: skip
+        tied = self._tied(what, name, contact)
+        self.parts.contacts[name] = contact
+        self.parts.ties.update(tied)
+        self._changed()
+
+    def _touching(self, what: str, body: str, shape: Any, spheres_only: bool) -> tuple[Geometry, ...]:
+        """Return the shapes by which a body touches: those that are given, or its own."""
+        if shape is None:
+            shapes: Sequence[Any] = self.parts.added[body].body.geometry
+            if not shapes:
+                raise ModelError(f"{what}: body '{body}' has no shape; give shape=, such as ct.Geometry('sphere', (0.1,)), or points=")
+        else:
+            shapes = (shape,) if isinstance(shape, Geometry) else tuple(shape)
+        return check_shapes(what, shapes, spheres_only)
+
+    def add_point_force(self, name: str, body: str, at: Any, function: Callable[..., Any], axes: str = "world") -> None:
+        """Add a force on a point of a body, from a function of the time and of where the point is and how it moves.
+
+        `function(t, position, velocity)` has the position [m] and the velocity [m/s] of the point in the world, and returns the force on it
+        (3 entries [N]), or a moment and a force (6 entries [N m, N]). One that takes a fourth argument, `spin`, has the angular velocity
+        of the body [rad/s] too. With `axes="body"` the velocity, the spin, the force and the moment are in the axes of the body.
+
+        The function is traced and compiled like that of `add_force`.
+
+        >>> m = ct.Model("glider")
+        >>> m.add("wing", ct.box(0.2, 1.0, 0.01, mass=0.5), ct.Free())
+        >>> m.add_point_force("drag", "wing", (0, 0, 0), lambda t, position, velocity: -0.3 * velocity)
+        >>> def propeller(t, position, velocity, spin):
+        ...     return np.array([-2e-7 * spin[0] * abs(spin[0]), 0, 0, 1e-5 * spin[0] * spin[0], 0, 0])
+        >>> m.add_point_force("propeller", "wing", (0.1, 0, 0), propeller, axes="body")
+        >>> [force.name for force in m.point_forces]
+        ['drag', 'propeller']
+        """
+        self._check_load("force", name)
+        self.check_body(body, f"force '{name}' names body")
+        if body == "ground":
+            raise ModelError(f"force '{name}' acts on the ground, which does not move; name another body")
+        if axes not in ("world", "body"):
+            raise ModelError(f"force '{name}': axes {axes!r} are unknown; give 'world' or 'body'")
+        point = tuple(values.array(f"force '{name}': at", at, (3,)).tolist())
+        self._add_point_force(PointForce(name, function, body, point, axes))
+
+    def add_line_force(
+        self, name: str, a: str, b: str, function: Callable[..., Any], at_a: Any = (0.0, 0.0, 0.0), at_b: Any = (0.0, 0.0, 0.0)
+    ) -> None:
+        """Add a force along the line between a point of body a and one of body b, from a function of the time, their distance and its rate.
+
+        `function(t, length, rate)` returns the tension [N], which pulls the points together where it is positive: a cable, a tyre, a
+        hydraulic cylinder. It is traced and compiled like that of `add_force`.
+
+        >>> m = ct.Model("crane")
+        >>> m.add("boom", ct.rod(2.0, mass=40.0), ct.Revolute("y"))
+        >>> m.add_line_force("hoist", "ground", "boom", lambda t, length, rate: 2e4 * (length - 1.5) + 500.0 * rate, (0, 0, 2), (2, 0, 0))
+        >>> m.point_forces[0].other
+        'ground'
+        """
+        self._check_load("force", name)
+        for end in (a, b):
+            self.check_body(end, f"force '{name}' names body")
+        if a == b:
+            raise ModelError(f"force '{name}': both ends are on '{a}', which it cannot move; give two bodies")
+        points = [tuple(values.array(f"force '{name}': {key}", at, (3,)).tolist()) for key, at in (("at_a", at_a), ("at_b", at_b))]
+        ends = ((b, points[1]), (a, points[0])) if a == "ground" else ((a, points[0]), (b, points[1]))
+        self._add_point_force(PointForce(name, function, *ends[0], "world", *ends[1]))
+
+    def _add_point_force(self, force: PointForce) -> None:
+        if not callable(force.function):
+            wanted = ", ".join(force.role.arguments)
+            raise ModelError(f"force '{force.name}': {force.function!r} is not a function; give a function of ({wanted})")
+        if isinstance(force.function, python):
+            raise ModelError(f"force '{force.name}': the function is marked ct.python; give one that can be traced, or take m.add_force")
+        force.uses_time  # noqa: B018  traces the function
+        self.parts.point_forces[force.name] = force
         self._changed()
 
     def add_force(self, name: str, function: Callable[[Any, Any, Any], Any], body: str | None = None, point: Any = (0.0, 0.0, 0.0)) -> None:
@@ -446,7 +632,9 @@ class Builder(Mechanism):
         _check_name(kind, name, {"body": self.parts.added, "frame": self.parts.frames}, "each body and frame")
 
     def _check_load(self, kind: str, name: str) -> None:
-        _check_name(kind, name, {"spring": self.parts.springs, "force": self.parts.forces}, "each spring and force")
+        there = {"spring": self.parts.springs, "bushing": self.parts.bushings, "contact": self.parts.contacts, "force": self.parts.forces}
+        _check_name(kind, name, there, "each spring, bushing, contact and force")
+        _check_name(kind, name, {"force": self.parts.point_forces}, "each spring, bushing, contact and force")
 
     def _check_loop(self, kind: str, name: str) -> None:
         there = {"loop": self.parts.closures, "coupling": self.parts.couplings, "connection": self.parts.connections}

@@ -23,12 +23,16 @@ from catena.model.wording import choice
 from catena.scalars.expression import names
 
 #: Tables of things that share one set of names, as `m.parameters` names their numbers.
-_SHARING = (("springs", "forces"), ("closures", "couplings", "connections"))
+_SHARING = (("springs", "bushings", "contacts", "forces", "point_forces"), ("closures", "couplings", "connections"))
 
 
 def attached(m: Mechanism, other: Mechanism, to: str, at: Pose, prefix: str, joint: Any, shared: Collection[str]) -> Parts:
     """Return the parts of a mechanism with another attached to a body of it."""
-    m.check_body(to, "attach: to names body")
+    named, (to, place) = to, m.carrier(to, "attach: to names body")
+    if named != to and not at.tied:
+        at = Pose.of(place @ at)
+    elif named != to:
+        raise ModelError(f"attach: at follows {', '.join(sorted(set().union(*map(names, at.tied.values()))))}; name a body, not a frame")
     if isinstance(m.parts.added.get(to), Loose):
         m = Mechanism(hung(m))
     other = _with_shared(m, other, shared)
@@ -118,12 +122,17 @@ def _on(m: Mechanism, at: Followed) -> Parts:
                 if names(followed):
                     ties[path] = np.array(followed, dtype=object)
                 parts.springs[name] = replace(parts.springs[name], **{f"at_{end}": at.pose.p + at.pose.R @ point})
+    for name, force in parts.point_forces.items():
+        if force.other == "ground":
+            place = at.pose.p + at.pose.R @ np.array(force.at_other)
+            parts.point_forces[name] = replace(force, at_other=tuple(place.tolist()))
     return parts
 
 
 def _check_names(m: Mechanism, added: Parts, prefix: str, shared: Collection[str]) -> None:
     """Refuse names that both models have."""
-    _check_free(m, added.added, "body", m.parts.added, prefix)
+    _check_free(m, added.added, "body", {**m.parts.added, **m.parts.frames}, prefix)
+    _check_free(m, added.frames, "frame", {**m.parts.added, **m.parts.frames}, prefix)
     known = set[str]().union(*(coordinate_names(link) for link in m.links))
     for link in added.added.values():
         if isinstance(link, Link):

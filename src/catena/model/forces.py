@@ -1,7 +1,8 @@
-"""Forces beyond those of the joints: springs between points, and forces from functions of time and state."""
+"""Forces beyond those of the joints: springs and bushings between bodies, and forces from functions of the state, or of where they act."""
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, NamedTuple
@@ -11,15 +12,22 @@ import numpy as np
 from catena.errors import ModelError
 from catena.graph import Trace
 from catena.model import values
-from catena.model.user_functions import Role, Wrapped, joint_forces, own_array, python
+from catena.model.pose import Pose
+from catena.model.user_functions import Role, Wrapped, joint_forces, own_array, plain, python
 from catena.scalars import expression
+
+#: The numbers of springs and of bushings that are parameters, with their units.
+SPRING_NUMBERS = {"stiffness": "N/m", "damping": "N s/m", "length": "m", "cubic": "N/m^3"}
+BUSHING_NUMBERS = {"stiffness": "N/m", "damping": "N s/m", "turning_stiffness": "N m/rad", "turning_damping": "N m s/rad"}
 
 
 @dataclass(frozen=True)
 class Spring:
     """A spring with a damper between a point of body a and a point of body b, each in its body's frame [m].
 
-    It pulls the points together with the force `stiffness * (distance - length) + damping * rate`, the rate being that of the distance.
+    It pulls the points together with the force `stiffness * s + cubic * s**3 + damping * rate` at the stretch s = distance - length, the
+    rate being that of the distance. One that may go `slack` never pushes: it pulls where s is positive, its damper by no more than the
+    rest of it.
     """
 
     name: str
@@ -30,16 +38,103 @@ class Spring:
     stiffness: float
     damping: float
     length: float
+    cubic: float = 0.0
+    slack: bool = False
     tied: ClassVar[Mapping[str, Any]] = {}  # expressions that its numbers follow, by name
 
     def __post_init__(self) -> None:
-        values.take(self, "at_a", "at_b", "stiffness", "damping", "length")
+        values.take(self, "at_a", "at_b", *SPRING_NUMBERS)
         for key in ("at_a", "at_b"):
             object.__setattr__(self, key, tuple(values.array(f"spring '{self.name}': {key}", getattr(self, key), (3,)).tolist()))
-        for key in ("stiffness", "damping", "length"):
+        for key in SPRING_NUMBERS:
             object.__setattr__(self, key, values.number(f"spring '{self.name}': {key}", getattr(self, key), least=0.0))
-        if not self.stiffness and not self.damping:
+        if not isinstance(self.slack, bool):
+            raise ModelError(f"spring '{self.name}': slack {self.slack!r} is neither True nor False; give one of them")
+        if not self.stiffness and not self.damping and not self.cubic:
             raise ModelError(f"spring '{self.name}': stiffness and damping are 0, so that it does nothing; give one of them")
+        if self.slack and not self.stiffness and not self.cubic:
+            raise ModelError(f"spring '{self.name}': the damper of one that may go slack pulls no more than its spring; give a stiffness")
+
+
+@dataclass(frozen=True)
+class Bushing:
+    """A bushing between a frame of body a and a frame of body b: stiffness and damping along and about the axes of the frame on a.
+
+    With d the place of b's frame in a's, and R its rotation there, its energy is that of springs at d and at e, the vector of the skew part
+    of R: e = sin(angle) * axis. For small angles it is linear; it is weaker than that at large ones, and goes slack at half a turn.
+    """
+
+    name: str
+    a: str
+    b: str
+    at_a: Pose
+    at_b: Pose
+    stiffness: Any
+    damping: Any
+    turning_stiffness: Any
+    turning_damping: Any
+    tied: ClassVar[Mapping[str, Any]] = {}  # expressions that its numbers follow, by name
+
+    def __post_init__(self) -> None:
+        what = f"bushing '{self.name}'"
+        values.take(self, *BUSHING_NUMBERS)
+        for key in BUSHING_NUMBERS:
+            given = values.floats(f"{what}: {key}", getattr(self, key), "give one number, or one for each axis", ModelError)
+            if given.shape not in ((), (3,)) or not np.isfinite(given).all() or (given < 0.0).any():
+                raise ModelError(f"{what}: {key} {getattr(self, key)!r} is not one number of 0 or more, nor three; give one for each axis")
+            object.__setattr__(self, key, tuple(np.broadcast_to(given, (3,)).tolist()))
+        if not any(any(getattr(self, key)) for key in BUSHING_NUMBERS):
+            raise ModelError(f"{what}: all its numbers are 0, so that it does nothing; give a stiffness or a damping")
+
+
+@dataclass(frozen=True)
+class PointForce:
+    """A force from a function of the time, and of the position and velocity of a point of a body, and the angular velocity of the body.
+
+    All but the position are in the world's axes, or in the body's own. With `other` it is the tension between the point and one of another
+    body, from a function of the time, their distance and its rate.
+    """
+
+    name: str
+    function: Callable[..., Any]
+    body: str
+    at: tuple[float, ...]
+    axes: str = "world"
+    other: str | None = None
+    at_other: tuple[float, ...] = (0.0, 0.0, 0.0)
+
+    @property
+    def role(self) -> Role:
+        """What the function is to be."""
+        what = f"force '{self.name}'"
+        if self.other is not None:
+            return Role(what, {"t": None, "length": None, "rate": None}, "the tension [N], one number", ((),), ModelError, marked=False)
+        returns = f"a force (3 entries) or a moment and a force (6 entries), in the {self.axes}'s axes"
+        arguments = {"t": None, "position": 3, "velocity": 3, **({"spin": 3} if self._takes_spin() else {})}
+        return Role(what, arguments, returns, ((3,), (6,)), ModelError, marked=False)
+
+    def _takes_spin(self) -> bool:
+        """Return whether the function has a place for the angular velocity."""
+        try:
+            parameters = inspect.signature(plain(self.function)).parameters.values()
+        except (TypeError, ValueError):  # some functions that are not written in Python do not tell
+            return False
+        return sum(x.default is x.empty and x.kind in (x.POSITIONAL_ONLY, x.POSITIONAL_OR_KEYWORD) for x in parameters) > 3
+
+    def value(self, *arguments: Any) -> Any:
+        """Return the function's result: a wrench (moment, force) of 6 entries on the point, or the tension; for any scalar."""
+        role = self.role
+        with expression.values({}):
+            given = (x if np.ndim(x) == 0 else own_array(x) for x in arguments[: len(role.arguments)])
+            array = role.value(self.function, *given)
+        if self.other is not None:
+            return array[()]
+        return np.concatenate([np.zeros(3), array]) if array.shape == (3,) else array
+
+    @property
+    def uses_time(self) -> bool:
+        """Whether the force depends on time, by its trace; a function that cannot be traced is refused."""
+        return ("input", 0) in self.role.graph(self.function).nodes
 
 
 class PartCoordinates(NamedTuple):

@@ -15,9 +15,10 @@ from catena.model.actuators import Actuator
 from catena.model.build_tree import build
 from catena.model.cache import Cache
 from catena.model.closures import Closure, Coupling
+from catena.model.contacts import Contact
 from catena.model.coordinates import Coordinates
 from catena.model.driven import Driven
-from catena.model.forces import Applied, Spring
+from catena.model.forces import Applied, Bushing, PointForce, Spring
 from catena.model.frames import Frame
 from catena.model.joints import Joint
 from catena.model.motions import Given
@@ -33,8 +34,8 @@ if TYPE_CHECKING:
 
 #: Methods by which a `Model` changes; a mechanism refuses them.
 _CHANGES = (
-    "add", "add_frame", "connect", "close", "couple", "add_spring", "add_force", "add_actuator", "parameter", "tie",
-    "attach", "lock", "remove", "rename", "scale",
+    "add", "add_frame", "connect", "close", "couple", "add_spring", "add_bushing", "add_contact", "add_force", "add_point_force",
+    "add_line_force", "add_actuator", "parameter", "tie", "attach", "lock", "remove", "rename", "scale",
 )  # fmt: skip
 
 
@@ -203,6 +204,21 @@ class Mechanism(Coordinates):
         return tuple(force if force.part is None else force.of_whole(self.q_names, self.v_names) for force in forces)
 
     @property
+    def bushings(self) -> tuple[Bushing, ...]:
+        """The bushings between bodies, in the order they were added."""
+        return tuple(self.parts.bushings.values())
+
+    @property
+    def point_forces(self) -> tuple[PointForce, ...]:
+        """The forces from functions of where they act, in the order they were added."""
+        return tuple(self.parts.point_forces.values())
+
+    @property
+    def contacts(self) -> tuple[Contact, ...]:
+        """The contacts, in the order they were added."""
+        return tuple(self.parts.contacts.values())
+
+    @property
     def python_forces(self) -> tuple[Applied, ...]:
         """The forces whose functions are marked with `ct.python`: called step by step, not compiled."""
         return tuple(force for force in self.forces if not force.traced)
@@ -222,7 +238,9 @@ class Mechanism(Coordinates):
             "friction": any(any(joint.friction) for joint in joints),  # type: ignore[arg-type]
             "stops": any(np.isfinite([joint.lower, joint.upper]).any() for joint in joints),
             "damped springs": any(spring.damping for spring in self.springs),
-            "forces": bool(self.forces),
+            "damped bushings": any(any((*bushing.damping, *bushing.turning_damping)) for bushing in self.bushings),
+            "contact": bool(self.contacts),
+            "forces": bool(self.forces or self.point_forces),
             "driven joints": bool(self.driven_names),
         }
         return tuple(cause for cause, present in causes.items() if present)
@@ -237,7 +255,9 @@ class Mechanism(Coordinates):
     @property
     def time_dependent(self) -> bool:
         """Whether a joint is driven or a traced force depends on time; kernels that these enter then take t as their first argument."""
-        return bool(self.driven_names) or any(force.uses_time(self.nq, self.nv) for force in self.forces if force.traced)
+        if self.driven_names or any(force.uses_time for force in self.point_forces):
+            return True
+        return any(force.uses_time(self.nq, self.nv) for force in self.forces if force.traced)
 
     @property
     def driven_names(self) -> tuple[str, ...]:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from catena.errors import ArgumentError, ModelError
+from catena.model import contacts, forces
 from catena.model.actuators import Actuation, Controlled
 from catena.model.closures import Distance
 from catena.model.driven import Driven, Harmonic, undriven
@@ -205,8 +206,20 @@ def _numbers(m: Mechanism) -> Iterator[tuple[str, Any, str]]:
         yield f"{coupling.name}.offset", coupling.offset, ""
     for spring in m.springs:
         yield from ((f"{spring.name}.at_a", spring.at_a, "m"), (f"{spring.name}.at_b", spring.at_b, "m"))
-        for option, unit in (("stiffness", "N/m"), ("damping", "N s/m"), ("length", "m")):
+        for option, unit in forces.SPRING_NUMBERS.items():
             yield f"{spring.name}.{option}", getattr(spring, option), unit
+    for bushing in m.bushings:
+        yield from _pose(f"{bushing.name}.at_a", bushing.at_a)
+        yield from _pose(f"{bushing.name}.at_b", bushing.at_b)
+        for option, unit in forces.BUSHING_NUMBERS.items():
+            yield f"{bushing.name}.{option}", getattr(bushing, option), unit
+    for contact in m.contacts:
+        for option, unit in contacts.NUMBERS.items():
+            yield f"{contact.name}.{option}", getattr(contact, option), unit
+    for point_force in m.point_forces:
+        yield f"{point_force.name}.at", point_force.at, "m"
+        if point_force.other is not None:
+            yield f"{point_force.name}.at_other", point_force.at_other, "m"
     for force in m.forces:
         if force.body is not None:
             yield f"{force.name}.point", force.point, "m"
@@ -271,7 +284,7 @@ def given_values(m: Mechanism, values: Mapping[str, Any], what: str) -> dict[str
 def _impossible(path: str, array: np.ndarray) -> Iterator[tuple[np.ndarray, str]]:
     """Yield which values of a number no body or joint can have, and why."""
     kind = path.rpartition(".")[2]
-    if kind in ("mass", "length", "friction_speed", *OPTIONS):
+    if kind in ("mass", "length", "friction_speed", *OPTIONS, *forces.SPRING_NUMBERS, *forces.BUSHING_NUMBERS, "dissipation", "slip_speed"):
         yield array < 0.0, "is below 0; give 0 or more"
     if kind == "inertia":
         scale = np.abs(array).max(axis=(-2, -1))
@@ -398,8 +411,18 @@ def replaced(m: Mechanism, values: Mapping[str, Any]) -> Parts:
         coefficients = tuple((key, float(numbers.get(f"{name}.{key}", value))) for key, value in coupling.coefficients)
         parts.couplings[name] = replace(coupling, coefficients=coefficients, offset=float(numbers.get(f"{name}.offset", coupling.offset)))
     for name, spring in parts.springs.items():
-        options = {key: numbers.get(f"{name}.{key}", getattr(spring, key)) for key in ("at_a", "at_b", "stiffness", "damping", "length")}
+        options = {key: numbers.get(f"{name}.{key}", getattr(spring, key)) for key in ("at_a", "at_b", *forces.SPRING_NUMBERS)}
         parts.springs[name] = replace(spring, **options)
+    for name, bushing in parts.bushings.items():
+        ends = {end: pose(f"{name}.{end}", getattr(bushing, end)) for end in ("at_a", "at_b")}
+        options = {key: numbers.get(f"{name}.{key}", getattr(bushing, key)) for key in forces.BUSHING_NUMBERS}
+        parts.bushings[name] = replace(bushing, **ends, **options)
+    for name, contact in parts.contacts.items():
+        options = {key: numbers.get(f"{name}.{key}", getattr(contact, key)) for key in contacts.NUMBERS}
+        parts.contacts[name] = replace(contact, **options)
+    for name, point_force in parts.point_forces.items():
+        points = {key: tuple(numbers.get(f"{name}.{key}", np.array(getattr(point_force, key))).tolist()) for key in ("at", "at_other")}
+        parts.point_forces[name] = replace(point_force, function=bound(point_force.function), **points)
     for name, force in parts.forces.items():
         point = tuple(numbers.get(f"{name}.point", np.array(force.point)).tolist())
         parts.forces[name] = replace(force, function=bound(force.function), point=point)

@@ -11,7 +11,8 @@ import numpy as np
 
 from catena.model.actuators import Actuator
 from catena.model.closures import Closure, Coupling
-from catena.model.forces import Applied, Spring
+from catena.model.contacts import Contact
+from catena.model.forces import Applied, Bushing, PointForce, Spring
 from catena.model.frames import Frame
 from catena.model.spanning_tree import Connection, Link, Loose
 
@@ -26,7 +27,10 @@ class Parts:
     added: dict[str, Link | Loose] = field(default_factory=dict)
     frames: dict[str, Frame] = field(default_factory=dict)
     springs: dict[str, Spring] = field(default_factory=dict)
+    bushings: dict[str, Bushing] = field(default_factory=dict)
     forces: dict[str, Applied] = field(default_factory=dict)
+    point_forces: dict[str, PointForce] = field(default_factory=dict)
+    contacts: dict[str, Contact] = field(default_factory=dict)
     closures: dict[str, Closure] = field(default_factory=dict)
     couplings: dict[str, Coupling] = field(default_factory=dict)
     connections: dict[str, Connection] = field(default_factory=dict)

@@ -13,6 +13,7 @@ from catena.spatial import Rigid
 class PlacedSpring(NamedTuple):
     """A spring between a point of body a and one of body b, each in the frame of its body [m]."""
 
+    name: str
     a: int
     b: int
     at_a: np.ndarray
@@ -20,6 +21,53 @@ class PlacedSpring(NamedTuple):
     stiffness: float
     damping: float
     length: float
+    cubic: float
+    slack: bool
+
+
+class PlacedBushing(NamedTuple):
+    """A bushing between a frame of body a and one of body b, each in the frame of its body; numbers along the axes of the frame on a."""
+
+    name: str
+    a: int
+    b: int
+    at_a: Rigid
+    at_b: Rigid
+    stiffness: np.ndarray
+    damping: np.ndarray
+    turning_stiffness: np.ndarray
+    turning_damping: np.ndarray
+
+
+class PlacedPointForce(NamedTuple):
+    """A force on a point of a body in its frame [m], whose axes are turned by R; or with another body a tension between two points."""
+
+    name: str
+    function: Callable[..., Any]
+    in_body: bool
+    body: int
+    point: np.ndarray
+    R: np.ndarray
+    other: int | None
+    at_other: np.ndarray
+
+
+class PlacedContact(NamedTuple):
+    """Spheres (centre, radius) and ellipsoids (centre, E) of body a against a plane of the world, or against spheres of body b."""
+
+    name: str
+    a: int
+    b: int
+    spheres: tuple[tuple[np.ndarray, float], ...]
+    ellipsoids: tuple[tuple[np.ndarray, np.ndarray], ...]
+    others: tuple[tuple[np.ndarray, float], ...]  # none against the plane
+    normal: np.ndarray
+    height: float
+    stiffness: float
+    dissipation: float
+    friction: float
+    slip_speed: float
+    exponent: float
 
 
 class PlacedForce(NamedTuple):

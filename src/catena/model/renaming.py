@@ -11,7 +11,7 @@ import numpy as np
 
 from catena.model.bodies import Body, Geometry
 from catena.model.driven import Driven, Harmonic, undriven
-from catena.model.forces import Applied
+from catena.model.forces import Applied, PointForce
 from catena.model.joints import Custom
 from catena.model.mechanism import Mechanism
 from catena.model.parts import Parts
@@ -19,6 +19,9 @@ from catena.model.pose import Pose
 from catena.model.spanning_tree import Link, coordinate_name
 from catena.model.user_functions import wrapped
 from catena.scalars.expression import renaming, with_names
+
+#: Fields of things that name bodies.
+BODIES = ("a", "b", "body", "parent", "other", "against")
 
 #: Tables of parts that are not things with names of their own.
 _OTHERS = ("added", "own", "ties", "keyframes", "joint_names")
@@ -108,14 +111,16 @@ class Renaming:
             value = getattr(entry, field.name)
             if field.name == "name":
                 changed["name"] = self.thing(kind, value)
-            elif field.name in ("a", "b", "body", "parent") and isinstance(value, str):
-                changed[field.name] = self.body(value)
+            elif field.name in BODIES and isinstance(value, str):
+                # a plane that bodies touch stays that of the ground
+                changed[field.name] = value if (field.name, value) == ("against", "ground") else self.body(value)
             elif field.name == "coefficients":
                 changed[field.name] = tuple((q.get(key, key), x) for key, x in value)
             elif isinstance(value, Pose):
                 changed[field.name] = plain(value)
         if isinstance(entry, Applied):
             changed["part"] = None if entry.part is None else entry.part.where(q, v)
+        if isinstance(entry, (Applied, PointForce)):
             changed["function"] = self._function(entry.function)
         if (joint := getattr(entry, "joint", None)) is not None:
             changed["joint"] = self._joint(joint)

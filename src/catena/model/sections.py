@@ -20,7 +20,7 @@ from catena.model.parts import Parts
 from catena.model.placed import PlacedClosure
 from catena.model.placements import Followed
 from catena.model.pose import Pose
-from catena.model.renaming import singular, tables
+from catena.model.renaming import BODIES, singular, tables
 from catena.model.spanning_tree import Link, Loose, check_not_welded
 from catena.model.wording import choice
 from catena.scalars.expression import names
@@ -224,14 +224,15 @@ def _without(m: Mechanism, parts: Parts, gone: Collection[str], what: str) -> Pa
 
 def _bodies(entry: Any) -> list[str]:
     """Return the bodies that a spring, loop, force or other thing names."""
-    return [body for key in ("a", "b", "body", "parent") if isinstance(body := getattr(entry, key, None), str)]
+    return [body for key in BODIES if isinstance(body := getattr(entry, key, None), str)]
 
 
 def _has_functions(parts: Parts) -> bool:
     """Return whether there are functions of the user's, which may use any parameter."""
     joints = [link.joint for link in parts.added.values() if isinstance(link, Link)]
     moving = any(isinstance(joint, Driven) and not isinstance(joint.function, Harmonic) for joint in joints)
-    return bool(parts.forces) or moving or any(isinstance(getattr(joint, "joint", joint), Custom) for joint in joints)
+    moving = moving or bool(parts.forces) or bool(parts.point_forces)
+    return moving or any(isinstance(getattr(joint, "joint", joint), Custom) for joint in joints)
 
 
 def _drop(table: dict[str, Any], which: Callable[[Any], bool], parts: Parts, what: str, kind: str) -> None:

@@ -23,7 +23,7 @@ from catena.model.user_functions import Wrapped, wrapped
 from catena.spatial import Rigid
 
 #: Tables of things whose scales are known.
-_KNOWN = {"frames", "springs", "forces", "closures", "couplings", "connections", "actuators"}
+_KNOWN = {"bushings", "contacts", "frames", "springs", "forces", "closures", "couplings", "connections", "actuators"}
 
 
 @dataclass(frozen=True)
@@ -82,6 +82,10 @@ def scaled(m: Mechanism, s: Similarity) -> Parts:
     for name, closure in parts.closures.items():
         if isinstance(closure.joint, Helical):
             parts.closures[name] = replace(closure, joint=_joint(closure.joint, s))
+    for name, contact in parts.contacts.items():
+        shapes, against = (tuple(_look(look, s.length) for look in looks) for looks in (contact.shapes, contact.against_shapes))
+        points = tuple(tuple(s.length * x for x in point) for point in contact.points)
+        parts.contacts[name] = replace(contact, shapes=shapes, against_shapes=against, points=points)
     q, v = s.positions(m.q_units), s.positions(m.v_units)
     units = dict(zip(m.q_names, q, strict=True)), dict(zip(m.v_names, v, strict=True))
     for name, force in parts.forces.items():
@@ -129,7 +133,15 @@ def _factors(m: Mechanism, s: Similarity) -> dict[str, Any]:
         found |= {f"{coupling.name}.{key}": K / q[key] for key, _ in coupling.coefficients} | {f"{coupling.name}.offset": K}
     for spring in m.springs:
         found |= {f"{spring.name}.{key}": L for key in ("at_a", "at_b", "length")}
-        found |= {f"{spring.name}.stiffness": E / L**2, f"{spring.name}.damping": E * T / L**2}
+        found |= {f"{spring.name}.stiffness": E / L**2, f"{spring.name}.damping": E * T / L**2, f"{spring.name}.cubic": E / L**4}
+    for bushing in m.bushings:
+        pose(f"{bushing.name}.at_a")
+        pose(f"{bushing.name}.at_b")
+        scales = {"stiffness": E / L**2, "damping": E * T / L**2, "turning_stiffness": E, "turning_damping": E * T}
+        found |= {f"{bushing.name}.{key}": x for key, x in scales.items()}
+    for contact in m.contacts:
+        scales = {"stiffness": E / L ** (1.0 + contact.exponent), "dissipation": T / L, "slip_speed": L / T, "height": L}
+        found |= {f"{contact.name}.{key}": x for key, x in scales.items()}
     found |= {f"{force.name}.point": L for force in m.forces if force.body is not None}
     return found
 

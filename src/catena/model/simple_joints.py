@@ -39,7 +39,8 @@ def with_simple_joints(tree: Tree) -> Tree | None:
         last.append(len(parts["parent"]) - 1)
     tuples: dict[str, Any] = {name: tuple(values) for name, values in parts.items()}
     tuples["kept"] = None if tree.kept is None else tuple(kept)
-    return replace(tree, **tuples, springs=(), forces=(), closures=(), couplings=(), frames=MappingProxyType({}))
+    forces = dict.fromkeys(("springs", "bushings", "forces", "point_forces", "contacts"), ())
+    return replace(tree, **tuples, **forces, closures=(), couplings=(), frames=MappingProxyType({}))
 
 
 def _taken_apart(motion: Any) -> list[tuple[Any, slice | None]]:

@@ -12,7 +12,15 @@ import numpy as np
 
 from catena.graph import Elimination, SaddlePoint, SaddlePointSolution, Trace
 from catena.model.motions import CustomMotion, DrivenMotion, Motion
-from catena.model.placed import PlacedClosure, PlacedCoupling, PlacedForce, PlacedSpring
+from catena.model.placed import (
+    PlacedBushing,
+    PlacedClosure,
+    PlacedContact,
+    PlacedCoupling,
+    PlacedForce,
+    PlacedPointForce,
+    PlacedSpring,
+)
 from catena.spatial import Array, Factor, Placement, Rigid, vanishes
 from catena.spatial.inertias import moved
 
@@ -72,6 +80,9 @@ class Tree:
     given: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))  # scalars for numbers of the model, by path
     closures: tuple[PlacedClosure, ...] = ()
     couplings: tuple[PlacedCoupling, ...] = ()
+    bushings: tuple[PlacedBushing, ...] = ()
+    point_forces: tuple[PlacedPointForce, ...] = ()
+    contacts: tuple[PlacedContact, ...] = ()
     mark: Callable[[], None] = _no_mark
     solver: Callable[[Array, Array, Sequence[int]], Array] | None = None  # how a trace solves a system with the zeros of a tree
     saddle_solver: Callable[..., SaddlePointSolution] | None = None  # how a trace solves a saddle point
@@ -206,8 +217,22 @@ class Tree:
     def resists(self) -> bool:
         """Whether passive and applied forces may depend on velocities: dampers, friction, stops, functions."""
         stops = any(self.stopped(x) for x in (*self.lower, *self.upper))
-        dampers = (self.damping, self.friction, *(spring.damping for spring in self.springs))
-        return bool(self.forces) or stops or not all(vanishes(x) for x in dampers)
+        dampers = [self.damping, self.friction, *(spring.damping for spring in self.springs)]
+        dampers += [x for bushing in self.bushings for x in (bushing.damping, bushing.turning_damping)]
+        acting = self.forces or self.point_forces or self.contacts
+        return bool(acting) or stops or not all(vanishes(x) for x in dampers)
+
+    @property
+    def loaded(self) -> bool:
+        """Whether springs, bushings, contacts or forces from functions act on the bodies, or along the joints."""
+        return bool(self.springs or self.bushings or self.forces or self.point_forces or self.contacts)
+
+    def with_added(self, added: Mapping[int, Any]) -> Tree:
+        """Return the tree in which bodies resist acceleration by more than their inertia: by symmetric matrices, 6 x 6, in their frames."""
+        own, regrouped = ([M + added[k] if k in added else M for k, M in enumerate(all_)] for all_ in (self.M, self.regrouped))
+        tree = replace(self, M=tuple(own))
+        tree.__dict__["_regrouping"] = tuple(regrouped), self.keeping  # what was added is felt by no joint in the way of an inertia
+        return tree
 
     @staticmethod
     def stopped(limit: Any) -> bool:

@@ -118,7 +118,7 @@ def _pickled(task: Any, settings: RolloutSettings) -> bytes:
     except Exception as error:
         model = settings.model
         named = [(f"joint of body '{link.name}'", link.joint) for link in model.links]
-        named += [(f"force '{force.name}'", force) for force in model.forces]
+        named += [(f"force '{force.name}'", force) for force in (*model.forces, *model.point_forces)]
         named += [(name, getattr(settings, name)) for name in ("controller", "stop", "observe")]
         named += [(name, x) for name, x in getattr(task, "keywords", {}).items() if callable(x)]
         for name, thing in named:

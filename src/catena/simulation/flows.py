@@ -15,6 +15,7 @@ import numpy as np
 
 from catena.formulations.derivatives.forces import force_derivatives
 from catena.formulations.derivatives.inverse_dynamics import inverse_dynamics_derivatives
+from catena.formulations.force_slopes import anchored_bodies, body_and_link_slopes, link_count, opposing
 from catena.formulations.joint_forces import passive_slopes
 from catena.formulations.linear import articulated_body, canonical_momenta
 from catena.graph import Subgraph, Trace
@@ -60,26 +61,56 @@ def linearised(system: System, tree: Tree, t: Any, q: Array, v: Array, vdot: Arr
 
 
 def slopes(system: System, tree: Tree, t: Any, q: Array, v: Array, h: Any) -> dict[str, Array]:
-    """Return the slopes of the passive forces, by positions and by velocities; with fixed steps, also at the end of a step."""
+    """Return how fast passive forces fall with positions and velocities: of joints, and of what springs, bushings and contacts hold.
+
+    With fixed steps, also at the end of a step.
+    """
     m = system.model
     ahead = None if system.stepping.adaptive else m.chart(q, h * m.chart_rate(q, np.zeros(m.nv), v))
     by_position, by_velocity = passive_slopes(tree, q, v, ahead)
-    return {"by_position": by_position, "by_velocity": by_velocity}
+    results = {"by_position": by_position, "by_velocity": by_velocity}
+    if anchored_bodies(tree) or link_count(tree):
+        bodies, along, links = body_and_link_slopes(tree, q, v, ahead)
+        results |= {name: x for name, x in (("bodies", bodies), ("along", along), ("links", links)) if x.size}
+    return results
 
 
-def eased(system: System, tree: Tree, t: Any, q: Array, armature: Array, force: Array) -> dict[str, Array]:
-    """Return the accelerations from rest under joint forces alone, with more armature, that keep the loops closed."""
+def eased(system: System, tree: Tree, t: Any, q: Array, armature: Array, added: Array | None, force: Array) -> dict[str, Array]:
+    """Return the accelerations from rest under joint forces alone, with more armature, and more inertia of anchored bodies, that keep the
+    loops closed.
+    """
+    return {"vdot": _easing(system, tree, q, armature, added)(force)}
+
+
+def responses(system: System, tree: Tree, t: Any, q: Array, armature: Array, added: Array | None, along: Array) -> dict[str, Array]:
+    """Return the accelerations of the links' unit forces, eased like those of `eased`."""
+    solve = _easing(system, tree, q, armature, added)
+    return {"responses": np.array([solve(row) for row in along])}
+
+
+def _easing(system: System, tree: Tree, q: Array, armature: Array, added: Array | None) -> Callable[[Array], Array]:
     tree = tree.resting().weightless()
     tree = replace(tree, armature=tree.armature + armature)
+    if added is not None:
+        tree = tree.with_added(dict(zip(anchored_bodies(tree), added, strict=True)))
     solver = system.loop_solver
     solve = articulated_body.forward_dynamics if solver is None else solver.forward_dynamics
-    return {"vdot": solve(tree, q, np.zeros(tree.nv), force, None)}
+    return lambda force: solve(tree, q, np.zeros(tree.nv), force, None)
+
+
+def opposed(
+    system: System, tree: Tree, t: Any, q: Array, bodies: Array, added: Array, acceleration: Array, shift: Array, rate: Array
+) -> dict[str, Array]:
+    """Return the joint forces by which anchored bodies resist an acceleration by more inertia, a shift and a rate by their slopes."""
+    return {"force": opposing(tree.resting(), q, (added, bodies[:, 0], bodies[:, 1]), acceleration, shift, rate)}
 
 
 #: The evaluations by name, with their arguments after t and q.
 EVALUATIONS = {
     "accelerations": (accelerations, ("v", "tau")), "momenta": (momenta, ("v", "tau")), "velocities": (velocities, ("p",)),
-    "linearised": (linearised, ("v", "vdot")), "slopes": (slopes, ("v", "h")), "eased": (eased, ("armature", "force")),
+    "linearised": (linearised, ("v", "vdot")), "slopes": (slopes, ("v", "h")),
+    "eased": (eased, ("armature", "added", "force")), "responses": (responses, ("armature", "added", "along")),
+    "opposed": (opposed, ("bodies", "added", "acceleration", "shift", "rate")),
 }  # fmt: skip
 
 
@@ -142,8 +173,8 @@ class Flow:
         return tau
 
     def evaluate(self, name: str, *arguments: Any) -> Any:
-        """Return the results of an evaluation, several as a tuple."""
-        return self.system.kernel(name)(*(np.asarray(x, dtype=float) for x in (*arguments, *self._given)))
+        """Return the results of an evaluation, several as a tuple; arguments that the system does not have are None."""
+        return self.system.kernel(name)(*(np.asarray(x, dtype=float) for x in (*arguments, *self._given) if x is not None))
 
     def acceleration(self, t: Any, q: Array, v: Array) -> Array:
         return self.evaluate("accelerations", t, q, v, self.joint_forces(t, q, v))
@@ -224,7 +255,7 @@ class TracedFlow(Flow):
     joint_forces = force
 
     def evaluate(self, name: str, *arguments: Any) -> Any:
-        results = self._trace.call(self.system.subgraph(name), *arguments, *self._given)
+        results = self._trace.call(self.system.subgraph(name), *(x for x in arguments if x is not None), *self._given)
         return results[0] if len(results) == 1 else results
 
     def force_gradients(self, t: Any, q: Array, v: Array) -> Sequence[Array] | None:

@@ -17,6 +17,7 @@ from catena.loops.mobility import generic
 from catena.loops.plan_library import Selected
 from catena.loops.projection import LoopPlan
 from catena.model import Mechanism
+from catena.model.forces import BUSHING_NUMBERS, SPRING_NUMBERS
 from catena.model.parameters import OPTIONS, WRENCHES, given_values, ties
 from catena.model.parameters import check as check_paths
 from catena.model.user_functions import CONDITION, Role
@@ -471,9 +472,10 @@ def _stiffest(m: Mechanism, values: Mapping[str, np.ndarray]) -> Mechanism:
     chosen = {}
     for path, value in values.items():
         kind, shape = path.rpartition(".")[2], m.parameters()[path].shape
-        if kind in ("mass", "armature") or kind in OPTIONS:
+        least = kind in ("mass", "armature", "slip_speed")
+        if least or kind in {*OPTIONS, *SPRING_NUMBERS, *BUSHING_NUMBERS, "dissipation"} - {"length"}:
             axes = tuple(range(value.ndim - len(shape)))
-            chosen[path] = value.min(axis=axes) if kind in ("mass", "armature") else value.max(axis=axes)
+            chosen[path] = value.min(axis=axes) if least else value.max(axis=axes)
     return m.with_values(chosen) if chosen else m
 
 

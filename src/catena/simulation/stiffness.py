@@ -1,26 +1,33 @@
-"""How fast the passive forces of a mechanism act: friction, dampers, springs and stops, beside the steps of a run.
+"""How fast the passive forces of a mechanism act: friction, dampers, springs and stops, bushings and contacts, beside the steps of a run.
 
-At a configuration they are linearised where they are steepest: friction at rest, stops at their limits. With the mass matrix M, dampings D
-and stiffnesses K along velocities that keep the loops closed, the fastest decay has the rate max eig(M^-1 D), the fastest oscillation
-sqrt(max eig(M^-1 K)). An explicit integrator is stable for steps of about two time constants at most.
+At a configuration they are linearised where they are steepest: friction at rest, stops at their limits, contacts under the weight. With
+the mass matrix M, dampings D and stiffnesses K along velocities that keep the loops closed, the fastest decay has the rate
+max eig(M^-1 D), the fastest oscillation sqrt(max eig(M^-1 K)). An explicit integrator is stable for steps of about two time constants at
+most.
 """
 
 from __future__ import annotations
 
 import warnings
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from catena.errors import StiffnessWarning
+from catena.formulations.force_slopes import steepest
 from catena.formulations.loops.constraints import constraint_jacobian
 from catena.formulations.mass.composite_body import mass_matrix
 from catena.loops.mobility import rank
 from catena.loops.scaling import coordinate_units, loop_units
 from catena.model import Mechanism
+from catena.model.builder import STANDARD_GRAVITY
+from catena.model.placed import PlacedBushing, PlacedContact, PlacedSpring
 
 if TYPE_CHECKING:
     from catena.simulation.run import Run
+
+#: What forces of bodies are called.
+_KINDS = {PlacedSpring: "spring", PlacedBushing: "bushing", PlacedContact: "contact"}
 
 #: Explicit steps of more than so many time constants are not stable.
 STABLE = 2.0
@@ -35,34 +42,47 @@ _WATCHED, _HELD_DOWN = 10_000.0, 1.0
 
 
 class Fastest(NamedTuple):
-    """The fastest passive force: its rate [1/s], the joint that it acts in most, and what it is."""
+    """The fastest passive force: its rate [1/s], the joint that it acts in most or the spring or contact that it is, and what it is."""
 
     rate: float
-    joint: str
+    name: str
     cause: str
 
     def __str__(self) -> str:
-        return f"{self.cause} of joint '{self.joint}' has a time constant of {1.0 / self.rate:.2g} s"
+        return f"{self.cause} '{self.name}' has a time constant of {1.0 / self.rate:.2g} s"
 
 
 def fastest_decay(m: Mechanism, t: float, q: np.ndarray) -> Fastest | None:
     """Return the fastest decay by friction and dampers at a configuration, or none."""
     tree = m.tree()
-    return _fastest(m, t, q, {"friction": tree.friction / tree.friction_speed, "damping": tree.damping}, 1.0)
+    slopes = {"friction of joint": tree.friction / tree.friction_speed, "damping of joint": tree.damping}
+    return _fastest(m, t, q, slopes, [(force, D) for force, _, D in _of_bodies(m, t, q)], 1.0)
 
 
 def fastest(m: Mechanism, t: float, q: np.ndarray) -> Fastest | None:
     """Return the fastest decay by friction and dampers, or oscillation by springs and stops, at a configuration; or none."""
     tree = m.tree()
     stops = np.where(np.isfinite(tree.lower) | np.isfinite(tree.upper), tree.stop_stiffness, 0.0)
-    candidates = (fastest_decay(m, t, q), _fastest(m, t, q, {"the spring": tree.stiffness, "the stop": stops}, 0.5))
+    slopes = {"the spring of joint": tree.stiffness, "the stop of joint": stops}
+    candidates = (fastest_decay(m, t, q), _fastest(m, t, q, slopes, [(force, K) for force, K, _ in _of_bodies(m, t, q)], 0.5))
     return max((one for one in candidates if one is not None), key=lambda one: one.rate, default=None)
 
 
-def _fastest(m: Mechanism, t: float, q: np.ndarray, slopes: dict[str, np.ndarray], power: float) -> Fastest | None:
-    """Return the fastest of forces with slopes along their own coordinates; its rate is a power of the largest eigenvalue."""
+def _of_bodies(m: Mechanism, t: float, q: np.ndarray) -> list[tuple[Any, np.ndarray, np.ndarray]]:
+    """Return the springs, bushings and contacts of bodies, with their slopes by displacement and by velocity."""
+    gravity = float(np.linalg.norm(m.gravity)) or STANDARD_GRAVITY
+    return list(steepest(m.at(t).tree(), q, gravity * sum(link.body.mass for link in m.links)))
+
+
+def _fastest(
+    m: Mechanism, t: float, q: np.ndarray, slopes: dict[str, np.ndarray], of_bodies: list[tuple[Any, np.ndarray]], power: float
+) -> Fastest | None:
+    """Return the fastest of forces, with slopes along their own coordinates or as matrices; its rate is a power of the largest
+    eigenvalue.
+    """
     slope = np.sum(list(slopes.values()), axis=0)
-    if not slope.any():
+    total = sum((matrix for _, matrix in of_bodies), np.diag(slope))
+    if not total.any():
         return None
     along = _along(m, t, q)
     if not along.size:
@@ -70,12 +90,19 @@ def _fastest(m: Mechanism, t: float, q: np.ndarray, slopes: dict[str, np.ndarray
     mass = along.T @ np.asarray(mass_matrix(m.at(t).tree(), q), dtype=float) @ along
     size = 1.0 / np.sqrt(mass.diagonal())
     inverse = np.linalg.inv(np.linalg.cholesky(mass * np.outer(size, size)))
-    values, vectors = np.linalg.eigh(inverse @ ((along.T * slope) @ along * np.outer(size, size)) @ inverse.T)
-    moving = slope * (along @ (size * (inverse.T @ vectors[:, -1]))) ** 2
+    values, vectors = np.linalg.eigh(inverse @ (along.T @ total @ along * np.outer(size, size)) @ inverse.T)
+    moves = along @ (size * (inverse.T @ vectors[:, -1]))
+    moving, rate = slope * moves**2, float(values[-1]) ** power
+    shares: dict[tuple[str, str], float] = {}
+    for force, matrix in of_bodies:
+        key = (force.name, _KINDS[type(force)])
+        shares[key] = shares.get(key, 0.0) + float(moves @ matrix @ moves)
+    if shares and max(shares.values()) > moving.max():
+        return Fastest(rate, *max(shares, key=lambda key: shares[key]))
     at = int(np.argmax(moving))
     joint = next(link.name for link, _, at_v in m.slices() if at_v.start <= at < at_v.stop)
     cause = max(slopes, key=lambda name: slopes[name][at])
-    return Fastest(float(values[-1]) ** power, m.joint_names.get(joint, joint), cause)
+    return Fastest(rate, m.joint_names.get(joint, joint), cause)
 
 
 def _along(m: Mechanism, t: float, q: np.ndarray) -> np.ndarray:
@@ -100,7 +127,8 @@ def warn_of(force: Fastest, what: str, integrator: str, step: float | None) -> N
     """Warn of an explicit integrator for a stiff run."""
     most = STABLE / force.rate
     given = f"and takes about {1.0 / most:,.0f} of them per second where it settles" if step is None else f"not {step:.2g} s"
-    remedy = "; raise friction_speed if so steep a friction is not meant" if force.cause == "friction" else ""
+    raised = {"friction of joint": "friction_speed", "contact": "slip_speed"}.get(force.cause)
+    remedy = f"; raise {raised} if so steep a friction is not meant" if raised else ""
     warnings.warn(
         f"{what}: {force}, and '{integrator}' is stable with steps up to about {most:.2g} s, {given}; use integrator='auto' or "
         f"'rang-angermann', which treat passive forces implicitly{remedy}",
@@ -112,8 +140,8 @@ def warn_of(force: Fastest, what: str, integrator: str, step: float | None) -> N
 class StiffnessWatch:
     """Watches the steps of an adaptive run by an explicit integrator, and warns once where stability holds them down, not accuracy.
 
-    That is where forces from functions, springs between bodies or controllers fall steeply with a velocity. A step of size h is at the
-    limit where the slope of the accelerations by velocities has an eigenvalue of about -2 / h or below.
+    That is where forces from functions or controllers fall steeply with a velocity. A step of size h is at the limit where the slope of
+    the accelerations by velocities has an eigenvalue of about -2 / h or below.
     """
 
     def __init__(self) -> None:

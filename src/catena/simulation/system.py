@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from catena.formulations.force_slopes import anchored_bodies, link_count
 from catena.graph import Graph, Subgraph, Trace, where
 from catena.graph.differentiated import jacobian_graph
 from catena.kernels.kinematics import jacobian
@@ -18,10 +19,11 @@ from catena.kernels.tracing import charts
 from catena.loops.plan_library import PlanLibrary
 from catena.loops.projection import LoopPlan, LoopSolver
 from catena.model import Mechanism
-from catena.model.forces import Applied
+from catena.model.forces import Applied, PointForce
 from catena.model.simple_joints import with_simple_joints
 from catena.model.user_functions import traced
 from catena.native import Iteration, Kernel, compile_graph
+from catena.scalars import expression
 from catena.simulation.flows import EVALUATIONS, Flow, TracedFlow
 from catena.simulation.inputs import Function, Input
 from catena.simulation.integrators.flow import Part
@@ -89,7 +91,13 @@ class System:
         functions += [] if stop is None else [lambda t, q, v: where(stop(t, q, v), 1.0, 0.0)]
         functions += [] if observe is None else [observe]
         functions += [lambda t, q, v: np.concatenate([np.zeros(0), *(given.q for given in m.driven_motion(t))])]
-        return tuple(map(self._traced, functions))
+        return (*map(self._traced, functions), *map(self._traced_point_force, m.point_forces))
+
+    def _traced_point_force(self, force: PointForce) -> Graph:
+        trace = Trace("function")
+        inputs = [trace.input(name, () if size is None else (size,)) for name, size in force.role.arguments.items()]
+        with expression.values(self.model.given_inputs(trace)):
+            return trace.graph(value=force.value(*inputs))
 
     def _traced(self, function: Function) -> Graph:
         return traced(function, self.model.nq, self.model.nv, self.model.given_inputs)
@@ -135,8 +143,18 @@ class System:
         return not self.model.has_loops and with_simple_joints(self.model.tree()) is not None
 
     def _inputs(self, trace: Trace, names: Sequence[str]) -> list[Any]:
-        shapes = {"t": (), "h": (), "q": (self.model.nq,)}
-        return [trace.input(name, shapes.get(name, (self.model.nv,))) for name in names]
+        """Return inputs of a trace by name; None for slopes that the mechanism does not have."""
+        shapes = {"t": (), "h": (), "q": (self.model.nq,), **self.slope_shapes}
+        found = ((name, shapes.get(name, (self.model.nv,))) for name in names)
+        return [None if 0 in shape else trace.input(name, shape) for name, shape in found]
+
+    @cached_property
+    def slope_shapes(self) -> dict[str, tuple[int, ...]]:
+        """The shapes of the slopes of anchored bodies, and of links between bodies; none has entries where there are none."""
+        tree = self.model.tree()
+        links = link_count(tree)
+        held = len(anchored_bodies(tree))
+        return {"bodies": (held, 2, 6, 6), "added": (held, 6, 6), "along": (3 * links, tree.nv), "links": (links, 2, 3, 3)}
 
     @property
     def _quick(self) -> bool:

@@ -67,7 +67,7 @@ def animate(
         with replacing(file, TrajectoryFileError) as stream:
             stream.write(page.encode())
     else:
-        _save_film(file, ending, _pictures(chosen, size, show), size, fps)
+        save_film(file, ending, _pictures(chosen, size, show), size, fps)
 
 
 def draw(model: Mechanism, path: str | os.PathLike[str], q: Any = None, t: float = 0.0, size: tuple[int, int] = (640, 480)) -> None:
@@ -157,7 +157,8 @@ def _page(run: Trajectory, fps: float, show: Collection[str]) -> str:
     return page.replace("<title>Viser</title>", f"<title>{escape(run.model.name)}</title>", 1)
 
 
-def _save_film(path: Path, ending: str, frames: Iterable[Image], size: tuple[int, int], fps: float) -> None:
+def save_film(path: Path, ending: str, frames: Iterable[Image], size: tuple[int, int], fps: float) -> None:
+    """Write pictures as a film: .gif or .mp4."""
     if ending == "gif":
         from PIL import Image
 

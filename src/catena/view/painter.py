@@ -23,7 +23,7 @@ VIEW = np.deg2rad(36.0)
 #: Pixels are drawn this many times as fine, and averaged.
 FINE = 2
 
-BACKGROUND, GRID, INK = (255, 255, 255), (222, 226, 230), (70, 74, 80)
+BACKGROUND, GROUND, GRID, INK = (255, 255, 255), (240, 242, 244), (222, 226, 230), (70, 74, 80)
 
 
 class Camera(NamedTuple):
@@ -83,9 +83,13 @@ def picture(
     fine = (FINE * size[0], FINE * size[1])
     image = Image.new("RGB", fine, BACKGROUND)
     draw = ImageDraw.Draw(image)
-    for a, b in _grid(view, ground):
-        (pixels, _) = view.seen(np.stack([a, b]), fine)
-        draw.line([tuple(pixels[0]), tuple(pixels[1])], fill=GRID, width=FINE)
+    for point, axes in scene.planes or [(np.array([0.0, 0.0, ground]), np.eye(3))]:
+        lines, edge = _grid(view, point, axes)
+        if scene.planes:  # a ground that bodies may touch
+            draw.polygon(view.seen(edge, fine)[0].ravel().tolist(), fill=GROUND)
+        for line in lines:
+            (pixels, _) = view.seen(line, fine)
+            draw.line([tuple(pixels[0]), tuple(pixels[1])], fill=GRID, width=FINE)
     for polygon, colour in _polygons(scene, places, view, fine):
         draw.polygon(polygon, fill=colour)
     for arrow in overlay:
@@ -126,17 +130,18 @@ def _polygons(scene: Scene, places: np.ndarray, view: Camera, size: tuple[int, i
         yield pixels[k].ravel().tolist(), tuple(shades[k].tolist())
 
 
-def _grid(view: Camera, ground: float) -> list[tuple[np.ndarray, np.ndarray]]:
-    """Return the lines of a grid on the floor, whose squares are a power of ten times 1, 2 or 5."""
+def _grid(view: Camera, point: np.ndarray, axes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the lines of a grid in a plane, whose squares are a power of ten times 1, 2 or 5, and the corners of its edge."""
     reach = 0.6 * float(np.linalg.norm(view.eye - view.target))
     step = rounded(reach / 5.0)
     count = int(reach / step)
-    x0, y0 = (step * np.round(view.target[k] / step) for k in (0, 1))
-    lines = []
+    x0, y0 = (step * np.round(axis @ (view.target - point) / step) for axis in axes[:2])
+    low, high, lines = -count * step, count * step, []
     for k in range(-count, count + 1):
-        lines.append((np.array([x0 + k * step, y0 - count * step, ground]), np.array([x0 + k * step, y0 + count * step, ground])))
-        lines.append((np.array([x0 - count * step, y0 + k * step, ground]), np.array([x0 + count * step, y0 + k * step, ground])))
-    return lines
+        lines.append(((x0 + k * step, y0 + low), (x0 + k * step, y0 + high)))
+        lines.append(((x0 + low, y0 + k * step), (x0 + high, y0 + k * step)))
+    edge = np.array([(x0 + low, y0 + low), (x0 + high, y0 + low), (x0 + high, y0 + high), (x0 + low, y0 + high)])
+    return point + np.array(lines) @ axes[:2], point + edge @ axes[:2]
 
 
 def rounded(x: float) -> float:

@@ -124,6 +124,12 @@ class Scene:
         """The points on which they act, in the frames of the bodies: (joints, 3)."""
         return np.array([*(link.outer.p for link in self.model.links), *(loop.at_b.p for loop in self.model.loops)])
 
+    @property
+    def planes(self) -> list[tuple[np.ndarray, np.ndarray]]:
+        """The planes of the ground that bodies may touch: a point of each, and its axes, the last its normal."""
+        found = dict.fromkeys((contact.normal, contact.height) for contact in self.model.contacts if contact.against == "ground")
+        return [(height * np.array(normal), upright(np.array(normal)).T) for normal, height in found]
+
     def box(self, places: np.ndarray) -> Box:
         """Return the space that the parts take in all of the places."""
         flat = places.reshape(-1, *places.shape[-3:])

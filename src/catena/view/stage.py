@@ -95,9 +95,13 @@ class Stage:
         first.position, first.look_at, first.fov = view.target + away * (view.eye - view.target), view.target, painter.VIEW
         first.near, first.far = 1e-3 * box.radius, 1e3 * box.radius
         step, wide = painter.rounded(box.radius / 2.0), 12.0 * box.radius
-        at = (*box.centre[:2], painter.floor(box))
         look = {"cell_color": painter.GRID, "section_color": painter.GRID, "fade_distance": 15.0 * box.radius}
-        self.server.scene.add_grid("/floor", wide, wide, cell_size=step, section_size=5.0 * step, position=at, **look)
+        below = np.array([0.0, 0.0, painter.floor(box)])
+        for i, (point, axes) in enumerate(self.scene.planes or [(below, np.eye(3))]):  # those that bodies may touch, or one below all
+            at = box.centre - (axes[2] @ (box.centre - point)) * axes[2]
+            turn = tuple(_quaternions(axes.T[None])[0])
+            name = f"/floor{i or ''}"
+            self.server.scene.add_grid(name, wide, wide, cell_size=step, section_size=5.0 * step, position=at, wxyz=turn, **look)
 
     def _add_forces(self) -> list[Any]:
         names = [f"{_node(name)}, force" for name in self.scene.loaded_names]

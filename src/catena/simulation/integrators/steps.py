@@ -99,18 +99,19 @@ def _explicit(tableau: Tableau) -> Callable[..., Step]:
 
 
 def _linearly_implicit(tableau: Tableau) -> Callable[..., Step]:
-    """Return the step of a Rosenbrock-W method, whose linear part are the passive forces of the joints: springs, dampers, friction, stops.
-
-    Their slopes are diagonal, so that a stage takes the accelerations of the mechanism, and one solution with more armature:
+    """Return the step of a Rosenbrock-W method, whose linear part are passive forces: springs, dampers, friction and stops of joints, and
+    springs, bushings and contacts of bodies.
 
         k = f + h W (s + gamma k),  W = [0 1; -K/M -D/M],  s = sum of w k of the stages before
+
+    A stage takes the accelerations of the mechanism, and one solution with more armature of joints and more inertia of bodies that the
+    ground holds. Forces between two moving bodies, S = U^T (gamma h D + (gamma h)^2 K) U, are entered by Woodbury's identity.
     """
     gamma = tableau.w[0][0]
 
     def step(flow: Flow, t: Any, q: Array, v: Array, a: Array, h: Any) -> Step:
         flow.mark()
-        stiffness, damping = flow.evaluate("slopes", t, q, v, h)
-        armature = (gamma * h) * damping + ((gamma * h) * (gamma * h)) * stiffness
+        ease = _easing(flow, t, q, v, h, gamma * h)
         slopes: list[Array] = []
         accelerations: list[Array] = []
         for i, (row, linear, node) in enumerate(zip(tableau.a, tableau.w, tableau.c, strict=True)):
@@ -126,8 +127,7 @@ def _linearly_implicit(tableau: Tableau) -> Callable[..., Step]:
                 before, before_rate = combine(h, linear[:-1], slopes), combine(h, linear[:-1], accelerations)
             flow.mark()
             rate = rate + before_rate
-            pull = stiffness * (before + (gamma * h) * rate) + damping * before_rate
-            accelerations.append(acceleration - flow.evaluate("eased", t, q, armature, armature * acceleration + pull))
+            accelerations.append(acceleration - ease(acceleration, before + (gamma * h) * rate, before_rate))
             slopes.append(rate + (gamma * h) * accelerations[-1])
         flow.mark()
         u1, v1 = combine(h, tableau.b, slopes), v + combine(h, tableau.b, accelerations)
@@ -135,6 +135,49 @@ def _linearly_implicit(tableau: Tableau) -> Callable[..., Step]:
         return Step(flow.model.chart(q, u1), v1, None, (error,))
 
     return step
+
+
+def _easing(flow: Flow, t: Any, q: Array, v: Array, h: Any, gamma_h: Any) -> Callable[[Array, Array, Array], Array]:
+    """Return by how much passive forces ease an acceleration: a function of it, of a shift of positions and of a change of velocities."""
+    found = flow.evaluate("slopes", t, q, v, h)
+    stiffness, damping = found[:2]
+    armature = gamma_h * damping + (gamma_h * gamma_h) * stiffness
+    shapes = flow.system.slope_shapes
+    bodies = found[2] if 0 not in shapes["bodies"] else None
+    added = None if bodies is None else gamma_h * bodies[:, 1] + (gamma_h * gamma_h) * bodies[:, 0]
+
+    def without_links(acceleration: Array, shift: Array, rate: Array) -> Array:
+        pull = stiffness * shift + damping * rate
+        force = armature * acceleration + pull
+        if bodies is not None:
+            force = force + flow.evaluate("opposed", t, q, bodies, added, acceleration, shift, rate)
+        return flow.evaluate("eased", t, q, armature, added, force)
+
+    if 0 in shapes["along"]:
+        return without_links
+    U, links = found[-2:]
+    Z = flow.evaluate("responses", t, q, armature, added, U)
+    K, D = (_diagonal([link[i] for link in links]) for i in (0, 1))
+    S = gamma_h * D + (gamma_h * gamma_h) * K
+    flow.mark()
+    small = flow.solved(np.eye(len(S)) + S @ (U @ Z.T), np.eye(len(S)))
+
+    def ease(acceleration: Array, shift: Array, rate: Array) -> Array:
+        flow.mark()
+        pull = S @ (U @ acceleration) + K @ (U @ shift) + D @ (U @ rate)  # of the links, along their rows
+        eased = without_links(acceleration, shift, rate)
+        flow.mark()
+        return eased + Z.T @ (small @ (pull - S @ (U @ eased)))
+
+    return ease
+
+
+def _diagonal(blocks: list[Array]) -> Array:
+    """Return the matrix with blocks on its diagonal."""
+    matrix = np.zeros((3 * len(blocks), 3 * len(blocks))).astype(object)
+    for i, block in enumerate(blocks):
+        matrix[3 * i : 3 * i + 3, 3 * i : 3 * i + 3] = block
+    return matrix
 
 
 def _semi_implicit_euler(flow: Flow, t: Any, q: Array, v: Array, a: Array, h: Any) -> Step:
