@@ -613,3 +613,20 @@ def test_gradients_of_a_bounce_are_those_of_differences(integrator: str) -> None
     assert_allclose(found.value, end(v)[0], rtol=1e-12)
     assert_allclose(found.v0, jacobian(end, v, 1e-6)[0], atol=1e-4)
     assert found.v0[5] < -0.005  # the faster down, the higher up
+
+
+def test_forces_take_frames_for_bodies() -> None:
+    def built(framed: bool) -> ct.Model:
+        m = ct.Model("rod")
+        m.add("rod", ct.rod(1.0, mass=1.0), ct.Free())
+        m.add_frame("tip", "rod", ct.Pose((1.0, 0.0, 0.0), rpy=(0.0, 0.3, 0.0)))
+        turned = ct.Pose((1.0, 0.0, 0.0), rpy=(0.0, 0.3, 0.0))
+        where, at, pose = ("tip", (0.0, 0.0, 0.0), (0.0, 0.0, 0.0)) if framed else ("rod", (1.0, 0.0, 0.0), turned)
+        m.add_point_force("drag", where, at, lambda t, position, velocity: -0.3 * velocity)
+        m.add_line_force("cable", "ground", where, lambda t, length, rate: 2.0 * length, at_b=at)
+        m.add_bushing("mount", "ground", where, stiffness=(2.0, 3.0, 4.0), turning_stiffness=0.5, at_b=pose)
+        return m
+
+    q, v = np.array([0.1, 0.2, 0.3, 1.0, 0.1, 0.2, 0.3]), np.linspace(-0.3, 0.4, 6)
+    found, expected = (ct.forward_dynamics(built(framed))(q, v, np.zeros(6)) for framed in (True, False))
+    np.testing.assert_allclose(found, expected, rtol=1e-13, atol=1e-13)

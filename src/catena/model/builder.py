@@ -359,11 +359,12 @@ class Builder(Mechanism):
         (200000.0, 200000.0, 800000.0)
         """
         self._check_load("bushing", name)
-        for body in (a, b):
-            self.check_body(body, f"bushing '{name}' names body")
+        who = f"bushing '{name}' names body"
+        a, first = self._on_body(who, a, closures.closing_pose(f"bushing '{name}'", "at_a", at_a))
+        b, second = self._on_body(who, b, closures.closing_pose(f"bushing '{name}'", "at_b", at_b))
         if a == b:
             raise ModelError(f"bushing '{name}': both ends are on '{a}', which it cannot move; give two bodies")
-        ends = closures.closing_pose(f"bushing '{name}'", "at_a", at_a), closures.closing_pose(f"bushing '{name}'", "at_b", at_b)
+        ends = first, second
         bushing = Bushing(name, a, b, *ends, stiffness, damping, turning_stiffness, turning_damping)
         tied = self._tied(f"bushing '{name}'", name, bushing, at_a=ends[0], at_b=ends[1])
         self.parts.bushings[name] = bushing
@@ -468,7 +469,7 @@ class Builder(Mechanism):
         ['drag', 'propeller']
         """
         self._check_load("force", name)
-        self.check_body(body, f"force '{name}' names body")
+        body, at = self._point_on_body(f"force '{name}'", body, at)
         if body == "ground":
             raise ModelError(f"force '{name}' acts on the ground, which does not move; name another body")
         if axes not in ("world", "body"):
@@ -491,8 +492,8 @@ class Builder(Mechanism):
         'ground'
         """
         self._check_load("force", name)
-        for end in (a, b):
-            self.check_body(end, f"force '{name}' names body")
+        a, at_a = self._point_on_body(f"force '{name}'", a, at_a)
+        b, at_b = self._point_on_body(f"force '{name}'", b, at_b)
         if a == b:
             raise ModelError(f"force '{name}': both ends are on '{a}', which it cannot move; give two bodies")
         points = [tuple(values.array(f"force '{name}': {key}", at, (3,)).tolist()) for key, at in (("at_a", at_a), ("at_b", at_b))]
