@@ -618,7 +618,7 @@ def test_gradients_of_a_bounce_are_those_of_differences(integrator: str) -> None
 def test_forces_take_frames_for_bodies() -> None:
     def built(framed: bool) -> ct.Model:
         m = ct.Model("rod")
-        m.add("rod", ct.rod(1.0, mass=1.0), ct.Free())
+        m.add("rod", ct.box(1.0, 0.1, 0.2, mass=1.0), ct.Free())
         m.add_frame("tip", "rod", ct.Pose((1.0, 0.0, 0.0), rpy=(0.0, 0.3, 0.0)))
         turned = ct.Pose((1.0, 0.0, 0.0), rpy=(0.0, 0.3, 0.0))
         where, at, pose = ("tip", (0.0, 0.0, 0.0), (0.0, 0.0, 0.0)) if framed else ("rod", (1.0, 0.0, 0.0), turned)
