@@ -498,7 +498,7 @@ def test_urdf_files_touch_the_ground_by_their_collisions(tmp_path: Path) -> None
     assert not any("nothing collides" in note for note in m.notes)
     m.save(tmp_path / "walker.toml")
     assert ct.load(tmp_path / "walker.toml").contacts == m.contacts
-    with pytest.raises(ModelFileError, match="contact 'walls' is not known"):
+    with pytest.raises(ModelFileError, match="contact = 'walls' is not known"):
         ct.load(file, contact="walls")
     with pytest.raises(ModelFileError, match="contact= is for URDF and MJCF"):
         ct.load(tmp_path / "walker.toml", contact="ground")

@@ -403,7 +403,7 @@ def test_one_word_leaves_out_all_that_catena_cannot_represent(tmp_path):
     left += ", gravcomp (of body 'b')"
     assert f"left out, for catena cannot represent it: {left}" in m.notes
     assert read(bodies(option=""), tmp_path, contact="ignore").nv == 3
-    with pytest.raises(ct.ModelFileError, match="contact = 'no' is not known; give 'ignore', or leave it out"):
+    with pytest.raises(ct.ModelFileError, match="contact = 'no' is not known; give 'ignore' or 'ground', or leave it out"):
         read(text, tmp_path, contact="no")
 
 

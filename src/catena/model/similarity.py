@@ -23,7 +23,7 @@ from catena.model.user_functions import Wrapped, wrapped
 from catena.spatial import Rigid
 
 #: Tables of things whose scales are known.
-_KNOWN = {"bushings", "contacts", "frames", "springs", "forces", "closures", "couplings", "connections", "actuators"}
+_KNOWN = {"bushings", "contacts", "frames", "point_forces", "springs", "forces", "closures", "couplings", "connections", "actuators"}
 
 
 @dataclass(frozen=True)
@@ -93,6 +93,8 @@ def scaled(m: Mechanism, s: Similarity) -> Parts:
         of_q, of_v = (np.array([by[x] if isinstance(x, str) else 1.0 for x in own]) for by, own in zip(units, force.part, strict=True))
         result = s.energy / of_v if force.body is None else None
         parts.forces[name] = replace(force, function=wrapped(force.function, lambda f, a=(of_q, of_v, result): _Force(f, s, *a)))
+    for name, force in parts.point_forces.items():
+        parts.point_forces[name] = replace(force, function=wrapped(force.function, lambda f: _PointForce(f, s)))
     rubbing = np.concatenate([np.zeros(0), *(s.positions(j.v_units)[np.array(j.friction) > 0.0] for j in _joints(m))])
     if len(rubbing) and np.ptp(rubbing) == 0.0:
         parts.friction_speed = m.friction_speed * float(rubbing[0]) / s.time
@@ -142,6 +144,7 @@ def _factors(m: Mechanism, s: Similarity) -> dict[str, Any]:
     for contact in m.contacts:
         scales = {"stiffness": E / L ** (1.0 + contact.exponent), "dissipation": T / L, "slip_speed": L / T, "height": L}
         found |= {f"{contact.name}.{key}": x for key, x in scales.items()}
+    found |= {f"{force.name}.{key}": L for force in m.point_forces for key in ("at", "at_other")}
     found |= {f"{force.name}.point": L for force in m.forces if force.body is not None}
     return found
 
@@ -232,6 +235,22 @@ class _Force(Wrapped):
             return value * self.result
         force = self.s.energy / self.s.length
         return value * np.array([self.s.energy] * 3 + [force] * 3 if len(value) == 6 else [force] * 3)
+
+
+@dataclass(frozen=True)
+class _PointForce(Wrapped):
+    """A function of a force on a point, of where it is and how it moves, or of a tension, in another size."""
+
+    function: Any
+    s: Similarity
+
+    def __call__(self, t: Any, place: Any, rate: Any, *spin: Any) -> Any:
+        s = self.s
+        value = self.function(t / s.time, place / s.length, rate * (s.time / s.length), *(x * s.time for x in spin))
+        if np.ndim(value) == 0:
+            return value * (s.energy / s.length)
+        factors = [s.energy / s.length] * 3
+        return np.asarray(value) * np.array(factors if len(value) == 3 else [s.energy] * 3 + factors)
 
 
 @dataclass(frozen=True)
