@@ -35,6 +35,7 @@ import pinocchio as pin
 from loops import Peer, called
 from rich.console import Console
 from rich.table import Table
+from simulation import mujoco_model
 
 import catena as ct
 from catena.comparison import disagreement, exponent, polynomial
@@ -122,27 +123,8 @@ def pinocchio(m: ct.Model, name: str) -> Callable[..., np.ndarray]:
 
 def mujoco_forward(m: ct.Model) -> Callable[..., np.ndarray]:
     """Return forward dynamics by MuJoCo: Newton's solver, with constraints as stiff as they can be."""
-    children: dict[str, list[Any]] = {}
-    for link in m.links:
-        children.setdefault(link.parent, []).append(link)
-    text = ['<mujoco><compiler angle="radian"/><option timestep="0.001"><flag contact="disable"/></option>']
-    text.append('<default><equality solimp="0.9999 0.9999 0.001 0.5 2"/></default><worldbody>')
-    waiting: list[Any] = children["ground"][::-1]
-    while waiting:
-        link = waiting.pop()
-        if link is None:
-            text.append("</body>")
-            continue
-        inertia = " ".join(f"{x!r}" for x in np.diag(np.array(link.body.inertia)).tolist())
-        place, centre = (" ".join(map(str, np.array(x).tolist())) for x in (link.at.p, link.body.com))
-        text.append(f'<body name="{link.name}" pos="{place}"><joint axis="0 1 0"/>')
-        text.append(f'<inertial pos="{centre}" mass="{link.body.mass}" diaginertia="{inertia}"/>')
-        waiting += [None, *children.get(link.name, [])[::-1]]
-    text.append("</worldbody><equality>")
-    text += [f'<connect body1="{loop.a}" body2="{loop.b}" anchor="0 0 0"/>' for loop in m.loops]
-    model = mujoco.MjModel.from_xml_string("".join([*text, "</equality></mujoco>"]))
-    for i, loop in enumerate(m.loops):
-        model.eq_data[i, :6] = [*loop.at_a.p, *loop.at_b.p]
+    model = mujoco_model(m)
+    model.eq_solimp[:] = 0.9999, 0.9999, 0.001, 0.5, 2.0
     data = mujoco.MjData(model)
 
     def solve(q: np.ndarray, v: np.ndarray, tau: np.ndarray) -> np.ndarray:

@@ -33,7 +33,7 @@ from catena.model.user_functions import traced
 from catena.model.values import floats
 from catena.native import compile_graph
 from catena.simulation import Trajectory, stepper
-from catena.simulation.arguments import positive
+from catena.simulation.arguments import count, positive
 from catena.simulation.inputs import cost_role
 from catena.simulation.rollout import RolloutSettings
 
@@ -152,8 +152,7 @@ def ilqr(
         raise ArgumentError(f"ilqr: states have the leading axes {given.batch}; give one state, q0 ({given.model.nq},)")
     if cost is None and final_cost is None:
         raise ArgumentError("ilqr: neither cost nor final_cost is given; give a function to be minimised")
-    if isinstance(iterations, bool) or not isinstance(iterations, (int, np.integer)) or iterations < 1:
-        raise ArgumentError(f"ilqr: iterations = {iterations!r} is not a count; give a whole number, 1 or more")
+    iterations = count("ilqr: iterations", iterations)
     tolerance = positive("ilqr: tolerance", tolerance, "give a part of the cost above 0")
     names = given.model.v_names if actuated is None else tuple(actuated)
     at = list(coordinates(given.model, names if actuated is None else actuated, "ilqr: actuated"))

@@ -23,6 +23,7 @@ from catena.model.values import floats
 from catena.model.wording import short
 from catena.native import Kernel, compile_graph
 from catena.scalars import expression
+from catena.simulation import arguments
 from catena.simulation.arguments import moving, positive
 from catena.simulation.loop_states import check_closed
 from catena.simulation.stepper import stepper
@@ -118,7 +119,8 @@ class Task:
         self.step = positive("task: step", step, "give the time between actions, in seconds")
         self.reset, self.observe, self.reward, self.terminate, self.show = reset, observe, reward, terminate, show
         self.actuated, self.efforts = _motors(self.model, actuated, efforts)
-        self.max_episode_steps = _limit(max_episode_steps)
+        limit, remedy = max_episode_steps, "give a whole number, 1 or more, or None"
+        self.max_episode_steps = None if limit is None else arguments.count("task: max_episode_steps", limit, remedy)
         self._move = stepper(self.model, step, integrator, substeps, method, parameters=tuple(self.parameters))
         self._check_parameters()
         self._sizes = self._shapes()
@@ -352,11 +354,3 @@ def _space(space: Any) -> tuple[np.ndarray, np.ndarray] | None:
     if corners.shape != (2, 3) or not (corners[0] < corners[1]).all():
         raise ArgumentError(f"task: space {space!r} is not a space; give its lowest and its highest corner, (x, y, z) each")
     return corners[0], corners[1]
-
-
-def _limit(steps: Any) -> int | None:
-    if steps is None:
-        return None
-    if isinstance(steps, (bool, np.bool_)) or not isinstance(steps, (int, np.integer)) or steps < 1:
-        raise ArgumentError(f"task: max_episode_steps = {steps!r} is not a count; give a whole number, 1 or more, or None")
-    return int(steps)

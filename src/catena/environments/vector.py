@@ -16,6 +16,7 @@ from catena.environments.draws import Streams
 from catena.environments.frames import Frames, taken
 from catena.environments.task import FAILED, Situation, Task
 from catena.errors import ArgumentError, SimulationError, SingularWarning
+from catena.simulation.arguments import count
 
 
 class VectorEnvironment(VectorEnv):
@@ -51,11 +52,9 @@ class VectorEnvironment(VectorEnv):
     ) -> None:
         if not isinstance(task, Task):
             raise ArgumentError(f"environment: {task!r} is not a task; give a ct.environments.Task, or one of those that are ready")
-        if isinstance(num_envs, bool) or not isinstance(num_envs, (int, np.integer)) or num_envs < 1:
-            raise ArgumentError(f"environment: num_envs = {num_envs!r} is not a count; give a whole number, 1 or more")
         if render_mode not in (None, "rgb_array"):
             raise ArgumentError(f"environment: render_mode {render_mode!r} is not known; give 'rgb_array' or None")
-        self.task, self.num_envs, self.render_mode = task, int(num_envs), render_mode
+        self.task, self.num_envs, self.render_mode = task, count("environment: num_envs", num_envs), render_mode
         self._mode = AutoresetMode(autoreset_mode)
         self.metadata = {"render_modes": ["rgb_array"], "render_fps": max(1, round(1.0 / task.step)), "autoreset_mode": self._mode}
         self.single_observation_space, self.single_action_space = spaces(task, dtype)

@@ -50,6 +50,13 @@ def normalise(m: Mechanism, q: np.ndarray, name: str) -> None:
         q[..., at] /= size[..., None]
 
 
+def count(name: str, value: Any, remedy: str = "give a whole number, 1 or more") -> int:
+    """Return a count of things, at least 1."""
+    if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, np.integer)) or value < 1:
+        raise ArgumentError(f"{name} = {value!r} is not a count; {remedy}")
+    return int(value)
+
+
 def number(name: str, value: Any) -> float:
     """Return a finite number."""
     try:

@@ -13,9 +13,10 @@ import numpy as np
 
 from catena.errors import ArgumentError, SimulationError
 from catena.model import Mechanism
+from catena.simulation import arguments
 from catena.simulation.inputs import Function
 from catena.simulation.progress import progress
-from catena.simulation.rollout import Rollout, RolloutSettings, _count, thread_count
+from catena.simulation.rollout import Rollout, RolloutSettings, thread_count
 
 #: How often a chunk is tried whose worker dies.
 _TRIES = 3
@@ -83,7 +84,7 @@ def in_chunks(
     """Yield chunks of the trajectories with what a task gives of each, a function of settings and a number of threads; in order."""
     count = max(len(plan.q), 1)
     with _Workers(executor) as workers:
-        size = workers.chunk(plan) if chunk is None else _count("chunk", chunk)
+        size = workers.chunk(plan) if chunk is None else arguments.count("chunk", chunk)
         parts = [slice(i, min(i + size, count)) for i in range(0, count, size)]
         nothing = replace(plan, **plan.part(slice(0, 0)))
         shared: Any = (task, nothing) if workers.threads else _pickled(task, nothing)  # once for all chunks

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from catena.errors import ArgumentError, SimulationError
-from catena.model.parameters import given_values
+from catena.model.parameters import Parameter, given_values
 from catena.model.values import floats
 from catena.simulation.arguments import moving
 from catena.simulation.differentiated_steps import Bars, Cost, DifferentiatedSteps, Motion
@@ -111,19 +111,20 @@ def rollout_gradient(
         _summed(found.bars.v, batch, (*batch, given.model.nv) if v0 is None else np.shape(v0)),
         by_controls,
         {path: _summed(by_values[path], batch, shape) for path, shape in values.items()},
-        _by_noise(noise, by_rows, batch, {path: known[path].shape for path in known} if isinstance(noise, Mapping) else {}),
+        _by_noise(noise, by_rows, batch, known),
         None if found.rollout is None else given.shaped(found.rollout),
     )
 
 
-def _by_noise(noise: Any, rows: Mapping[str, np.ndarray], batch: tuple[int, ...], shapes: Mapping[str, tuple[int, ...]]) -> Any:
+def _by_noise(noise: Any, rows: Mapping[str, np.ndarray], batch: tuple[int, ...], known: Mapping[str, Parameter]) -> Any:
     """Return gradients in the form in which noise was given."""
     if not isinstance(noise, Mapping):
         return None if noise is None else _summed(_held(rows["noise"], np.shape(noise)[-2]), batch, np.shape(noise))
     found = {}
     for path, x in noise.items():
-        held = _held(rows[path], np.shape(x)[np.ndim(x) - 1 - len(shapes[path])])
-        found[path] = _summed(held.reshape((*held.shape[:2], *shapes[path])), batch, np.shape(x))
+        shape = known[path].shape
+        held = _held(rows[path], np.shape(x)[np.ndim(x) - 1 - len(shape)])
+        found[path] = _summed(held.reshape((*held.shape[:2], *shape)), batch, np.shape(x))
     return found
 
 

@@ -24,7 +24,7 @@ from catena.model.user_functions import CONDITION, Role
 from catena.model.values import floats
 from catena.native import Iteration
 from catena.scalars.expression import names
-from catena.simulation.arguments import check_step, moving, normalise, number, positive
+from catena.simulation.arguments import check_step, count, moving, normalise, number, positive
 from catena.simulation.inputs import Controls, Function, Input, controller_role
 from catena.simulation.integrators.steps import integrator as integrator_of
 from catena.simulation.loop_states import check_closed, check_velocities, settled
@@ -209,7 +209,7 @@ class RolloutSettings:
         if step is None or steps is None:
             raise ArgumentError(f"rollout: {'step' if step is None else 'steps'} is missing; give the size of a step [s] and their number")
         step_size = positive("step", step, "give a step size above 0, in seconds")
-        steps, every = _count("steps", steps), _count("every", every)
+        steps, every = count("steps", steps), count("every", every)
         if steps % every:
             raise ArgumentError(f"every = {every} does not divide steps = {steps}; the last sample would be lost, give a divisor")
         start = number("start", start)
@@ -463,7 +463,7 @@ def _raised(number: int, factor: int) -> int:
 def thread_count(threads: int | None) -> int:
     """Return how many threads to use: so many, or one for each core that this process may use."""
     if threads is not None:
-        return _count("threads", threads)
+        return count("threads", threads)
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
@@ -579,9 +579,3 @@ def _array(name: str, value: Any, size: int, m: Mechanism) -> np.ndarray:
         at = tuple(int(i) for i in np.argwhere(~finite)[0])
         raise ArgumentError(f"{name}{list(at)} = {array[at]} is not finite; give finite numbers")
     return array
-
-
-def _count(name: str, value: Any) -> int:
-    if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, np.integer)) or value < 1:
-        raise ArgumentError(f"{name} = {value!r} is not a count; give a whole number, 1 or more")
-    return int(value)

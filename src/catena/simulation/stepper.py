@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from catena.errors import ArgumentError
 from catena.graph import Graph, Subgraph, Trace, maximum, where
 from catena.kernels.planned import ConstrainedKernel
 from catena.kernels.state_flags import SINGULAR, WEAK, closing_flags
@@ -18,7 +17,7 @@ from catena.loops.projection import LoopPlan
 from catena.model import Mechanism
 from catena.model.parameters import CONTROLS
 from catena.native import Kernel
-from catena.simulation.arguments import moving, positive
+from catena.simulation.arguments import count, moving, positive
 from catena.simulation.flows import TracedFlow
 from catena.simulation.inputs import Controls
 from catena.simulation.integrators.steps import integrator as integrator_of
@@ -71,8 +70,7 @@ def stepper(
     m = moving(m, "stepper").varying(parameters, "stepper", wrenches, controls)
     check_forces(m, "stepper")
     size = positive("stepper: step", step, "give a step size above 0, in seconds")
-    if isinstance(substeps, bool) or not isinstance(substeps, (int, np.integer)) or substeps < 1:
-        raise ArgumentError(f"stepper: substeps = {substeps!r} is not a count; give a whole number, 1 or more")
+    substeps = count("stepper: substeps", substeps)
     name = chosen_integrator(m, integrator, size / substeps, "stepper")
     system = System(m, integrator_of(name, m), method, Controls(m, {"tau": m.nv}, None), clock=Counted)
 
@@ -80,7 +78,7 @@ def stepper(
         if plan is not None:
             system.use(plan)
         started = time.perf_counter()
-        graph = step_graph(system, size, int(substeps), limit, m.time_dependent)
+        graph = step_graph(system, size, substeps, limit, m.time_dependent)
         quick = plan is not None and plan.plan is None
         made = f"{name}, {system.method}"
         return graph_kernel(m, graph, made, system.references, time.perf_counter() - started, quick=quick)
