@@ -131,6 +131,25 @@ def test_a_block_on_a_slope_creeps_at_the_speed_of_the_law_or_slides(angle: floa
     assert_allclose(speed, expected, rtol=0.01)
 
 
+def test_stiction_holds_what_rests_and_lets_go_what_slides() -> None:
+    """On a slope between the two coefficients; creep and sliding are those of the closed forms."""
+    m = ct.Model("block", gravity=(0.6 * G, 0, -G))
+    m.add("block", ct.box(0.4, 0.4, 0.02, mass=2.0), ct.Free())
+    m.add_contact("floor", "block", friction=0.5, stiction=0.3, slip_speed=1e-5)
+    deep = 2.0 * G / (4.0 * m.contacts[0].stiffness)
+    q = at(m, 0.0, 0.0, 0.01 - deep)
+    held, sliding = (ct.simulate(m, q, [0, 0, 0, speed, 0, 0], until=2.0, step=5e-3) for speed in (0.0, 0.1))
+    ratio = 0.6 / 0.8
+    assert_allclose(held.v[-1, 3], 1e-5 * ratio / np.sqrt(1.0 - ratio**2), rtol=1e-3)
+    assert_allclose(sliding.v[-1, 3], 0.1 + 2.0 * (0.6 - 0.5) * G, rtol=1e-3)
+    speeds = np.zeros((400, 6))
+    speeds[:, 3] = np.geomspace(1e-6, 1.0, 400)
+    force = ct.contact_forces(m)(q, speeds)[:, 0]
+    coefficient = -force[:, 0] / force[:, 2]
+    assert 0.8 * (1.0 - np.sqrt(2.0) / 100.0) < coefficient.max() < 0.8
+    assert_allclose(coefficient[-1], 0.5, rtol=1e-5)
+
+
 def test_forces_are_within_the_cone_of_friction_and_never_pull() -> None:
     m = touching("box", friction=0.6)
     rng = np.random.default_rng(0)

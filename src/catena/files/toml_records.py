@@ -102,6 +102,7 @@ class ContactRecord(Record):
     normal: Axis = "z"
     height: float = 0.0
     friction: float = 0.0
+    stiction: float = 0.0
     restitution: float = 0.0
     penetration: float = 0.0
     stiffness: float = 0.0

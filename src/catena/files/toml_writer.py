@@ -131,6 +131,7 @@ def _contact_table(contact: Contact, model: Mechanism) -> Table:
     if contact.points:
         table["points"] = contact.points
     table |= {key: getattr(contact, key) for key in ("stiffness", "dissipation", "friction", "slip_speed")}
+    table |= {"stiction": contact.stiction} if contact.stiction else {}
     table |= {"normal": _axis(contact.normal)} if contact.normal != (0.0, 0.0, 1.0) else {}
     table |= {"height": contact.height} if contact.height else {}
     return table | ({"exponent": contact.exponent} if contact.exponent != 1.0 else {})

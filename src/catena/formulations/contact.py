@@ -9,7 +9,7 @@ Cost     of each point that may touch, whether it does or not; nothing branches 
     d     depth, and its rate; 0 where nothing touches
     N     normal force, k d^p (1 + c rate), never negative
     u     sliding velocity of a against b, along the surface
-    f     force on a: N n - mu N u / sqrt(u^2 + s^2)
+    f     force on a: N n - mu N u / sqrt(u^2 + s^2), where mu is larger by the stiction below about w = 100 s
 
 A shape touches by the point of it that is deepest. Of an ellipsoid x^T E^-1 x = 1 about c that is c - E n / sqrt(n^T E n), which moves over
 its surface; the rate of the depth is that of the body's own point there.
@@ -21,9 +21,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from catena.spatial import cross, skew
+from catena.spatial import cross, skew, vanishes
 
 _TINY = 1e-300  # keeps a distance or a depth that divides from being zero
+
+#: Slip speeds at which half of the stiction is gone.
+STRIBECK = 100.0
 
 
 class Touch(NamedTuple):
@@ -85,7 +88,16 @@ def _force(contact, touch, relative):
     n, approach = touch.normal, touch.normal @ relative
     N = normal_force(contact, positive(touch.depth), -approach)
     u = relative - approach * n
-    return N * n - ((contact.friction * N) / np.sqrt(u @ u + contact.slip_speed**2)) * u
+    square = u @ u
+    return N * n - ((_friction(contact, square) * N) / np.sqrt(square + contact.slip_speed**2)) * u
+
+
+def _friction(contact, square):
+    """Return the coefficient of friction at the square of a sliding speed."""
+    if vanishes(contact.stiction):
+        return contact.friction
+    rising = (STRIBECK * contact.slip_speed) ** 2
+    return contact.friction + contact.stiction * (rising / (rising + square))
 
 
 def normal_force(contact, d, rate):
@@ -120,8 +132,9 @@ def contact_slopes(contact, frames, V, ahead=None):
         stiffness = contact.stiffness * _power_slope(contact, deeper) * held
         damping = contact.stiffness * contact.dissipation * _power(contact, deeper) * present(held)
         u = relative - approach * n
+        friction = _friction(contact, u @ u)
         square = u @ u + contact.slip_speed**2
-        slip = contact.friction * contact.stiffness * _power(contact, deeper) * held / np.sqrt(square)
+        slip = friction * contact.stiffness * _power(contact, deeper) * held / np.sqrt(square)
         across = np.eye(3) - along
         if ahead is None:  # along the sliding velocity the slope is less
             across = across - np.outer(u, u) / square

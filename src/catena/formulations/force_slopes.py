@@ -104,7 +104,7 @@ def _steepest(tree, frames, weight):
                 along, N = np.outer(touch.normal, touch.normal), weight / len(places)
                 depth = (N / contact.stiffness) ** (1.0 / contact.exponent)
                 K = contact.exponent * contact.stiffness * depth ** (contact.exponent - 1.0)
-                D = N * (contact.dissipation * along + contact.friction / contact.slip_speed * (np.eye(3) - along))
+                D = N * (contact.dissipation * along + (contact.friction + contact.stiction) / contact.slip_speed * (np.eye(3) - along))
                 yield contact, touch.point, False, K * along, D
 
 

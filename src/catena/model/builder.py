@@ -383,6 +383,7 @@ class Builder(Mechanism):
         normal: Any = (0.0, 0.0, 1.0),
         height: float = 0.0,
         friction: float = 0.8,
+        stiction: float = 0.0,
         restitution: float = 0.2,
         penetration: float = 1e-3,
         stiffness: float | None = None,
@@ -397,10 +398,11 @@ class Builder(Mechanism):
         a `normal` in the ground's axes, and a `height` along it [m]. `against` names another body; then both have spheres.
 
         `friction` is Coulomb's coefficient, smoothed over the `slip_speed` [m/s]: a body under a tangential force of half its limit creeps
-        at 0.58 of it. `restitution` is the ratio of speeds after and before an impact at 1 m/s; it is larger for slower ones. `penetration`
-        [m] is the depth under the weight of the whole model. In place of these two, the `stiffness` [N/m] of a point and `dissipation`
-        [s/m] may be given: the normal force is `stiffness * d**exponent * (1 + dissipation * rate)`, with `exponent` 1, or 1.5 as Hertz
-        has it. Add the bodies first, whose weight is taken.
+        at 0.58 of it. Below about 100 slip speeds the coefficient is larger by `stiction`: a body at rest needs a larger force to begin to
+        slide than to go on. `restitution` is the ratio of speeds after and before an impact at 1 m/s; it is larger for slower ones.
+        `penetration` [m] is the depth under the weight of the whole model. In place of these two, the `stiffness` [N/m] of a point and
+        `dissipation` [s/m] may be given: the normal force is `stiffness * d**exponent * (1 + dissipation * rate)`, with `exponent` 1, or
+        1.5 as Hertz has it. Add the bodies first, whose weight is taken.
 
         >>> m = ct.Model("ball")
         >>> m.add("ball", ct.sphere(0.1, mass=1.0), ct.Free())
@@ -433,7 +435,7 @@ class Builder(Mechanism):
             k = weight / (carrying(shapes, len(points)) * depth**exponent)
         contact = Contact(
             name, body, against, shapes, points, others, k, dissipation_of(restitution) if dissipation is None else dissipation,
-            friction, slip_speed, exponent, normal, height,
+            friction, stiction, slip_speed, exponent, normal, height,
         )  # fmt: skip
         tied = self._tied(what, name, contact)
         self.parts.contacts[name] = contact

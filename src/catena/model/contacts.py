@@ -15,7 +15,7 @@ from catena.model.bodies import Geometry
 from catena.model.pose import Pose
 
 #: The numbers of a contact that are parameters, with their units.
-NUMBERS = {"stiffness": "N/m", "dissipation": "s/m", "friction": "", "slip_speed": "m/s", "normal": "", "height": "m"}
+NUMBERS = {"stiffness": "N/m", "dissipation": "s/m", "friction": "", "stiction": "", "slip_speed": "m/s", "normal": "", "height": "m"}
 
 #: Half the thickness of the rim of a cylinder, relative to its radius: it rounds the edge on which a cylinder stands and tips.
 RIM = 0.01
@@ -39,6 +39,7 @@ class Contact:
 
     At a depth d that grows at the rate d', the normal force of a point is `stiffness * d**exponent * (1 + dissipation * d')`, and never
     pulls. Friction is `friction` times the normal force, against the sliding velocity u, by u / sqrt(u^2 + slip_speed^2).
+    Near rest the coefficient is larger by `stiction`, of which the part 1 / (1 + (u / (100 slip_speed))^2) is left at the speed u.
 
     The plane has the unit `normal`, in the ground's axes, and its points p have `normal . p = height`.
     """
@@ -52,6 +53,7 @@ class Contact:
     stiffness: float
     dissipation: float
     friction: float
+    stiction: float
     slip_speed: float
     exponent: float
     normal: Any
@@ -67,7 +69,7 @@ class Contact:
         object.__setattr__(self, "points", tuple(map(tuple, points.tolist())))
         for key in ("stiffness", "slip_speed"):
             object.__setattr__(self, key, values.number(f"{what}: {key}", getattr(self, key), above=0.0))
-        for key in ("dissipation", "friction"):
+        for key in ("dissipation", "friction", "stiction"):
             object.__setattr__(self, key, values.number(f"{what}: {key}", getattr(self, key), least=0.0))
         object.__setattr__(self, "height", values.number(f"{what}: height", self.height))
         object.__setattr__(self, "normal", values.direction(f"{what}: normal", self.normal))

@@ -284,8 +284,10 @@ def given_values(m: Mechanism, values: Mapping[str, Any], what: str) -> dict[str
 def _impossible(path: str, array: np.ndarray) -> Iterator[tuple[np.ndarray, str]]:
     """Yield which values of a number no body or joint can have, and why."""
     kind = path.rpartition(".")[2]
-    if kind in ("mass", "length", "friction_speed", *OPTIONS, *forces.SPRING_NUMBERS, *forces.BUSHING_NUMBERS, "dissipation", "slip_speed"):
+    if kind in ("mass", "length", "friction_speed", *OPTIONS, *forces.SPRING_NUMBERS, *forces.BUSHING_NUMBERS, "dissipation", "stiction"):
         yield array < 0.0, "is below 0; give 0 or more"
+    if kind == "slip_speed":
+        yield array <= 0.0, "is not above 0; give a small speed"
     if kind == "inertia":
         scale = np.abs(array).max(axis=(-2, -1))
         yield np.abs(array - array.swapaxes(-2, -1)).max(axis=(-2, -1)) > 1e-9 * scale, "is not symmetric; give a symmetric matrix"

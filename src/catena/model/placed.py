@@ -66,6 +66,7 @@ class PlacedContact(NamedTuple):
     stiffness: float
     dissipation: float
     friction: float
+    stiction: float
     slip_speed: float
     exponent: float
 

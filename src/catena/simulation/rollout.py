@@ -473,7 +473,7 @@ def _stiffest(m: Mechanism, values: Mapping[str, np.ndarray]) -> Mechanism:
     for path, value in values.items():
         kind, shape = path.rpartition(".")[2], m.parameters()[path].shape
         least = kind in ("mass", "armature", "slip_speed")
-        if least or kind in {*OPTIONS, *SPRING_NUMBERS, *BUSHING_NUMBERS, "dissipation"} - {"length"}:
+        if least or kind in {*OPTIONS, *SPRING_NUMBERS, *BUSHING_NUMBERS, "dissipation", "stiction"} - {"length"}:
             axes = tuple(range(value.ndim - len(shape)))
             chosen[path] = value.min(axis=axes) if least else value.max(axis=axes)
     return m.with_values(chosen) if chosen else m
