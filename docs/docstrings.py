@@ -36,7 +36,7 @@ def _paragraph(text: str) -> str:
         return text
     if text.startswith("    "):
         return f"::\n\n{text}"
-    prose = re.sub(r"^(?!- )(.*)\n(?=- )", r"\1\n\n", text, count=1)  # a list begins after an empty line
+    prose = re.sub(r"^(?!- |  )(.*)\n(?=- )", r"\1\n\n", text, flags=re.M)  # a list begins after an empty line
     pieces = re.split(r"(`[^`]+`)", prose)
     for i, piece in enumerate(pieces):
         if i % 2:

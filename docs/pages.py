@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -31,8 +32,10 @@ _PATH = re.compile(r"(?:\w+/)+\w+\.py")
 def setup(app: Sphinx) -> None:
     app.add_transform(Links)
     app.connect("source-read", _write_commands)
+    app.connect("env-purge-doc", _forget)
     app.connect("env-merge-info", _merge)
     app.connect("html-collect-pages", _code_pages)
+    app.connect("html-page-context", partial(_shared_navigation, {}), priority=100)  # before the theme asks for it
 
 
 class Links(SphinxTransform):
@@ -62,9 +65,8 @@ class Links(SphinxTransform):
                 seen.add(found[1])
 
     def _code_link(self, path: Path, *shown: nodes.Node) -> nodes.reference:
-        name = _page(path)
-        _asked(self.env).add(path)
-        uri = self.env.app.builder.get_relative_uri(self.env.docname, name)
+        _linked(self.env).setdefault(self.env.docname, set()).add(path)
+        uri = os.path.relpath(f"{_page(path)}.html", os.path.dirname(self.env.docname) or ".")
         return nodes.reference("", "", *shown, refuri=uri, internal=True)
 
 
@@ -96,30 +98,48 @@ def _page(path: Path) -> str:
     return f"code/{path.relative_to(ROOT).as_posix()}"
 
 
-def _asked(env: Any) -> set[Path]:
-    """Return the files of code that pages link to."""
+def _linked(env: Any) -> dict[str, set[Path]]:
+    """Return the files of code that each page links to."""
     if not hasattr(env, "catena_code"):
-        env.catena_code = set()
+        env.catena_code = {}
     return env.catena_code
 
 
-def _merge(app: Sphinx, env: Any, docnames: list[str], other: Any) -> None:
-    _asked(env).update(_asked(other))
+def _forget(app: Sphinx, env: Any, page: str) -> None:
+    _linked(env).pop(page, None)
+
+
+def _merge(app: Sphinx, env: Any, pages: list[str], other: Any) -> None:
+    _linked(env).update(_linked(other))
 
 
 def _code_pages(app: Sphinx) -> Iterator[tuple[str, dict[str, Any], str]]:
     """Yield a page for every file of code that pages link to, below its picture if it draws one."""
     builder: Any = app.builder
-    for path in sorted(_asked(app.env)):
+    for path in sorted(set().union(*_linked(app.env).values())):
         name, inside = _page(path), path.relative_to(ROOT)
         picture = f"pictures/{path.stem}.png"
         shown = ""
-        if inside.parts[0] == "examples" and picture in builder.images:
-            source = builder.get_relative_uri(name, "").removesuffix(".html")
-            shown = f'<p><img src="{source}_images/{builder.images[picture]}" alt="What {path.name} draws"></p>'
+        if inside.parts[0] == "examples" and picture in app.env.images:
+            images = os.path.relpath(builder.imagedir, os.path.dirname(name))
+            shown = f'<p><img src="{images}/{app.env.images[picture][1]}" alt="What {path.name} draws"></p>'
         text = builder.highlighter.highlight_block(path.read_text(encoding="utf-8"), "python")
         body = f'<h1>{inside.as_posix()}</h1>{shown}<div class="highlight-python notranslate">{text}</div>'
         yield name, {"title": inside.as_posix(), "body": body}, "page.html"
+
+
+def _shared_navigation(made: dict[Any, str], app: Sphinx, page: str, template: str, context: dict[str, Any], doctree: Any) -> None:
+    """Make the navigation of pages of code once for each folder, for it takes longer than the rest of such a page."""
+    if page.startswith("code/"):
+        make, folder = context["toctree"], os.path.dirname(page)
+
+        def navigation(**settings: Any) -> str:
+            key = folder, *settings.items()
+            if key not in made:
+                made[key] = make(**settings)
+            return made[key]
+
+        context["toctree"] = navigation
 
 
 def _write_commands(app: Sphinx, docname: str, source: list[str]) -> None:
