@@ -1,4 +1,4 @@
-"""What the reference shows: docstrings, which are Markdown, as the reStructuredText that autodoc reads; and no internal members."""
+"""What the reference shows: docstrings, which are Markdown, as the reStructuredText that autodoc reads."""
 
 from __future__ import annotations
 
@@ -18,8 +18,9 @@ def setup(app: Sphinx) -> None:
 
 
 def _skip(app: Sphinx, what: str, name: str, obj: Any, skip: bool, options: Any) -> bool | None:
-    """Leave out members of models that are internal."""
-    return True if name in INTERNAL and getattr(Model, name, None) == obj else None
+    """Leave out members of models that are internal, and fields of tuples, of which Python says their number only."""
+    internal = name in INTERNAL and getattr(Model, name, None) == obj
+    return True if internal or str(getattr(obj, "__doc__", "")).startswith("Alias for field number") else None
 
 
 def _convert(app: Sphinx, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:
