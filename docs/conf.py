@@ -24,7 +24,7 @@ extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.mathjax", "sphinx
 myst_enable_extensions = ["dollarmath"]
 myst_fence_as_directive = ["math"]
 myst_heading_anchors = 4
-highlight_language = "text"
+highlight_language = "none"
 smartquotes = False  # "auto" is a value
 
 # MathJax is a file of the site, with its glyphs; site.js has its settings

@@ -120,7 +120,8 @@ def test_nothing_is_fetched_from_elsewhere(site: dict[str, str]) -> None:
 @pytest.mark.pages
 @chromium.needed
 def test_pages_are_shown_without_errors(folder: Path, site: dict[str, str], browser: Any) -> None:
-    """From the folder, on a phone: formulas are typeset, nothing is wider than the screen, and everything loaded is a file of the site."""
+    """From the folder, on a phone: formulas are typeset, code can be copied, nothing is wider than the screen, and all that is loaded is in
+    the folder."""
     phone = {"width": 390, "height": 844, "deviceScaleFactor": 1, "mobile": True}
     browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", phone)
     typeset = 0
@@ -131,6 +132,8 @@ def test_pages_are_shown_without_errors(folder: Path, site: dict[str, str], brow
         chromium.until(lambda count=count, formulas=formulas: browser.execute_script(formulas) == count, f"the formulas of {page}")
         assert not browser.execute_script("return document.querySelectorAll('[data-mjx-error]').length"), page
         assert browser.execute_script("return document.documentElement.scrollWidth") <= 390, page
+        code, copied = (browser.execute_script(f"return document.querySelectorAll('.highlight-python {x}').length") for x in ("pre", ".copybtn"))
+        assert code == copied, page
         loaded = browser.execute_script("return performance.getEntriesByType('resource').map(entry => entry.name)")
         assert all(name.startswith((folder.as_uri(), "data:")) for name in loaded), page
         assert not chromium.problems(browser), page
