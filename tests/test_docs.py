@@ -132,8 +132,9 @@ def test_pages_are_shown_without_errors(folder: Path, site: dict[str, str], brow
         chromium.until(lambda count=count, formulas=formulas: browser.execute_script(formulas) == count, f"the formulas of {page}")
         assert not browser.execute_script("return document.querySelectorAll('[data-mjx-error]').length"), page
         assert browser.execute_script("return document.documentElement.scrollWidth") <= 390, page
-        code, copied = (browser.execute_script(f"return document.querySelectorAll('.highlight-python {x}').length") for x in ("pre", ".copybtn"))
-        assert code == copied, page
+        counted = "return ['pre', '.copybtn'].map(kind => document.querySelectorAll('.highlight-python ' + kind).length)"
+        code, buttons = browser.execute_script(counted)
+        assert code == buttons, page
         loaded = browser.execute_script("return performance.getEntriesByType('resource').map(entry => entry.name)")
         assert all(name.startswith((folder.as_uri(), "data:")) for name in loaded), page
         assert not chromium.problems(browser), page
