@@ -52,8 +52,8 @@ bench: $(VENV)/.ready-test
 	$(BIN)/python benchmarks/steps.py
 
 docs: $(VENV)/.ready-docs
-	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
-	@echo "the documentation is in site/; to read it with its search: $(BIN)/python -m http.server -d site"
+	$(BIN)/python -m sphinx -q -W --keep-going -d build/doctrees docs site
+	@echo "the documentation is in site/; open site/index.html"
 
 gallery: $(VENV)/.ready
 	$(BIN)/python docs/gallery.py

@@ -1,53 +1,47 @@
-"""What the reference shows: public names as they are in Python; docstrings with examples as blocks of code and names as links."""
+"""What the reference shows: docstrings, which are Markdown, as the reStructuredText that autodoc reads."""
 
 from __future__ import annotations
 
-import importlib
 import re
 from typing import Any
 
-import griffe
+from sphinx.application import Sphinx
 
-import catena
-from catena.facade import INTERNAL
-from catena.model import Builder, Mechanism
+from catena.facade import INTERNAL, Model
 
-_EXAMPLE = re.compile(r"^( *)>>> .*?(?=\n *\n|\Z)", re.M | re.S)
-_NAME = re.compile(r"`ct\.(\w+)[^`]*`")
-_CODE = re.compile(r"(```.*?```|`[^`]*`|^ {4}[^\n]*$)", re.M | re.S)
-
-_BASES = {f"{kind.__module__}.{kind.__qualname__}" for kind in (Builder, *Mechanism.__mro__)}
+_LITERAL = re.compile(r"`([^`]+)`(?=(\w)?)")
 
 
-class Docstrings(griffe.Extension):
-    """Turns every docstring of the package into Markdown; members of models that are internal have none, and are not shown."""
-
-    def on_object(self, *, obj: griffe.Object, **kwargs: Any) -> None:
-        if obj.name in INTERNAL and obj.parent is not None and obj.parent.path in _BASES:
-            obj.docstring = None
-        if obj.docstring:
-            obj.docstring.value = _markdown(obj.docstring.value)
-
-    def on_function(self, *, func: griffe.Function, **kwargs: Any) -> None:
-        """Show the value of a default that has a private name."""
-        for parameter in func.parameters:
-            if str(parameter.default).startswith("_"):
-                module = importlib.import_module(func.module.path)
-                parameter.default = repr(getattr(module, str(parameter.default)))
-
-    def on_package(self, *, pkg: griffe.Module, loader: griffe.GriffeLoader, **kwargs: Any) -> None:
-        """Let public names stand for what they are in Python, where a module bears the same name."""
-        objects = {name: getattr(catena, name) for name in catena.__all__}
-        targets = {name: loader.modules_collection[f"{x.__module__}.{x.__qualname__}"] for name, x in objects.items()}
-        for name, target in targets.items():
-            pkg.set_member(name, griffe.Alias(name, target, parent=pkg))
+def setup(app: Sphinx) -> None:
+    app.connect("autodoc-process-docstring", _convert)
+    app.connect("autodoc-skip-member", _skip)
 
 
-def _markdown(text: str) -> str:
-    parts = _CODE.split(_EXAMPLE.sub(lambda found: f"```pycon\n{found[0]}\n```", text))
-    for i, part in enumerate(parts):
-        if i % 2 == 0:  # prose: stars are transposes and products, and brackets are brackets
-            parts[i] = part.replace("*", "\\*").replace("<", "&lt;")
-        elif (name := _NAME.fullmatch(part)) and name[1] in catena.__all__:
-            parts[i] = f"[{part}][catena.{name[1]}]"
-    return "".join(parts)
+def _skip(app: Sphinx, what: str, name: str, obj: Any, skip: bool, options: Any) -> bool | None:
+    """Leave out members of models that are internal, and fields of tuples, of which Python says their number only."""
+    internal = name in INTERNAL and getattr(Model, name, None) == obj
+    return True if internal or str(getattr(obj, "__doc__", "")).startswith("Alias for field number") else None
+
+
+def _convert(app: Sphinx, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:
+    lines[:] = restructured("\n".join(lines)).split("\n")
+
+
+def restructured(text: str) -> str:
+    """Return paragraphs, lists, indented blocks and examples in Markdown as reStructuredText."""
+    return "\n\n".join(_paragraph(part) for part in re.split(r"\n\s*?\n", text.strip("\n"))) + "\n"
+
+
+def _paragraph(text: str) -> str:
+    if text.startswith(">>>"):
+        return text
+    if text.startswith("    "):
+        return f"::\n\n{text}"
+    prose = re.sub(r"^(?!- |  )(.*)\n(?=- )", r"\1\n\n", text, flags=re.M)  # a list begins after an empty line
+    pieces = re.split(r"(`[^`]+`)", prose)
+    for i, piece in enumerate(pieces):
+        if i % 2:
+            pieces[i] = f"`{piece}`" + "\\ " * pieces[i + 1][:1].isalnum()
+        else:  # stars are transposes and products, bars are absolute values
+            pieces[i] = re.sub(r"([*|\\]|_\b)", r"\\\1", piece)
+    return "".join(pieces)

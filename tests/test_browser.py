@@ -1,13 +1,8 @@
-"""Pages in a real browser, headless Chromium: they load without errors, show the mechanism, and follow the hand.
-
-They need chromium and chromedriver. Without them they are skipped, unless CATENA_BROWSER is set, as the project's checks do.
-"""
+"""Pages in a real browser, headless Chromium: they load without errors, show the mechanism, and follow the hand."""
 
 from __future__ import annotations
 
 import io
-import os
-import shutil
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -16,40 +11,20 @@ from typing import Any
 import numpy as np
 import pytest
 from PIL import Image
+from tests import chromium
+from tests.chromium import problems, until
 
 import catena as ct
 from catena.examples import EXAMPLES
 from catena.view.viewer import Viewer
 
-pytestmark = [
-    pytest.mark.browser,
-    pytest.mark.skipif(
-        not os.environ.get("CATENA_BROWSER") and not (shutil.which("chromium") and shutil.which("chromedriver")),
-        reason="chromium and chromedriver are not installed",
-    ),
-]
-
-#: Seconds within which something must happen; software rendering on a busy machine is slow.
-PATIENCE = 60.0
+pytestmark = [pytest.mark.browser, chromium.needed]
 
 
 @pytest.fixture(scope="module")
 def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    """Chromium without a network: every host name but this machine's is unknown."""
-    from selenium import webdriver
-    from selenium.webdriver.chrome.service import Service
-
-    options = webdriver.ChromeOptions()
-    options.binary_location = str(shutil.which("chromium"))
-    flags = ["headless", "no-sandbox", "disable-quic", "no-first-run", "disable-background-networking", "disable-component-update"]
-    flags += ["disable-sync", "use-angle=swiftshader", "enable-unsafe-swiftshader", "window-size=700,480"]
-    flags += [f"user-data-dir={tmp_path_factory.mktemp('browser')}", "host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1"]
-    for flag in flags:
-        options.add_argument(f"--{flag}")
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-    driver = webdriver.Chrome(options=options, service=Service(str(shutil.which("chromedriver"))))
-    yield driver
-    driver.quit()
+    with chromium.started(tmp_path_factory.mktemp("browser")) as driver:
+        yield driver
 
 
 @pytest.fixture
@@ -67,15 +42,6 @@ def viewer(browser: Any) -> Iterator[Callable[..., Viewer]]:
         one.stop()
 
 
-def until(true: Callable[[], Any], what: str) -> Any:
-    """Return what a function returns once it is true."""
-    end = time.monotonic() + PATIENCE
-    while not (found := true()):
-        assert time.monotonic() < end, f"waited in vain for {what}"
-        time.sleep(0.1)
-    return found
-
-
 def canvas(browser: Any) -> np.ndarray:
     """The picture on the canvas, (height, width, 3)."""
     from selenium.webdriver.common.by import By
@@ -89,10 +55,6 @@ def coloured(picture: np.ndarray) -> int:
     """Pixels of bodies: strong colours, which neither the floor nor the controls' text has, in the left half, where no controls are."""
     left = picture[:, : picture.shape[1] // 2]
     return int(np.count_nonzero(np.ptp(left, axis=2) > 60))
-
-
-def problems(browser: Any) -> list[str]:
-    return [entry["message"] for entry in browser.get_log("browser") if entry["level"] == "SEVERE"]
 
 
 def slider(browser: Any, label: str) -> Any:

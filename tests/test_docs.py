@@ -6,13 +6,14 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from html import unescape
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
 import pytest
-import yaml
+from tests import chromium
 
 import catena as ct
 from catena import cli
@@ -24,44 +25,59 @@ PAGES = {path.relative_to(DOCS).as_posix(): path.read_text(encoding="utf-8") for
 
 
 @pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """The pages of the site, by their places; it is built in another folder."""
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of the site, which is built there."""
     folder = tmp_path_factory.mktemp("site")
-    build = [sys.executable, "-m", "mkdocs", "build", "--strict", "-f", str(ROOT / "mkdocs.yml"), "-d", str(folder / "site")]
-    settings = {**os.environ, "NO_MKDOCS_2_WARNING": "1", "PYTHONPATH": str(ROOT / "src")}  # of this tree, wherever another is installed
+    build = [sys.executable, "-m", "sphinx", "-q", "-W", "--keep-going", "-d", str(folder / "doctrees"), str(DOCS), str(folder / "site")]
+    settings = {**os.environ, "PYTHONPATH": str(ROOT / "src")}  # of this tree, wherever another is installed
     done = subprocess.run(build, cwd=folder, env=settings, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stderr
     assert not re.findall(r"WARNING|ERROR|Warning|Error", done.stdout + done.stderr), done.stderr
-    assert not list(folder.rglob("*.py"))
-    return {path.relative_to(folder / "site").as_posix(): _text(path) for path in folder.rglob("*") if path.is_file()}
+    return folder / "site"
+
+
+@pytest.fixture(scope="module")
+def site(folder: Path) -> dict[str, str]:
+    """The pages of the site, by their places."""
+    return {path.relative_to(folder).as_posix(): _text(path) for path in folder.rglob("*") if path.is_file()}
 
 
 def _text(path: Path) -> str:
     return path.read_text(encoding="utf-8") if path.suffix in (".html", ".css") else ""
 
 
-def listed(entry: Any) -> list[str]:
-    """The pages of a part of the navigation."""
-    if isinstance(entry, str):
-        return [entry]
-    return [page for part in (entry.values() if isinstance(entry, dict) else entry) for page in listed(part)]
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    with chromium.started(tmp_path_factory.mktemp("browser")) as driver:
+        yield driver
+
+
+def listed(page: str) -> list[str]:
+    """The pages of the navigation, from a page on."""
+    entries = [line for tree in re.findall(r"^```\{toctree\}\n(.*?)^```$", PAGES[page], re.M | re.S) for line in tree.split("\n")]
+    names = [re.sub(r".*<(.*)>", r"\1", line) for line in entries if line and not line.startswith(":")]
+    below = [os.path.normpath(os.path.join(os.path.dirname(page), f"{name}.md")) for name in names if name != "self"]
+    return [page, *(found for one in below for found in listed(one))]
 
 
 @pytest.mark.pages
 def test_every_public_name_is_in_the_reference_once(site: dict[str, str]) -> None:
-    asked = re.findall(r"^::: catena\.(\w+)$", "\n".join(PAGES.values()), re.M)
+    asked = re.findall(r"^\.\. auto\w+:: catena\.(\w+)$", "\n".join(PAGES.values()), re.M)
     assert sorted(asked) == sorted(ct.__all__)
-    html = "\n".join(site.values())
-    for name in ct.__all__:
-        kind = "class" if isinstance(getattr(ct, name), type) else "function"
-        (heading,) = re.findall(rf'id="catena\.{name}".*?class="doc doc-object-name doc-(\w+)-name">(\w+)<', html, re.S)
-        assert heading == (kind, name)
+    entry = r'<dl class="py (\w+)">\s*<dt class="sig sig-object py" id="catena\.(\w+)">'
+    assert sorted(found for html in site.values() for found in re.findall(entry, html)) == sorted(map(_entry, ct.__all__))
+
+
+def _entry(name: str) -> tuple[str, str]:
+    """What kind of entry a public name has in the reference, and the name."""
+    found = getattr(ct, name)
+    kind = ("exception" if issubclass(found, Exception) else "class") if isinstance(found, type) else "function"
+    return kind, name
 
 
 @pytest.mark.quick
 def test_every_page_is_in_the_navigation_once() -> None:
-    settings = yaml.safe_load((ROOT / "mkdocs.yml").read_text(encoding="utf-8"))
-    assert sorted(listed(settings["nav"])) == sorted([*PAGES, "CONTRIBUTING.md", "CHANGELOG.md"])
+    assert sorted(listed("index.md")) == sorted(PAGES)
 
 
 @pytest.mark.pages
@@ -69,10 +85,11 @@ def test_links_of_the_site_lead_somewhere(site: dict[str, str]) -> None:
     """Files and anchors, whatever the builder thinks of them."""
     anchors = {page: {unescape(name) for name in re.findall(r'\b(?:id|name)="([^"]+)"', html)} for page, html in site.items()}
     for page, html in site.items():
-        if not page.endswith(".html") or page == "404.html":
+        if not page.endswith(".html"):
             continue
-        for link in set(re.findall(r'(?:href|src)="([^"]+)"', html)):
+        for link in set(re.findall(r'<[^<>]*\s(?:href|src)="([^"]+)"', html)):
             target, _, anchor = unquote(unescape(link)).partition("#")
+            target = target.partition("?")[0]  # the version of a file
             if re.match(r"[a-z]+:", target):
                 continue
             place = os.path.normpath(os.path.join(os.path.dirname(page), target)) if target else page
@@ -81,10 +98,58 @@ def test_links_of_the_site_lead_somewhere(site: dict[str, str]) -> None:
 
 
 @pytest.mark.pages
+def test_names_of_catena_are_links_to_the_reference(site: dict[str, str]) -> None:
+    """On every page, at least the first time that prose has them."""
+    code, checked = r'<code[^>]*><span class="pre">ct\.(\w+)', 0
+    for page, html in site.items():
+        prose = re.sub(r"<h\d>.*?</h\d>|<a .*?</a>", lambda tag: tag[0] if tag[0].startswith("<a") else "", html, flags=re.S)
+        named = {name for name in re.findall(code, prose) if name in ct.__all__}
+        linked = set(re.findall(rf'<a [^>]*href="[^"]+"[^>]*>(?:<span[^>]*>)?{code}', prose))
+        assert named == linked & named, (page, named - linked)
+        checked += len(named)
+    assert checked > 200
+
+
+@pytest.mark.pages
 def test_nothing_is_fetched_from_elsewhere(site: dict[str, str]) -> None:
     for page, text in site.items():
         assert not re.search(r'<(?:script|link|img|iframe)[^>]*(?:src|href)="(?:https?:)?//', text), page
         assert not re.search(r"(?:@import|url\()\s*[\"']?(?:https?:)?//", text), page
+
+
+@pytest.mark.pages
+@chromium.needed
+def test_pages_are_shown_without_errors(folder: Path, site: dict[str, str], browser: Any) -> None:
+    """From the folder, on a phone: formulas are typeset, code can be copied, nothing is wider than the screen, and all that is loaded is in
+    the folder."""
+    phone = {"width": 390, "height": 844, "deviceScaleFactor": 1, "mobile": True}
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", phone)
+    typeset = 0
+    for page in (page for page in site if page.endswith(".html") and not page.startswith("code/")):
+        browser.get((folder / page).as_uri())
+        count = site[page].count('class="math notranslate')
+        formulas = "return document.querySelectorAll('.math mjx-container').length"
+        chromium.until(lambda count=count, formulas=formulas: browser.execute_script(formulas) == count, f"the formulas of {page}")
+        assert not browser.execute_script("return document.querySelectorAll('[data-mjx-error]').length"), page
+        assert browser.execute_script("return document.documentElement.scrollWidth") <= 390, page
+        counted = "return ['pre', '.copybtn'].map(kind => document.querySelectorAll('.highlight-python ' + kind).length)"
+        code, buttons = browser.execute_script(counted)
+        assert code == buttons, page
+        loaded = browser.execute_script("return performance.getEntriesByType('resource').map(entry => entry.name)")
+        assert all(name.startswith((folder.as_uri(), "data:")) for name in loaded), page
+        assert not chromium.problems(browser), page
+        typeset += count
+    assert typeset > 500
+
+
+@pytest.mark.pages
+@chromium.needed
+@pytest.mark.parametrize(("words", "target"), [("bushing", "own-parts.html"), ("inverse_dynamics", "reference/kernels.html")])
+def test_the_search_works_from_the_folder(folder: Path, browser: Any, words: str, target: str) -> None:
+    browser.get((folder / "search.html").as_uri() + f"?q={words}")
+    found = "return Array.from(document.querySelectorAll('#search-results li a'), link => link.href)"
+    chromium.until(lambda: any(target in link for link in browser.execute_script(found)), f"a result on {target}")
+    assert not chromium.problems(browser)
 
 
 @pytest.mark.pages
@@ -108,8 +173,8 @@ def test_every_picture_is_shown_and_small() -> None:
 def test_gallery_shows_every_example(site: dict[str, str]) -> None:
     for script in sorted((ROOT / "examples").glob("*.py")):
         assert f"](../examples/{script.name})" in PAGES["gallery.md"], script
-        page = site[f"examples/{script.name}.html"]
-        assert (f"pictures/{script.stem}.png" in page) == (DOCS / "pictures" / f"{script.stem}.png").exists()
+        page = site[f"code/examples/{script.name}.html"]
+        assert (f"_images/{script.stem}.png" in page) == (DOCS / "pictures" / f"{script.stem}.png").exists()
     for name in EXAMPLES:
         assert f"](pictures/models/{name}.png)<br>`{name}`: " in PAGES["gallery.md"], name
 
@@ -119,5 +184,5 @@ def test_every_command_has_its_section(site: dict[str, str]) -> None:
     assert len(cli.app.registered_commands) >= 6
     for command in cli.app.registered_commands:
         name = command.name or getattr(command.callback, "__name__", "")
-        assert f">catena {name}<" in site["command-line.html"]
+        assert f"<h2>catena {name}<" in site["command-line.html"]
         assert f"Usage: catena {name} " in site["command-line.html"]
