@@ -6,6 +6,7 @@ A cell shows each picture that the code of the page draws. Notebooks end with a 
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 from collections.abc import Iterator
@@ -20,6 +21,7 @@ NOTEBOOKS = ("reach", "balance", "delta")
 _CODE = re.compile(r"^```python\n(.*?)^```\n\n```text\n.*?^```\n", re.M | re.S)
 _PICTURES = re.compile(r"^!\[.*\]\(\.\./pictures/[^)]+\)$", re.M)
 _FILE = re.compile(r"\.\./pictures/([^)]+)")
+_LINK = re.compile(r"\]\(([^)#:\s]+)")
 
 _PLAY = """from IPython.display import IFrame
 
@@ -46,14 +48,14 @@ def _markdown(text: str) -> Iterator[tuple[str, str]]:
         yield "markdown", text.strip()
 
 
-def notebook(name: str) -> Any:
-    """Return a tutorial as a notebook."""
+def notebook(name: str, folder: Path) -> Any:
+    """Return a tutorial as a notebook that stands in a folder, from which its links lead to other pages."""
     from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook  # here, because pictures are drawn without it
 
     found = []
     for kind, text in cells((TUTORIALS / f"{name}.md").read_text(encoding="utf-8")):
         if kind == "markdown":
-            found.append(new_markdown_cell(text))
+            found.append(new_markdown_cell(_LINK.sub(lambda link: f"]({os.path.relpath(TUTORIALS / link[1], folder)}", text)))
         elif kind == "code":
             found.append(new_code_cell(text))
         else:
@@ -73,7 +75,7 @@ def write(folder: Path) -> None:
 
     folder.mkdir(parents=True, exist_ok=True)
     for name in NOTEBOOKS:
-        nbformat.write(notebook(name), folder / f"{name}.ipynb")
+        nbformat.write(notebook(name, folder), folder / f"{name}.ipynb")
 
 
 if __name__ == "__main__":

@@ -162,6 +162,9 @@ def test_a_notebook_runs_and_plays_its_run(notebooks: Any, tmp_path: Path, monke
     assert sorted(file.stem for file in tmp_path.glob("*.ipynb")) == sorted(notebooks.NOTEBOOKS)
     book = nbformat.read(tmp_path / "balance.ipynb", as_version=4)
     nbformat.validate(book)
+    links = [link for cell in book.cells if cell.cell_type == "markdown" for link in re.findall(r"\]\(([^)#\s]+)", cell.source)]
+    assert links
+    assert all((tmp_path / link).is_file() for link in links)
     nbclient.NotebookClient(book, timeout=120, resources={"metadata": {"path": str(tmp_path)}}).execute()
     outputs = [cell.outputs for cell in book.cells if cell.cell_type == "code"]
     printed = "".join(output.text for cell in outputs for output in cell if output.output_type == "stream")
