@@ -5,6 +5,7 @@
 # make bench   set up .venv and measure against the peers (minutes)
 # make docs    set up .venv and build the documentation into site/
 # make soak    set up .venv and explore mechanisms with loops, with new seeds: for SECONDS=600, or until Ctrl-C
+# make notebooks set up .venv and write tutorials as notebooks into notebooks/
 # make gallery set up .venv and draw the pictures of docs/gallery.md again
 
 PYTHON  ?= python3
@@ -18,7 +19,7 @@ TIERS    = peers browser pages long fuzz brief
 checked = $(BIN)/ruff check . && { $(BIN)/pyright --pythonpath $(BIN)/python >$(VENV)/pyright.log & types=$$!; \
 	$(PYTEST) -m $(1); tests=$$?; wait $$types || { cat $(VENV)/pyright.log; exit 1; }; exit $$tests; }
 
-.PHONY: demo quick test tiers $(TIERS) soak bench docs gallery clean
+.PHONY: demo quick test tiers $(TIERS) soak bench docs notebooks gallery clean
 
 demo: $(VENV)/.ready
 	$(BIN)/catena demo
@@ -55,6 +56,9 @@ docs: $(VENV)/.ready-docs
 	$(BIN)/python -m sphinx -q -W --keep-going -d build/doctrees docs site
 	@echo "the documentation is in site/; open site/index.html"
 
+notebooks: $(VENV)/.ready-docs
+	$(BIN)/python docs/notebooks.py notebooks
+
 gallery: $(VENV)/.ready
 	$(BIN)/python docs/gallery.py
 
@@ -76,4 +80,4 @@ $(VENV)/.ready-test: $(VENV)/bin/python pyproject.toml
 	@touch $(VENV)/.ready $@
 
 clean:
-	rm -rf $(VENV) build dist site
+	rm -rf $(VENV) build dist site notebooks

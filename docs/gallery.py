@@ -1,12 +1,15 @@
-"""Draws pictures and films into docs/pictures: of the built-in mechanisms, and those of the examples. `make gallery` calls it."""
+"""Draws pictures and films into docs/pictures: of built-in mechanisms, examples and tutorials. `make gallery` calls it."""
 
 from __future__ import annotations
 
 import re
+import shutil
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
+from notebooks import TUTORIALS, cells
 from PIL import Image
 
 from catena.examples import EXAMPLES
@@ -26,6 +29,21 @@ def main() -> None:
             films = [str(picture.with_suffix(".gif"))] if re.search(r"sys\.argv\[2\]", text) else []
             subprocess.run([sys.executable, str(script), str(picture), *films], check=True, stdout=subprocess.DEVNULL)
             shrink(picture)
+    for page in sorted(TUTORIALS.glob("*.md")):
+        print(page.name, flush=True)
+        draw(page)
+
+
+def draw(page: Path) -> None:
+    """Run the code of a page in a folder of its own, and take the pictures and films that the page shows."""
+    parts = list(cells(page.read_text(encoding="utf-8")))
+    with tempfile.TemporaryDirectory() as folder:
+        code = "\n".join(text for kind, text in parts if kind == "code")
+        subprocess.run([sys.executable, "-c", code], check=True, cwd=folder, stdout=subprocess.DEVNULL)
+        for file in (file for kind, text in parts if kind == "pictures" for file in text.split("\n")):
+            shutil.copy(Path(folder, file), PICTURES / file)
+            if file.endswith(".png"):
+                shrink(PICTURES / file)
 
 
 def shrink(picture: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import re
 import subprocess
@@ -186,3 +187,54 @@ def test_every_command_has_its_section(site: dict[str, str]) -> None:
         name = command.name or getattr(command.callback, "__name__", "")
         assert f"<h2>catena {name}<" in site["command-line.html"]
         assert f"Usage: catena {name} " in site["command-line.html"]
+
+
+@pytest.fixture
+def notebooks() -> Any:
+    """The script that writes notebooks."""
+    spec = importlib.util.spec_from_file_location("notebooks", DOCS / "notebooks.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.quick
+def test_cells_of_a_tutorial_are_its_page(notebooks: Any) -> None:
+    for path in sorted(DOCS.glob("tutorials/*.md")):
+        text = path.read_text(encoding="utf-8")
+        parts = list(notebooks.cells(text))
+        code = re.findall(r"^```python\n(.*?)^```$", text, re.M | re.S)
+        assert [part for kind, part in parts if kind == "code"] == [part.strip() for part in code]
+        shown = [file for kind, part in parts if kind == "pictures" for file in part.split("\n")]
+        assert shown == re.findall(r"\]\(\.\./pictures/([^)]+)\)", text)
+        prose = "\n\n".join(part for kind, part in parts if kind == "markdown")
+        assert headings(prose) == headings(text)
+
+
+def headings(text: str) -> list[str]:
+    """The headings of a page."""
+    return re.findall(r"^#.*$", re.sub(r"^```.*?^```$", "", text, flags=re.M | re.S), re.M)
+
+
+@pytest.mark.pages
+def test_a_notebook_runs_and_plays_its_run(notebooks: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    nbformat, nbclient = pytest.importorskip("nbformat"), pytest.importorskip("nbclient")
+    pytest.importorskip("ipykernel")
+    monkeypatch.setenv("PYTHONPATH", str(ROOT / "src"))
+    notebooks.write(tmp_path)
+    assert sorted(file.stem for file in tmp_path.glob("*.ipynb")) == sorted(notebooks.NOTEBOOKS)
+    book = nbformat.read(tmp_path / "balance.ipynb", as_version=4)
+    nbformat.validate(book)
+    links = [link for cell in book.cells if cell.cell_type == "markdown" for link in re.findall(r"\]\(([^)#\s]+)", cell.source)]
+    assert links
+    assert all((tmp_path / link).is_file() for link in links)
+    nbclient.NotebookClient(book, timeout=120, resources={"metadata": {"path": str(tmp_path)}}).execute()
+    outputs = [cell.outputs for cell in book.cells if cell.cell_type == "code"]
+    printed = "".join(output.text for cell in outputs for output in cell if output.output_type == "stream")
+    text = (DOCS / "tutorials" / "balance.md").read_text(encoding="utf-8")
+    assert printed == "".join(re.findall(r"^```text\n(.*?)^```$", text, re.M | re.S))
+    (played,) = outputs[-1]
+    assert "<iframe" in played.data["text/html"]
+    assert (tmp_path / "balance.html").stat().st_size > 100_000

@@ -599,21 +599,24 @@ def test_files_are_whole_or_not_there(tmp_path: Path) -> None:
 # the page
 
 
-def page(fence: str) -> list[tuple[str, str]]:
-    """The blocks of a language on the page about exports, and the text below each."""
-    text = Path(__file__).parents[1].joinpath("docs", "export.md").read_text(encoding="utf-8")
+def page(fence: str, name: str = "export.md") -> list[tuple[str, str]]:
+    """The blocks of a language on the page about exports, or on another, and the text below each."""
+    text = Path(__file__).parents[1].joinpath("docs", name).read_text(encoding="utf-8")
     return re.findall(rf"^```{fence}\n(.*?)^```$.*?^```text\n(.*?)^```$", text, re.M | re.S)
 
 
 @needs_compiler
-def test_program_of_the_page_prints_what_stands_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("name", ["export.md", "tutorials/embedded.md"])
+def test_program_of_the_page_prints_what_stands_there(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert COMPILER is not None
     monkeypatch.chdir(tmp_path)
-    exec(page("python")[0][0], {})
-    ((program, expected),) = page("c")
+    exec(page("python", name)[0][0], {})
+    ((program, expected),) = page("c", name)
+    sources = sorted(file.name for file in tmp_path.glob("*.c"))
     (tmp_path / "main.c").write_text(program)
-    subprocess.run([COMPILER, *STRICT, "-O2", "main.c", "pendulum.c", "-lm", "-o", "fall"], check=True)
-    assert subprocess.run([str(tmp_path / "fall")], capture_output=True, text=True, check=True).stdout == expected
+    subprocess.run([COMPILER, *STRICT, "-O2", "main.c", *sources, "-lm", "-o", "program"], check=True)
+    assert sources
+    assert subprocess.run([str(tmp_path / "program")], capture_output=True, text=True, check=True).stdout == expected
 
 
 @pytest.mark.parametrize("package", ["casadi", "jax"])

@@ -42,6 +42,10 @@ def test_code_prints_what_stands_below_it(page, tmp_path, monkeypatch):
         with contextlib.redirect_stdout(printed):
             exec(compile(code, name, "exec"), namespace)
         assert printed.getvalue() == expected
+    if page.startswith("docs/tutorials/"):
+        shown = re.findall(r"\]\(\.\./pictures/([^)]+)\)", text)
+        assert shown
+        assert all(Path(picture).is_file() for picture in shown)  # the code of the page draws what the page shows
 
 
 @pytest.mark.quick

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import io
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import rich
 
 from catena.errors import optional_package
 from catena.model.pose import upright
@@ -25,7 +26,7 @@ SHOWN = ("frames", "centres", "forces")
 def new_server(host: str = "127.0.0.1", port: int = 8080, title: str | None = None) -> viser.ViserServer:
     """Return a server of a page that shows a scene."""
     viser = optional_package("viser", "3D views need viser", 'pip install "catena[view]"')
-    with contextlib.redirect_stdout(io.StringIO()):  # viser prints its address, as `view` does
+    with _silence():  # viser prints its address, as `view` does
         server = viser.ViserServer(host=host, port=port, label=title, verbose=False)
     server.scene.set_up_direction("+z")
     return server
@@ -33,8 +34,20 @@ def new_server(host: str = "127.0.0.1", port: int = 8080, title: str | None = No
 
 def stop(server: viser.ViserServer) -> None:
     """Stop a server, in silence."""
-    with contextlib.redirect_stdout(io.StringIO()):
+    with _silence():
         server.stop()
+
+
+@contextlib.contextmanager
+def _silence() -> Iterator[None]:
+    """Keep viser from printing: to the output, and in notebooks, where rich displays what it prints."""
+    console = rich.get_console()
+    quiet, console.quiet = console.quiet, True
+    try:
+        with contextlib.redirect_stdout(io.StringIO()):
+            yield
+    finally:
+        console.quiet = quiet
 
 
 class Stage:
