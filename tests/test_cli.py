@@ -637,7 +637,7 @@ def test_a_linkage_that_begins_at_a_special_place_has_the_freedom_that_it_has_el
     q = done.q.copy()
     q[0] = 0.0
     assert m.mobility(q[0]).freedom == 2
-    assert cli.simulate._summary(ct.Trajectory(m, done.t, q, done.v, info=done.info), {})["freedom"] == 1
+    assert cli.simulate._summary(ct.Trajectory(m, done.t, q, done.v, info=done.info), None, {})["freedom"] == 1
 
 
 def test_simulate_knows_what_changes_the_energy(tmp_path):
@@ -1188,6 +1188,23 @@ def test_mjcf_files_are_taken(tmp_path, monkeypatch):
     assert json.loads(run(*arguments[:-1])[1])["q"]["arm"] == pytest.approx(0.7, abs=1e-4)  # which is home
     code, _, errors = run(*arguments, "away")
     assert (code, errors) == (1, "error: --keyframe away: model 'servo' has no keyframe of this name; choose from home\n")
+
+
+def test_servos_of_a_file_hold_its_home(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("servo.xml").write_text(SERVO.replace('kp="3"', 'kp="3000" kv="300"'))
+    arguments = ["servo.xml", "--until", "1"]
+    found = summary(*arguments)
+    assert found["controls"] == {"p": pytest.approx(0.7)}
+    assert found["q"]["arm"] == pytest.approx(0.7, abs=0.01)
+    assert found["energy"]["changed_by"] == ["actuators"]
+    assert summary(*arguments, "--control", "p=0.2")["q"]["arm"] == pytest.approx(0.2, abs=0.01)
+    assert abs(summary(*arguments, "--no-actuators")["q"]["arm"] - 0.7) > 0.3
+    assert re.search(r"^controls +p 0\.7 *$", run("simulate", *arguments)[1], re.M)
+    for wrong, told in ((["--control", "x=1"], "no actuator 'x'"), (["--control", "p=1", "--no-actuators"], "leaves them out")):
+        code, _, errors = run("simulate", *arguments, *wrong)
+        assert code == 1
+        assert told in errors
 
 
 def test_options_of_files_are_not_for_examples():

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from catena.errors import ModelError
+from catena.errors import ArgumentError, ModelError
 from catena.graph import maximum, minimum
 from catena.model import values
+from catena.model.user_functions import Role, Wrapped
 from catena.scalars.expression import settled
 
 if TYPE_CHECKING:
     from catena.model.coordinates import Coordinates
+    from catena.model.mechanism import Mechanism
 
 Pair = tuple[float, float]
 
@@ -107,11 +109,13 @@ class Actuation:
     effort: tuple[float, ...]
 
     @staticmethod
-    def of(m: Coordinates, actuators: Sequence[Actuator]) -> Actuation:
-        """Return the actuation of a mechanism."""
-        places = [[(*m.coordinate_places[name][1:], gear) for name, gear in one.coefficients] for one in actuators]
+    def of(m: Mechanism, what: str) -> Actuation:
+        """Return the actuation of a mechanism; `what` needs it is named where there is none."""
+        if not m.actuators:
+            raise ArgumentError(f"{what}: model '{m.name}' has no actuators that take controls; add some by m.add_actuator")
+        places = [[(*m.coordinate_places[name][1:], gear) for name, gear in one.coefficients] for one in m.actuators]
         effort = [most for link in m.links for most in link.joint.most_effort.tolist()]
-        return Actuation(tuple(actuators), tuple(map(tuple, places)), tuple(effort))
+        return Actuation(m.actuators, tuple(map(tuple, places)), tuple(effort))
 
     def forces(self, q: Any, v: Any, u: Any) -> Any:
         """Return the joint forces at a state and controls, of any scalar."""
@@ -127,6 +131,31 @@ class Actuation:
             if np.isfinite(most := self.effort[at]):
                 tau[at] = _within(tau[at], (-most, most))
         return np.array(tau, dtype=None if all(isinstance(x, float) for x in tau) else object)
+
+
+    def holding(self, q: Any) -> np.ndarray:
+        """Return the controls by which no actuator has a force at rest at q, or the least that its limits allow: servos of position hold
+        q, motors and servos of velocity have 0.
+        """
+        found = []
+        for one, places in zip(self.actuators, self.places, strict=True):
+            length = sum(gear * q[at] for at, _, gear in places)
+            (g, g1, _), (b, b1, _) = one.gain, one.bias
+            gain, bias = g + g1 * length, b + b1 * length
+            found.append(_within(-bias / gain if bias and gain else 0.0, one.control_limits))
+        return np.array(found, dtype=float)
+
+
+@dataclass(frozen=True)
+class Actuated(Wrapped):
+    """A controller of controls as one of joint forces: a function of (t, q, v)."""
+
+    actuation: Actuation
+    function: Any
+    role: Role
+
+    def __call__(self, t: Any, q: Any, v: Any) -> Any:
+        return self.actuation.forces(q, v, self.role.value(self.function, t, q, v))
 
 
 @dataclass(frozen=True)
