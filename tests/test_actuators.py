@@ -246,3 +246,27 @@ def test_wrong_controls_of_runs_are_told() -> None:
     for controls, told in (([1.0], "has 2 actuators"), (np.zeros((3, 2)), "controls of shape .* do not divide 10 steps")):
         with pytest.raises(ct.ArgumentError, match=told):
             ct.rollout(m, [0.0, 0.0], None, controls, 0.1, 10, actuators=True)
+
+
+def test_steps_are_implicit_in_stiff_servos() -> None:
+    """Servos with a time constant of a microsecond, at the limits of their forces at first, against Radau's method."""
+    m = ct.Model("arm")
+    m.add("upper", ct.rod(0.5, mass=2.0, axis="z"), ct.Revolute("y"))
+    m.add("lower", ct.rod(0.1, mass=0.05, axis="z"), ct.Revolute("y"), parent="upper", at=(0, 0, 0.5))
+    m.add_actuator("shoulder", "upper", kp=2000.0, kv=200.0, force_limits=(-60, 60))
+    m.add_actuator("elbow", "lower", kp=2000.0, kv=200.0, force_limits=(-3, 3))
+    u, times = [0.5, -0.8], np.array([0.0, 0.05, 0.1, 0.3])
+    exact = ct.simulate(m, [0.0, 0.0], until=0.3, controls=u, integrator="scipy:Radau", record=times)
+    run = ct.simulate(m, [0.0, 0.0], until=0.3, controls=u, record=times)
+    assert run.info["integrator"] == "rang-angermann"
+    assert run.info["steps"] < 2000
+    assert "the actuator of joint 'lower'" in run.info["why"]
+    np.testing.assert_allclose(run.q, exact.q, atol=1e-6)
+    table = ct.rollout(m, [0.0, 0.0], None, u, 5e-3, 60, actuators=True)
+    function = ct.rollout(m, [0.0, 0.0], None, lambda t, q, v: np.array(u) + 0.0 * q, 5e-3, 60, actuators=True)
+    for many in (table, function):
+        np.testing.assert_allclose(many.q[[0, 10, 20, 60]], exact.q, atol=3e-3)
+    assert ct.stepper(m, 5e-3, controls=True).method.startswith("rang-angermann")
+    with pytest.warns(ct.StiffnessWarning, match="the actuator of joint 'lower'"):
+        ct.stepper(m, 5e-3, "rk4", controls=True)
+    assert ct.stepper(m, 5e-3).method.startswith("rk4")

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from catena.errors import ArgumentError, ModelError
-from catena.graph import maximum, minimum
+from catena.graph import maximum, minimum, where
 from catena.model import values
 from catena.model.user_functions import Role, Wrapped
-from catena.scalars.expression import settled
+from catena.scalars.expression import settled, within
 
 if TYPE_CHECKING:
     from catena.model.coordinates import Coordinates
@@ -41,6 +41,22 @@ class Actuator:
         (g, g1, g2), (b, b1, b2) = self.gain, self.bias
         u = _within(u, self.control_limits)
         return _within((g + g1 * length + g2 * rate) * u + (b + b1 * length + b2 * rate), self.force_limits)
+
+    def slopes(self, length: Any, rate: Any, u: Any, bounds: bool) -> tuple[Any, Any]:
+        """Return how fast the force falls with length and rate, none negative.
+
+        Beyond the limits of the force these are 0; as `bounds`, by which long steps do not overshoot, secants from where there is no force.
+        """
+        (g, g1, g2), (b, b1, b2) = self.gain, self.bias
+        u = _within(u, self.control_limits)
+        part: Any = 1.0
+        if self.force_limits is not None:
+            force = (g + g1 * length + g2 * rate) * u + (b + b1 * length + b2 * rate)
+            low, high = min(self.force_limits[0], 0.0), max(self.force_limits[1], 0.0)
+            above, below = force > high, force < low
+            part = where(above, high / where(above, force, 1.0), where(below, low / where(below, force, -1.0), 1.0))
+            part = part if bounds else where(part < 1.0, 0.0, 1.0)
+        return part * maximum(0.0, -(g1 * u + b1)), part * maximum(0.0, -(g2 * u + b2))
 
 
 def _within(x: Any, limits: Pair | None) -> Any:
@@ -133,6 +149,19 @@ class Actuation:
         return np.array(tau, dtype=None if all(isinstance(x, float) for x in tau) else object)
 
 
+    def slopes(self, q: Any, v: Any, u: Any, bounds: bool = False) -> tuple[Any, Any]:
+        """Return how fast joint forces fall with positions and with velocities: of actuators of several coordinates, a diagonal bound."""
+        found: tuple[list[Any], list[Any]] = ([0.0] * len(self.effort), [0.0] * len(self.effort))
+        for one, places, control in zip(self.actuators, self.places, settled(u), strict=True):
+            length = sum((gear * q[at] for at, _, gear in places), 0.0)
+            rate = sum((gear * v[at] for _, at, gear in places), 0.0)
+            gears = sum(abs(gear) for *_, gear in places)
+            for slope, by in zip(one.slopes(length, rate, control, bounds), found, strict=True):
+                for _, at, gear in places:
+                    by[at] = by[at] + abs(gear) * gears * slope
+        by_position, by_velocity = (np.array(by, dtype=None if all(isinstance(x, float) for x in by) else object) for by in found)
+        return by_position, by_velocity
+
     def holding(self, q: Any) -> np.ndarray:
         """Return the controls by which no actuator has a force at rest at q, or the least that its limits allow: servos of position hold
         q, motors and servos of velocity have 0.
@@ -155,7 +184,11 @@ class Actuated(Wrapped):
     role: Role
 
     def __call__(self, t: Any, q: Any, v: Any) -> Any:
-        return self.actuation.forces(q, v, self.role.value(self.function, t, q, v))
+        return self.actuation.forces(q, v, self.given(t, q, v))
+
+    def given(self, t: Any, q: Any, v: Any) -> Any:
+        """Return the controls."""
+        return self.role.value(self.function, t, q, v)
 
 
 @dataclass(frozen=True)
@@ -167,3 +200,17 @@ class Controlled:
 
     def __call__(self, t: Any, q: Any, v: Any) -> Any:
         return self.actuation.forces(q, v, self.controls)
+
+    def given(self, t: Any, q: Any, v: Any) -> Any:
+        """Return the controls."""
+        return self.controls
+
+
+def acting(m: Mechanism, controller: Any) -> Actuated | Controlled | None:
+    """Return what gives the actuators of a mechanism their controls in a run: its controller, or a parameter; None where they rest."""
+    for function in (controller, *(force.function for force in m.forces)):
+        while isinstance(function, within):
+            function = function.function
+        if isinstance(function, (Actuated, Controlled)):
+            return function
+    return None

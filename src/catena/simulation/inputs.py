@@ -10,7 +10,7 @@ import numpy as np
 
 from catena.errors import ArgumentError
 from catena.model import Mechanism
-from catena.model.actuators import Actuated, Actuation
+from catena.model.actuators import Actuated, Actuation, Controlled, acting
 from catena.model.parameters import bind
 from catena.model.user_functions import Role, joint_forces, own_array, python, wrapped
 from catena.model.values import floats
@@ -46,6 +46,11 @@ class Input:
                     f"tau has shape {self.constant.shape}; give {model.nv} finite joint forces, or a pair (times, values) "
                     f"of shapes (K,) and (K, {model.nv})"
                 )
+
+    @property
+    def servos(self) -> Actuated | Controlled | None:
+        """What gives the actuators their controls, in machine code; None where they rest."""
+        return acting(self.model, self.controller)
 
     @property
     def acts(self) -> bool:

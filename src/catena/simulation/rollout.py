@@ -17,6 +17,7 @@ from catena.loops.mobility import generic
 from catena.loops.plan_library import Selected
 from catena.loops.projection import LoopPlan
 from catena.model import Mechanism
+from catena.model.actuators import acting
 from catena.model.forces import BUSHING_NUMBERS, SPRING_NUMBERS
 from catena.model.parameters import CONTROLS, OPTIONS, WRENCHES, given_values, ties
 from catena.model.parameters import check as check_paths
@@ -224,7 +225,7 @@ class RolloutSettings:
             raise ArgumentError(f"every = {every} does not divide steps = {steps}; the last sample would be lost, give a divisor")
         start = number("start", start)
         check_step("step", step_size, start, start + steps * step_size)
-        integrator = chosen_integrator(_stiffest(m, values), integrator, step_size, "rollout")
+        integrator = chosen_integrator(_stiffest(m, values), integrator, step_size, "rollout", controls)
         q, v = _array("q0", q0, m.nq, m), np.zeros(m.nv) if v0 is None else _array("v0", v0, m.nv, m)
         normalise(m, q, "q0")
         table, controller = _controls(m, controls, steps, axes)
@@ -488,14 +489,15 @@ def _stiffest(m: Mechanism, values: Mapping[str, np.ndarray]) -> Mechanism:
     return m.with_values(chosen) if chosen else m
 
 
-def chosen_integrator(m: Mechanism, name: str, step: float, what: str) -> str:
+def chosen_integrator(m: Mechanism, name: str, step: float, what: str, controller: Function | None = None) -> str:
     """Return the integrator by its name; "auto" goes by the model and the step, and so does not depend on other trajectories."""
+    servos = acting(m, controller)
 
     def make() -> Fastest | None:
         now, q = generic(m)
-        return fastest(m, now.instant, q)
+        return fastest(m, now.instant, q, None if servos is None else servos.actuation)
 
-    stiffest: Fastest | None = m.once("fastest passive force", (), make)
+    stiffest: Fastest | None = m.once("fastest passive force", (servos is None,), make)
     if stiffest is None or stiffest.rate * step <= STABLE:
         return "rk4" if name == "auto" else name
     if name == "auto":
