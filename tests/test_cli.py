@@ -1136,6 +1136,8 @@ ROBOT = """\
 </robot>
 """
 
+COLLISION = '<collision><geometry><sphere radius="0.1"/></geometry></collision>'
+
 SERVO = """\
 <mujoco model="servo">
   <worldbody>
@@ -1207,8 +1209,26 @@ def test_servos_of_a_file_hold_its_home(tmp_path, monkeypatch):
         assert told in errors
 
 
+def test_contact_of_files_is_asked_for(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("arm.urdf").write_text(ROBOT.replace("</inertial>", f"</inertial>{COLLISION}", 1))
+    options = ["arm.urdf", "--floating-base", "--contact", "ground"]
+    assert [one["body"] for one in json.loads(run("info", *options, "--json")[1])["contacts"]] == ["base"]
+    start = ["--set", "base.z=0.1", "--until", "0.5", "--step", "2ms"]
+    assert summary(*options, *start)["q"]["base.z"] == pytest.approx(0.1, abs=0.003)
+    assert summary(*options[:-2], *start)["q"]["base.z"] < -1.0
+    Path("servo.xml").write_text(SERVO.replace("<worldbody>", '<worldbody><geom type="plane" size="1 1 1" pos="0 0 -2"/>'))
+    assert "--contact ground" in run("info", "servo.xml")[2]
+    notes = json.loads(run("info", "servo.xml", "--contact", "ground", "--json")[1])["notes"]
+    assert "1 bodies touch the ground, by catena's compliant contact; bodies do not touch each other" in notes
+    assert not any("ignored" in note for note in notes)
+    notes = json.loads(run("info", "servo.xml", "--contact", "ignore", "--json")[1])["notes"]
+    assert any("ignored as asked: contact" in note for note in notes)
+    assert "give 'ignore' or 'ground'" in run("info", "arm.urdf", "--contact", "floor")[2]
+
+
 def test_options_of_files_are_not_for_examples():
     code, _, errors = run("info", "arm", "--ignore", "contact")
     assert code == 1
-    assert "'arm' is a built-in example, and --floating-base, --ignore and --tolerance are for files; leave them out" in errors
+    assert "'arm' is a built-in example, and --floating-base, --ignore, --contact and --tolerance are for files; leave them out" in errors
     assert "--tolerance are for files" in run("info", "arm", "--tolerance", "1e-3")[2]

@@ -14,6 +14,7 @@ import catena as ct
 from catena.cli import completion
 from catena.cli.app import (
     INTERRUPTED,
+    Contact,
     Debug,
     FloatingBase,
     Ignore,
@@ -77,6 +78,7 @@ def simulate(
     set_parameter: SetParameter = None,
     floating_base: FloatingBase = False,
     ignore: Ignore = None,
+    contact: Contact = None,
     tolerance: Tolerance = None,
     json: Json = False,
     debug: Debug = False,
@@ -111,8 +113,9 @@ def simulate(
       catena simulate arm.toml --until 5 --record 10ms --save run.nc --csv run.csv
       catena simulate pendulum --set-parameter gravity=0,0,-1.62 --set-parameter arm.mass=3
       catena simulate robot.urdf --random 0 --until 2 --plot robot.png --animate robot.html
+      catena simulate robot.urdf --floating-base --contact ground --until 1
     """
-    m, _ = find(model, floating_base, ignore, tolerance, set_parameter)
+    m, _ = find(model, floating_base, ignore, tolerance, set_parameter, contact)
     end = settings.quantity("--until", until, "s")
     q0, v0 = Start.of(m, set_, set_velocity, random, keyframe).state(m)
     controls = _controls(m, q0, control or [], actuators)
