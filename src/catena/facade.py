@@ -72,11 +72,12 @@ class _ModelMethods(Mechanism):
         return assemble(self, guess, held, t)
 
     def project_velocity(
-        self, q: Any, v: Any = None, fixed: Mapping[str, float] | None = None, t: float | None = None, **rates: float
+        self, q: Any, v: Any = None, fixed: Mapping[str, Any] | None = None, t: float | None = None, **rates: Any
     ) -> np.ndarray:
         """Return velocities that keep all loops closed at q, the nearest to v by kinetic energy; rates given by name keep their value.
 
-        Driven joints have their velocities of the time t [s], 0 if not given.
+        Leading axes of q (..., nq), v (..., nv) and rates (...) broadcast. Driven joints have their velocities of the time t [s], 0 if not
+        given.
 
         >>> m = ct.Model("gears")
         >>> m.add("small", ct.cylinder(0.05, 0.1, mass=1.0), ct.Revolute("z"))
@@ -84,10 +85,13 @@ class _ModelMethods(Mechanism):
         >>> m.couple("mesh", {"small": 1.0, "large": 2.0})
         >>> m.project_velocity([0.0, 0.0], large=1.0)
         array([-2.,  1.])
+        >>> m.project_velocity([0.0, 0.0], large=[1.0, 2.0])
+        array([[-2.,  1.],
+               [-4.,  2.]])
         """
         return project_velocity(self, q, v, {**(fixed or {}), **self._named(t, rates)}, t)
 
-    def _named(self, t: float | None, named: dict[str, float]) -> dict[str, float]:
+    def _named(self, t: float | None, named: dict[str, Any]) -> dict[str, Any]:
         """Return the coordinates given by name; where nothing is driven, t is the name of a coordinate."""
         return named if self.driven_names or t is None else {**named, "t": t}
 
