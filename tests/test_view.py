@@ -168,6 +168,26 @@ URDF = """<robot name="r"><link name="base"/><link name="arm">
   <joint name="j" type="continuous"><parent link="base"/><child link="arm"/><axis xyz="0 1 0"/></joint></robot>"""
 
 
+def test_meshes_of_an_attached_model_are_found_from_the_file_of_the_whole(tmp_path: Path) -> None:
+    """Also where the folder of all is moved, and in the files of runs."""
+    for name in ("arm", "hand"):
+        (tmp_path / "old" / name / "meshes").mkdir(parents=True)
+        stl(tmp_path / "old" / name / "meshes" / f"{name}.stl", shapes.box(100.0, 200.0, 300.0))
+        (tmp_path / "old" / name / f"{name}.urdf").write_text(URDF.format(file=f"meshes/{name}.stl"))
+    arm, hand = (ct.load(tmp_path / "old" / name / f"{name}.urdf") for name in ("arm", "hand"))
+    arm.attach(hand, to=arm.body_names[-1], at=(0, 0, 0.3), prefix="hand_")
+    (tmp_path / "old" / "whole").mkdir()
+    arm.save(tmp_path / "old" / "whole" / "robot.toml")
+    arm.save(tmp_path / "old" / "arm" / "robot.toml")
+    (tmp_path / "old").rename(tmp_path / "new")
+    for folder in ("whole", "arm"):
+        m = ct.load(tmp_path / "new" / folder / "robot.toml")
+        assert sum(part.name.startswith("mesh") for part in Scene(m).parts) == 2
+        ct.simulate(m, m.neutral(), until=0.01).save(tmp_path / "run.npz")
+        assert sum(part.name.startswith("mesh") for part in Scene(ct.Trajectory.load(tmp_path / "run.npz").model).parts) == 2
+    assert (tmp_path / "new" / "arm" / "robot.toml").read_text().count('folder = "../hand"') == 1
+
+
 @pytest.mark.parametrize("file", ["package://my_robot/meshes/arm.stl", "../meshes/arm.stl", "{folder}/my_robot/meshes/arm.stl"])
 def test_meshes_are_found_in_their_package_and_shown_to_scale(tmp_path: Path, file: str) -> None:
     for folder in ("urdf", "meshes"):

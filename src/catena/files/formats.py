@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Collection
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -125,7 +126,8 @@ def save(model: Mechanism, path: str | os.PathLike[str]) -> None:
     """
     file = as_path(path, ModelFileError)
     _check_ending(file, WRITTEN)
-    content = encoded(model, str(file), urdf_writer.text if file.suffix.lower() == ".urdf" else toml_writer.text)
+    text = urdf_writer.text if file.suffix.lower() == ".urdf" else partial(toml_writer.text, folder=str(file.absolute().parent))
+    content = encoded(model, str(file), text)
     with replacing(file, ModelFileError) as stream:
         stream.write(content)
 
