@@ -14,7 +14,7 @@ from catena.graph import Trace
 from catena.inverse_kinematics.targets import rotation_vector
 from catena.spatial import quaternion_exp, rotation
 
-PARALLEL = ("delta", "delta_ruu", "stewart_ups", "stewart_floating", "five_bar_robot", "planar_3rrr", "spherical_3rrr")
+PARALLEL = ("delta", "delta_ruu", "stewart_ups", pytest.param("stewart_floating", marks=pytest.mark.long), "five_bar_robot", "planar_3rrr", "spherical_3rrr")
 
 
 def limited_arm() -> ct.Model:
