@@ -236,7 +236,7 @@ def _models(draw):
         damping, length = draw(st.just(0.0) | _positive), draw(st.just(0.0) | _positive)
         m.add_spring(name, a, b, draw(_vectors), draw(_vectors), stiffness=draw(_positive), damping=damping, length=length)
     m = draw(_looped(m)) if draw(st.booleans()) else m
-    return draw(_equipped(m)) if m.links and draw(st.booleans()) else m
+    return draw(_equipped(m)) if m.links else m
 
 
 @st.composite
