@@ -393,3 +393,23 @@ def test_a_model_is_drawn_from_the_command_line(tmp_path: Path) -> None:
     wrong = CliRunner().invoke(app, ["view", "four-bar", "--picture", str(tmp_path / "p.jpg")])
     assert wrong.exit_code == 1
     assert "written as .png, not as '.jpg'" in wrong.output
+
+
+def test_frames_of_a_model_are_drawn_with_their_names(tmp_path: Path) -> None:
+    m = ct.Model("pendulum")
+    m.add("arm", ct.rod(1.0, mass=1.0), ct.Revolute("y"))
+    m.draw(tmp_path / "without.png", [0.3], size=(160, 120))
+    plain = (tmp_path / "without.png").read_bytes()
+    m.draw(tmp_path / "axes.png", [0.3], size=(160, 120), frames=True)
+    m.add_frame("tip", "arm", at=ct.Pose((1, 0, 0), rpy=(0, 0, np.pi / 2)))
+    m.draw(tmp_path / "off.png", [0.3], size=(160, 120))
+    m.draw(tmp_path / "tip.png", [0.3], size=(160, 120), frames=True)
+    assert (tmp_path / "off.png").read_bytes() == plain
+    assert len({(tmp_path / name).read_bytes() for name in ("off.png", "axes.png", "tip.png")}) == 3
+    scene = Scene(m)
+    triad = animation._triads(scene, scene.places(0.0, np.array([0.3])))[3:]
+    place = ct.poses(m, of="tip")([0.3])
+    for i, arrow in enumerate(triad):
+        np.testing.assert_allclose(arrow.start, place[:3, 3], atol=1e-12)
+        np.testing.assert_allclose((arrow.end - arrow.start) / (0.1 * scene.size), place[:3, i], atol=1e-12)
+    assert [arrow.name for arrow in triad] == ["", "", "tip"]

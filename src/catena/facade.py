@@ -132,8 +132,12 @@ class _ModelMethods(Mechanism):
         """
         files.save(self, path)
 
-    def draw(self, path: str | os.PathLike[str], q: Any = None, t: float = 0.0, size: tuple[int, int] = (640, 480)) -> None:
+    def draw(
+        self, path: str | os.PathLike[str], q: Any = None, t: float = 0.0, size: tuple[int, int] = (640, 480), frames: bool = False
+    ) -> None:
         """Write a picture (.png) of the model at q, or assembled where q is not given; needs Pillow, `pip install "catena[plot]"`.
+
+        With `frames`, it has the axes of the bodies, and of the frames of the model with their names.
 
         >>> import pathlib, tempfile
         >>> m = ct.Model("pendulum")
@@ -143,7 +147,7 @@ class _ModelMethods(Mechanism):
         """
         from catena.view.animation import draw  # here, because it needs an optional package
 
-        draw(self, path, q, t, size)
+        draw(self, path, q, t, size, frames)
 
     def view(self, q: Any = None, *, port: int = 8080, browser: bool = True, wait: bool | None = None) -> Viewer:
         """Show the model in the browser, with sliders for its joints; loops stay closed. Needs viser: `pip install "catena[view]"`.
