@@ -118,8 +118,8 @@ def inverse_kinematics(
     first = m.search_start() if guess is None else _positions(m, "guess", guess)
     held = coordinates(m, (fixed,) if isinstance(fixed, str) else fixed, "inverse_kinematics: fixed")
     pose = None if posture is None else _positions(m, "posture", posture)
+    own = (first.shape[:-1], *(() if pose is None else (pose.shape[:-1],)), *(x.shape[:-1] for x in values.values()))
     try:
-        own = (first.shape[:-1], *(() if pose is None else (pose.shape[:-1],)), *(x.shape[:-1] for x in values.values()))
         batch = np.broadcast_shapes(*(target.batch for target in wanted), *own)
     except ValueError:
         shapes = ", ".join(str(axes) for axes in (*(target.batch for target in wanted), *own))
