@@ -5,6 +5,7 @@ import pytest
 
 import catena as ct
 from catena.examples import four_bar
+from catena.model.actuators import Actuation
 
 ROBOT = """
 <mujoco>
@@ -159,3 +160,113 @@ def test_models_without_actuators_take_no_controls(tmp_path) -> None:
                                        '[[actuator]]\nname = "m"\ncoefficients = { b = 1.0 }\n')  # fmt: skip
     with pytest.raises(ct.ModelFileError, match="no coordinate is named 'b'"):
         ct.load(tmp_path / "arm.toml")
+
+
+def pushed_cart() -> ct.Model:
+    m = ct.Model("cart")
+    m.add("cart", ct.point_mass(2.0), ct.Prismatic("x", damping=0.3))
+    m.add("pole", ct.rod(0.5, mass=0.4, axis="-z"), ct.Revolute("y"), parent="cart")
+    m.add_actuator("motor", "cart", gear=4.0, control_limits=(-1, 3))
+    m.add_actuator("servo", "pole", kp=6.0, kv=0.4, control_limits=(-2, 2))
+    return m
+
+
+def test_runs_with_controls_are_runs_with_the_forces_of_actuators() -> None:
+    """Constant, over time, from a function, from one that is called from Python, and in machine code over many trajectories."""
+    m, start, u = pushed_cart(), [0.1, 0.3], np.array([0.2, -0.1])
+    act = ct.actuator_forces(m)
+    expected = ct.simulate(m, start, until=0.5, controller=lambda t, q, v: act(q, v, u + t))
+    times = np.array([0.0, 0.5])
+    for controls in ((times, u + times[:, None]), lambda t, q, v: u + t, ct.python(lambda t, q, v: u + t)):
+        run = ct.simulate(m, start, until=0.5, controls=controls)
+        np.testing.assert_allclose(run.q[-1], expected.q[-1], rtol=1e-8)
+        np.testing.assert_allclose(run.tau[-1], act(run.q[-1], run.v[-1], u + 0.5), rtol=1e-12)
+    step = ct.stepper(m, 0.01, controls=True)
+    table = np.stack([np.stack([u + 0.1, u - 0.3]), np.stack([u, 4.0 * u])])
+    many = ct.rollout(m, start, None, table, 0.01, 20, actuators=True)
+    parts = ct.ensemble(m, start, None, table, step=0.01, steps=20, actuators=True, chunk=1)
+    constant = ct.rollout(m, np.tile(start, (2, 1)), None, table[:, 0], 0.01, 10, actuators=True)
+    free = ct.rollout(m, start, None, lambda t, q, v: 0.0 * q, 0.01, 20, actuators=True)
+    for rows, run in zip(table, many.q, strict=True):
+        q, v = np.array(start), np.zeros(2)
+        for k in range(20):
+            q, v = step(q, v, rows[k // 10])
+            np.testing.assert_allclose(run[k + 1], q, rtol=1e-13)
+    np.testing.assert_array_equal(parts.q, many.q)
+    np.testing.assert_allclose(constant.q, many.q[:, :11], rtol=1e-13)
+    np.testing.assert_allclose(free.q, ct.rollout(m, start, None, None, 0.01, 20, actuators=True).q, rtol=1e-12)
+
+
+def test_servos_hold_the_start_and_motors_are_off(robot) -> None:
+    m = pushed_cart()
+    run = ct.simulate(m, [0.1, 0.3], until=0.01, controls="hold")
+    np.testing.assert_allclose(run.tau[0], 0.0, atol=1e-15)
+    q = states(robot, 1)[0][0]
+    held = Actuation.of(robot, "test").holding(q)
+    assert held[0] == held[2] == held[5] == 0.0
+    np.testing.assert_allclose(held[1], 2.0 * (q[1] + 0.3), rtol=1e-13)
+    rest = ct.actuator_forces(robot)(q, np.zeros(4), held)
+    np.testing.assert_allclose(rest, 0.0, atol=1e-13)
+    assert Actuation.of(m, "test").holding(np.array([0.0, 5.0]))[1] == 2.0
+
+
+def test_actions_go_through_the_limits_of_controls() -> None:
+    pytest.importorskip("gymnasium")
+    from catena.environments import Task, VectorEnvironment
+
+    m = pushed_cart()
+    task = Task(m, step=0.05, actuators=True, reset=lambda random: (np.zeros(2), np.zeros(2)), observe=lambda q, v: np.concatenate([q, v]),
+                reward=lambda action: action[0], parameters={"pole.mass": (0.4, 0.4)})  # fmt: skip
+    assert "actions motor, servo" in repr(task)
+    envs = VectorEnvironment(task, 3, dtype=np.float64)
+    envs.reset(seed=0)
+    action = np.array([[0.0, 0.0], [-1.0, 0.5], [2.0, 1.0]])
+    seen = envs.step(action)[0]
+    step = ct.stepper(m, 0.05, controls=True)
+    expected = [np.concatenate(step(np.zeros(2), np.zeros(2), u)) for u in ([1.0, 0.0], [-1.0, 1.0], [3.0, 2.0])]
+    np.testing.assert_allclose(seen, expected, rtol=1e-13)
+    m.add_actuator("free", "cart")
+    for wrong, told in (({}, "'free' has no control_limits"), ({"efforts": 2.0}, "give one of them")):
+        with pytest.raises(ct.ArgumentError, match=told):
+            Task(m, step=0.05, actuators=True, reset=lambda random: (np.zeros(2), np.zeros(2)), observe=lambda q: q, reward=lambda q: q[0],
+                 **wrong)  # fmt: skip
+
+
+def test_wrong_controls_of_runs_are_told() -> None:
+    m, times = pushed_cart(), np.array([0.0, 0.5])
+    for controls, told in (
+        ([1.0], "are not 2 finite numbers"), ("rest", "'rest' is not known"), (lambda t, q, v: [1.0], "return 2 controls"),
+        (ct.python(lambda t, q, v: [1.0]), "return 2 controls"), ((times, np.zeros((2, 1))), r"\(K, 2\) values"),
+        ((times, np.zeros((2, 2))), "give it over the whole run"),
+    ):  # fmt: skip
+        with pytest.raises(ct.ArgumentError, match=told):
+            ct.simulate(m, [0.0, 0.0], until=1.0, controls=controls)
+    with pytest.raises(ct.ArgumentError, match="both controls and tau"):
+        ct.simulate(m, [0.0, 0.0], until=1.0, controls="hold", tau=[0.0, 0.0])
+    for controls, told in (([1.0], "has 2 actuators"), (np.zeros((3, 2)), "controls of shape .* do not divide 10 steps")):
+        with pytest.raises(ct.ArgumentError, match=told):
+            ct.rollout(m, [0.0, 0.0], None, controls, 0.1, 10, actuators=True)
+
+
+def test_steps_are_implicit_in_stiff_servos() -> None:
+    """Servos with a time constant of a microsecond, at the limits of their forces at first, against Radau's method."""
+    m = ct.Model("arm")
+    m.add("upper", ct.rod(0.5, mass=2.0, axis="z"), ct.Revolute("y"))
+    m.add("lower", ct.rod(0.1, mass=0.05, axis="z"), ct.Revolute("y"), parent="upper", at=(0, 0, 0.5))
+    m.add_actuator("shoulder", "upper", kp=2000.0, kv=200.0, force_limits=(-60, 60))
+    m.add_actuator("elbow", "lower", kp=2000.0, kv=200.0, force_limits=(-3, 3))
+    u, times = [0.5, -0.8], np.array([0.0, 0.05, 0.1, 0.3])
+    exact = ct.simulate(m, [0.0, 0.0], until=0.3, controls=u, integrator="scipy:Radau", record=times)
+    run = ct.simulate(m, [0.0, 0.0], until=0.3, controls=u, record=times)
+    assert run.info["integrator"] == "rang-angermann"
+    assert run.info["steps"] < 2000
+    assert "the actuator of joint 'lower'" in run.info["why"]
+    np.testing.assert_allclose(run.q, exact.q, atol=1e-6)
+    table = ct.rollout(m, [0.0, 0.0], None, u, 5e-3, 60, actuators=True)
+    function = ct.rollout(m, [0.0, 0.0], None, lambda t, q, v: np.array(u) + 0.0 * q, 5e-3, 60, actuators=True)
+    for many in (table, function):
+        np.testing.assert_allclose(many.q[[0, 10, 20, 60]], exact.q, atol=3e-3)
+    assert ct.stepper(m, 5e-3, controls=True).method.startswith("rang-angermann")
+    with pytest.warns(ct.StiffnessWarning, match="the actuator of joint 'lower'"):
+        ct.stepper(m, 5e-3, "rk4", controls=True)
+    assert ct.stepper(m, 5e-3).method.startswith("rk4")

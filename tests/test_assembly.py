@@ -450,3 +450,20 @@ def test_positions_that_leave_a_loop_open_are_refused_wherever_they_matter() -> 
     for call in (m.mobility, m.project_velocity, lambda q: ct.forward_dynamics(m, at=q)):
         with pytest.raises(ct.ModelError, match=r"leaves loop 'pin' of model 'four-bar' open, by .*; give positions that close the loops"):
             call(q)
+
+
+@pytest.mark.parametrize("count", [3, 10])
+def test_velocities_of_many_states_are_projected_as_each_alone(count: int) -> None:
+    m, rng = mechanisms.SHARED["quarter-car"](), np.random.default_rng(1)
+    q = np.stack([m.assemble(wishbone=x) for x in np.linspace(-0.1, 0.1, count)])
+    v, rate = rng.normal(size=(2, count, m.nv)), rng.normal(size=(2, count))
+    found = m.project_velocity(q, v, wishbone=rate)
+    assert found.shape == (2, count, m.nv)
+    for k in np.ndindex(2, count):
+        np.testing.assert_allclose(found[k], m.project_velocity(q[k[1]], v[k], wishbone=rate[k]), rtol=1e-10, atol=1e-12)
+    np.testing.assert_allclose(m.project_velocity(q, wishbone=2.0)[1], m.project_velocity(q[1], wishbone=2.0), rtol=1e-10, atol=1e-12)
+    q[2, 0] += 0.1
+    with pytest.raises(ct.ModelError, match=r"project_velocity: q\[2\] leaves loop"):
+        m.project_velocity(q)
+    with pytest.raises(ct.ModelError, match=r"leading axes do not broadcast: q \(\d+,\), v \(\d+,\)"):
+        m.project_velocity(q, np.zeros((count + 1, m.nv)))

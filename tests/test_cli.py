@@ -637,7 +637,7 @@ def test_a_linkage_that_begins_at_a_special_place_has_the_freedom_that_it_has_el
     q = done.q.copy()
     q[0] = 0.0
     assert m.mobility(q[0]).freedom == 2
-    assert cli.simulate._summary(ct.Trajectory(m, done.t, q, done.v, info=done.info), {})["freedom"] == 1
+    assert cli.simulate._summary(ct.Trajectory(m, done.t, q, done.v, info=done.info), None, {})["freedom"] == 1
 
 
 def test_simulate_knows_what_changes_the_energy(tmp_path):
@@ -1136,6 +1136,8 @@ ROBOT = """\
 </robot>
 """
 
+COLLISION = '<collision><geometry><sphere radius="0.1"/></geometry></collision>'
+
 SERVO = """\
 <mujoco model="servo">
   <worldbody>
@@ -1190,8 +1192,43 @@ def test_mjcf_files_are_taken(tmp_path, monkeypatch):
     assert (code, errors) == (1, "error: --keyframe away: model 'servo' has no keyframe of this name; choose from home\n")
 
 
+def test_servos_of_a_file_hold_its_home(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("servo.xml").write_text(SERVO.replace('kp="3"', 'kp="3000" kv="300"'))
+    arguments = ["servo.xml", "--until", "1"]
+    found = summary(*arguments)
+    assert found["controls"] == {"p": pytest.approx(0.7)}
+    assert found["q"]["arm"] == pytest.approx(0.7, abs=0.01)
+    assert found["energy"]["changed_by"] == ["actuators"]
+    assert summary(*arguments, "--control", "p=0.2")["q"]["arm"] == pytest.approx(0.2, abs=0.01)
+    assert abs(summary(*arguments, "--no-actuators")["q"]["arm"] - 0.7) > 0.3
+    assert re.search(r"^controls +p 0\.7 *$", run("simulate", *arguments)[1], re.M)
+    for wrong, told in ((["--control", "x=1"], "no actuator 'x'"), (["--control", "p=1", "--no-actuators"], "leaves them out")):
+        code, _, errors = run("simulate", *arguments, *wrong)
+        assert code == 1
+        assert told in errors
+
+
+def test_contact_of_files_is_asked_for(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("arm.urdf").write_text(ROBOT.replace("</inertial>", f"</inertial>{COLLISION}", 1))
+    options = ["arm.urdf", "--floating-base", "--contact", "ground"]
+    assert [one["body"] for one in json.loads(run("info", *options, "--json")[1])["contacts"]] == ["base"]
+    start = ["--set", "base.z=0.1", "--until", "0.5", "--step", "2ms"]
+    assert summary(*options, *start)["q"]["base.z"] == pytest.approx(0.1, abs=0.003)
+    assert summary(*options[:-2], *start)["q"]["base.z"] < -1.0
+    Path("servo.xml").write_text(SERVO.replace("<worldbody>", '<worldbody><geom type="plane" size="1 1 1" pos="0 0 -2"/>'))
+    assert "--contact ground" in run("info", "servo.xml")[2]
+    notes = json.loads(run("info", "servo.xml", "--contact", "ground", "--json")[1])["notes"]
+    assert "1 bodies touch the ground, by catena's compliant contact; bodies do not touch each other" in notes
+    assert not any("ignored" in note for note in notes)
+    notes = json.loads(run("info", "servo.xml", "--contact", "ignore", "--json")[1])["notes"]
+    assert any("ignored as asked: contact" in note for note in notes)
+    assert "give 'ignore' or 'ground'" in run("info", "arm.urdf", "--contact", "floor")[2]
+
+
 def test_options_of_files_are_not_for_examples():
     code, _, errors = run("info", "arm", "--ignore", "contact")
     assert code == 1
-    assert "'arm' is a built-in example, and --floating-base, --ignore and --tolerance are for files; leave them out" in errors
+    assert "'arm' is a built-in example, and --floating-base, --ignore, --contact and --tolerance are for files; leave them out" in errors
     assert "--tolerance are for files" in run("info", "arm", "--tolerance", "1e-3")[2]

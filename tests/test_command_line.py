@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from tests.mechanisms import SHARED
-from tests.test_cli import PLAIN, ROBOT, SERVO, process, run
+from tests.test_cli import COLLISION, PLAIN, ROBOT, SERVO, process, run
 from tests.test_plots import made_up_growth
 from typer.testing import CliRunner
 
@@ -54,7 +54,7 @@ def folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for name in ("arm", "four-bar"):
         EXAMPLES[name]().save(f"{name}.toml")
-    Path("robot.urdf").write_text(ROBOT)
+    Path("robot.urdf").write_text(ROBOT.replace("</inertial>", f"</inertial>{COLLISION}", 1))
     Path("robot.xml").write_text(re.sub(r"  <actuator>.*</actuator>\n", "", SERVO, flags=re.S))
     Path("firmware").mkdir()
     ct.simulate(EXAMPLES["pendulum"](), [0.0], until=0.1).save("run.npz")

@@ -603,7 +603,7 @@ def test_a_quadruped_a_box_and_a_ball_come_to_rest() -> None:
     assert_allclose(ct.contact_forces(m)(run.q[-1], run.v[-1])[:, 2].sum(), G * sum(link.body.mass for link in m.links), rtol=1e-3)
 
 
-@pytest.mark.parametrize("step", [1e-3, 2e-3])
+@pytest.mark.parametrize("step", [pytest.param(1e-3, marks=pytest.mark.long), 2e-3])
 def test_a_biped_stands_for_ten_seconds(step: float) -> None:
     """48 coordinates, 30 constraints, two feet; its motors hold it by springs and dampers, and friction by less than its limit."""
     m, q = standing()

@@ -22,6 +22,7 @@ from catena.files import formats as files
 from catena.files import toml_writer
 from catena.files.toml_records import CLOSING_RECORDS
 from catena.model.bodies import Geometry
+from catena.model.forces import BUSHING_NUMBERS
 from catena.model.joints import JOINTS
 
 pytestmark = pytest.mark.quick
@@ -56,6 +57,15 @@ def assert_same(a, b):
     assert [(link.name, link.parent) for link in a.links] == [(link.name, link.parent) for link in b.links]
     assert a.springs == b.springs
     assert a.couplings == b.couplings
+    assert a.actuators == b.actuators
+    assert [(frame.name, frame.body) for frame in a.frames] == [(frame.name, frame.body) for frame in b.frames]
+    for one, two in zip(a.frames, b.frames, strict=True):
+        assert_same_pose(one.at, two.at)
+    for ours, theirs in ((a.bushings, b.bushings), (a.contacts, b.contacts)):
+        assert [one.name for one in ours] == [two.name for two in theirs]
+        for one, two in zip(ours, theirs, strict=True):
+            for key in (f.name for f in fields(one)):
+                assert_same_number(getattr(one, key), getattr(two, key))
     for ours, theirs in ((a.loops, b.loops), (a.connections, b.connections)):
         assert [(x.name, x.a, x.b) for x in ours] == [(x.name, x.a, x.b) for x in theirs]
         for one, two in zip(ours, theirs, strict=True):
@@ -76,6 +86,17 @@ def assert_same(a, b):
 def assert_same_pose(one, two):
     np.testing.assert_array_equal(one.p, two.p)
     np.testing.assert_allclose(one.R, two.R, rtol=0, atol=2e-15)
+
+
+def assert_same_number(one, two):
+    if isinstance(one, ct.Pose):
+        assert_same_pose(one, two)
+    elif isinstance(one, tuple) and any(isinstance(x, Geometry) for x in one):
+        assert [(g.kind, g.size, g.center) for g in one] == [(g.kind, g.size, g.center) for g in two]
+    elif isinstance(one, str):
+        assert one == two
+    else:
+        np.testing.assert_allclose(one, two, rtol=0, atol=1e-15 * (len(one) == 3 if isinstance(one, tuple) else 0))
 
 
 def assert_same_joint(one, two):
@@ -214,7 +235,33 @@ def _models(draw):
         a, b = draw(st.permutations(["ground", *m.body_names]))[:2]
         damping, length = draw(st.just(0.0) | _positive), draw(st.just(0.0) | _positive)
         m.add_spring(name, a, b, draw(_vectors), draw(_vectors), stiffness=draw(_positive), damping=damping, length=length)
-    return draw(_looped(m)) if draw(st.booleans()) else m
+    m = draw(_looped(m)) if draw(st.booleans()) else m
+    return draw(_equipped(m)) if m.links else m
+
+
+@st.composite
+def _equipped(draw, m):
+    """A model with frames, bushings, contacts and actuators on top."""
+    bodies, plain = st.sampled_from(m.body_names), [name for name, (joint, *_) in m.coordinate_places.items() if joint.nq == joint.nv]
+    for i in range(draw(st.integers(0, 2))):
+        m.add_frame(f"a frame {i}", draw(bodies | st.just("ground")), draw(_poses))
+    for i in range(draw(st.integers(0, 2))):
+        a, b = draw(st.permutations(["ground", *m.body_names]))[:2]
+        numbers = {key: draw(_positive | st.tuples(_positive, _positive, _positive)) for key in BUSHING_NUMBERS if draw(st.booleans())}
+        m.add_bushing(f"bushing {i}", a, b, draw(_poses), draw(_poses), **(numbers or {"stiffness": 1.0}))
+    for i in range(draw(st.integers(0, 2))):
+        options = {"stiffness": draw(_positive), "friction": draw(st.floats(0.0, 2.0)), "exponent": draw(st.sampled_from([1.0, 1.5]))}
+        options |= {"normal": draw(_axes), "height": draw(_numbers)} if draw(st.booleans()) else {}
+        shapes = draw(st.lists(st.sampled_from([ct.sphere(0.1, 1.0).geometry[0], ct.box(1.0, 2.0, 3.0, 1.0).geometry[0]]), max_size=2))
+        points = draw(st.lists(_vectors, min_size=0 if shapes else 1, max_size=3))
+        m.add_contact(f"contact {i}", draw(bodies), tuple(shapes), points=points, restitution=draw(st.floats(0.05, 0.9)), **options)
+    for i in range(draw(st.integers(0, 2)) if plain else 0):
+        gears = {name: draw(_positive) for name in draw(st.lists(st.sampled_from(plain), min_size=1, max_size=3, unique=True))}
+        options = {key: draw(_numbers | _vectors) for key in ("gain", "bias") if draw(st.booleans())}
+        options |= {key: (draw(st.floats(-9.0, -1.0)), draw(st.floats(1.0, 9.0))) for key in ("control_limits", "force_limits")
+                    if draw(st.booleans())}  # fmt: skip
+        m.add_actuator(f"actuator {i}", gears, **options)
+    return m
 
 
 @st.composite

@@ -14,7 +14,8 @@ from catena.graph import Trace
 from catena.inverse_kinematics.targets import rotation_vector
 from catena.spatial import quaternion_exp, rotation
 
-PARALLEL = ("delta", "delta_ruu", "stewart_ups", "stewart_floating", "five_bar_robot", "planar_3rrr", "spherical_3rrr")
+PARALLEL = ("delta", "delta_ruu", "stewart_ups", "five_bar_robot", "planar_3rrr", "spherical_3rrr")
+LARGE = pytest.param("stewart_floating", marks=pytest.mark.long)
 
 
 def limited_arm() -> ct.Model:
@@ -102,7 +103,7 @@ def test_a_posture_is_approached_as_far_as_the_targets_allow() -> None:
     assert max(left) < 1e-2
 
 
-@pytest.mark.parametrize("name", PARALLEL)
+@pytest.mark.parametrize("name", [*PARALLEL, LARGE])
 def test_platforms_are_posed_with_their_loops_closed(name: str) -> None:
     m = getattr(examples, name)()
     rng, home = np.random.default_rng(4), m.assemble()
@@ -248,3 +249,29 @@ def test_a_way_that_leaves_the_reach_is_refused() -> None:
     for waypoints, says in (([(1, 2, 3)], "two or more"), ([(0.5, 0, 0.5), (0.5, 0, 0.5)], "are the same")):
         with pytest.raises(ArgumentError, match=says):
             ct.cartesian_path(m, "hand", waypoints, 1.0)
+
+
+def test_targets_are_met_by_other_geometries() -> None:
+    """Each set of targets has lengths of its own: as of models with these numbers, of a tree and of a loop."""
+    m, lengths = examples.arm(), np.array([0.05, 0.1, 0.2])
+    m.add_frame("tool", "hand", at=(0, 0, 0.1))
+    place = {"tool": ct.Pose((0.4, 0.2, 0.5), rpy=(0.1, 2.0, 0.0))}
+    at = np.stack([[0.0, 0.0, x] for x in lengths])
+    found = ct.inverse_kinematics(m, place, parameters={"tool.at.xyz": at})
+    assert found.solved.shape == (3,)
+    for q, x in zip(found.q, at, strict=True):
+        np.testing.assert_allclose(ct.poses(m.with_values({"tool.at.xyz": x}), of="tool")(q), place["tool"].matrix(), atol=1e-8)
+    bar, rocker = examples.four_bar(), np.array([0.55, 0.65])
+    positions = {"pin.at_b.xyz": np.stack([[x, 0.0, 0.0] for x in rocker])}
+    up = ct.Target("crank", direction=(0.0, 0.0, -1.0), axis="x")
+    found = ct.inverse_kinematics(bar, up, parameters=positions)
+    assert found.solved.all()
+    with pytest.warns(ConvergenceWarning, match="could not be reached"):
+        far = ct.inverse_kinematics(bar, {"rocker": ct.Pose((5, 0, 0))}, parameters=positions, starts=2)
+    for q in (found.q, far.q):
+        for one, x in zip(q, positions["pin.at_b.xyz"], strict=True):
+            assert ct.loop_error(bar.with_values({"pin.at_b.xyz": x}))(one).max() < 1e-9
+    with pytest.raises(ct.ArgumentError, match="limits cannot be parameters"):
+        ct.inverse_kinematics(limited_arm(), {"tool": (0.3, 0.1, 0.2)}, parameters={f"{limited_arm().body_names[0]}.upper": 1.0})
+    with pytest.raises(ct.ArgumentError, match="of targets, guess and parameters do not agree"):
+        ct.inverse_kinematics(m, place, np.zeros((2, 7)), parameters={"tool.at.xyz": at})

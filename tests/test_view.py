@@ -168,6 +168,26 @@ URDF = """<robot name="r"><link name="base"/><link name="arm">
   <joint name="j" type="continuous"><parent link="base"/><child link="arm"/><axis xyz="0 1 0"/></joint></robot>"""
 
 
+def test_meshes_of_an_attached_model_are_found_from_the_file_of_the_whole(tmp_path: Path) -> None:
+    """Also where the folder of all is moved, and in the files of runs."""
+    for name in ("arm", "hand"):
+        (tmp_path / "old" / name / "meshes").mkdir(parents=True)
+        stl(tmp_path / "old" / name / "meshes" / f"{name}.stl", shapes.box(100.0, 200.0, 300.0))
+        (tmp_path / "old" / name / f"{name}.urdf").write_text(URDF.format(file=f"meshes/{name}.stl"))
+    arm, hand = (ct.load(tmp_path / "old" / name / f"{name}.urdf") for name in ("arm", "hand"))
+    arm.attach(hand, to=arm.body_names[-1], at=(0, 0, 0.3), prefix="hand_")
+    (tmp_path / "old" / "whole").mkdir()
+    arm.save(tmp_path / "old" / "whole" / "robot.toml")
+    arm.save(tmp_path / "old" / "arm" / "robot.toml")
+    (tmp_path / "old").rename(tmp_path / "new")
+    for folder in ("whole", "arm"):
+        m = ct.load(tmp_path / "new" / folder / "robot.toml")
+        assert sum(part.name.startswith("mesh") for part in Scene(m).parts) == 2
+        ct.simulate(m, m.neutral(), until=0.01).save(tmp_path / "run.npz")
+        assert sum(part.name.startswith("mesh") for part in Scene(ct.Trajectory.load(tmp_path / "run.npz").model).parts) == 2
+    assert (tmp_path / "new" / "arm" / "robot.toml").read_text().count('folder = "../hand"') == 1
+
+
 @pytest.mark.parametrize("file", ["package://my_robot/meshes/arm.stl", "../meshes/arm.stl", "{folder}/my_robot/meshes/arm.stl"])
 def test_meshes_are_found_in_their_package_and_shown_to_scale(tmp_path: Path, file: str) -> None:
     for folder in ("urdf", "meshes"):
@@ -373,3 +393,23 @@ def test_a_model_is_drawn_from_the_command_line(tmp_path: Path) -> None:
     wrong = CliRunner().invoke(app, ["view", "four-bar", "--picture", str(tmp_path / "p.jpg")])
     assert wrong.exit_code == 1
     assert "written as .png, not as '.jpg'" in wrong.output
+
+
+def test_frames_of_a_model_are_drawn_with_their_names(tmp_path: Path) -> None:
+    m = ct.Model("pendulum")
+    m.add("arm", ct.rod(1.0, mass=1.0), ct.Revolute("y"))
+    m.draw(tmp_path / "without.png", [0.3], size=(160, 120))
+    plain = (tmp_path / "without.png").read_bytes()
+    m.draw(tmp_path / "axes.png", [0.3], size=(160, 120), frames=True)
+    m.add_frame("tip", "arm", at=ct.Pose((1, 0, 0), rpy=(0, 0, np.pi / 2)))
+    m.draw(tmp_path / "off.png", [0.3], size=(160, 120))
+    m.draw(tmp_path / "tip.png", [0.3], size=(160, 120), frames=True)
+    assert (tmp_path / "off.png").read_bytes() == plain
+    assert len({(tmp_path / name).read_bytes() for name in ("off.png", "axes.png", "tip.png")}) == 3
+    scene = Scene(m)
+    triad = animation._triads(scene, scene.places(0.0, np.array([0.3])))[3:]
+    place = ct.poses(m, of="tip")([0.3])
+    for i, arrow in enumerate(triad):
+        np.testing.assert_allclose(arrow.start, place[:3, 3], atol=1e-12)
+        np.testing.assert_allclose((arrow.end - arrow.start) / (0.1 * scene.size), place[:3, i], atol=1e-12)
+    assert [arrow.name for arrow in triad] == ["", "", "tip"]

@@ -11,6 +11,8 @@ from tests.referee import relative
 import catena as ct
 from catena.examples import EXAMPLES
 
+pytestmark = pytest.mark.evaluated
+
 NAMES = ["arm", "four-bar", "quarter-car"]
 
 

@@ -72,11 +72,12 @@ class _ModelMethods(Mechanism):
         return assemble(self, guess, held, t)
 
     def project_velocity(
-        self, q: Any, v: Any = None, fixed: Mapping[str, float] | None = None, t: float | None = None, **rates: float
+        self, q: Any, v: Any = None, fixed: Mapping[str, Any] | None = None, t: float | None = None, **rates: Any
     ) -> np.ndarray:
         """Return velocities that keep all loops closed at q, the nearest to v by kinetic energy; rates given by name keep their value.
 
-        Driven joints have their velocities of the time t [s], 0 if not given.
+        Leading axes of q (..., nq), v (..., nv) and rates (...) broadcast. Driven joints have their velocities of the time t [s], 0 if not
+        given.
 
         >>> m = ct.Model("gears")
         >>> m.add("small", ct.cylinder(0.05, 0.1, mass=1.0), ct.Revolute("z"))
@@ -84,10 +85,13 @@ class _ModelMethods(Mechanism):
         >>> m.couple("mesh", {"small": 1.0, "large": 2.0})
         >>> m.project_velocity([0.0, 0.0], large=1.0)
         array([-2.,  1.])
+        >>> m.project_velocity([0.0, 0.0], large=[1.0, 2.0])
+        array([[-2.,  1.],
+               [-4.,  2.]])
         """
         return project_velocity(self, q, v, {**(fixed or {}), **self._named(t, rates)}, t)
 
-    def _named(self, t: float | None, named: dict[str, float]) -> dict[str, float]:
+    def _named(self, t: float | None, named: dict[str, Any]) -> dict[str, Any]:
         """Return the coordinates given by name; where nothing is driven, t is the name of a coordinate."""
         return named if self.driven_names or t is None else {**named, "t": t}
 
@@ -128,8 +132,12 @@ class _ModelMethods(Mechanism):
         """
         files.save(self, path)
 
-    def draw(self, path: str | os.PathLike[str], q: Any = None, t: float = 0.0, size: tuple[int, int] = (640, 480)) -> None:
+    def draw(
+        self, path: str | os.PathLike[str], q: Any = None, t: float = 0.0, size: tuple[int, int] = (640, 480), frames: bool = False
+    ) -> None:
         """Write a picture (.png) of the model at q, or assembled where q is not given; needs Pillow, `pip install "catena[plot]"`.
+
+        With `frames`, it has the axes of the bodies, and of the frames of the model with their names.
 
         >>> import pathlib, tempfile
         >>> m = ct.Model("pendulum")
@@ -139,7 +147,7 @@ class _ModelMethods(Mechanism):
         """
         from catena.view.animation import draw  # here, because it needs an optional package
 
-        draw(self, path, q, t, size)
+        draw(self, path, q, t, size, frames)
 
     def view(self, q: Any = None, *, port: int = 8080, browser: bool = True, wait: bool | None = None) -> Viewer:
         """Show the model in the browser, with sliders for its joints; loops stay closed. Needs viser: `pip install "catena[view]"`.

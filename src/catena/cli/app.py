@@ -123,6 +123,13 @@ Ignore = Annotated[
         metavar="WHAT", help="Load a URDF or MJCF file without this, such as contact; unsupported is all that cannot be read; repeatable."
     ),
 ]
+Contact = Annotated[
+    str | None,
+    typer.Option(
+        metavar="ground|ignore",
+        help="ground: shapes of a URDF or MJCF file touch the ground, by compliant contact; ignore: load a file without its contact.",
+    ),
+]
 Tolerance = Annotated[
     float | None,
     typer.Option(metavar="X", min=0.0, help="Closure residual that loops of a file may have, of their size or rad; without it 1e-4."),

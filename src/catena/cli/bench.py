@@ -10,7 +10,7 @@ from rich.console import Console
 
 import catena as ct
 from catena import comparison
-from catena.cli.app import Debug, FloatingBase, Ignore, Json, SetParameter, Tolerance, app, model_argument
+from catena.cli.app import Contact, Debug, FloatingBase, Ignore, Json, SetParameter, Tolerance, app, model_argument
 from catena.cli.compare import number_text, progress
 from catena.cli.info import find
 from catena.cli.printing import new_console, print_json, print_model, print_table
@@ -27,6 +27,7 @@ def bench(
     set_parameter: SetParameter = None,
     floating_base: FloatingBase = False,
     ignore: Ignore = None,
+    contact: Contact = None,
     tolerance: Tolerance = None,
     json: Json = False,
     debug: Debug = False,
@@ -42,7 +43,7 @@ def bench(
       catena bench four-bar --seconds 0.5
       catena bench robot.urdf --threads 1 --json
     """
-    m, _ = find(model, floating_base, ignore, tolerance, set_parameter)
+    m, _ = find(model, floating_base, ignore, tolerance, set_parameter, contact)
     with progress() as report:
         measured = comparison.bench(m, thread_count(threads), seed, seconds, report)
     measured = replace(measured, versions={"catena": ct.__version__, **measured.versions})

@@ -14,7 +14,7 @@ from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from catena import comparison
 from catena.cli import completion
-from catena.cli.app import Debug, FloatingBase, Ignore, Json, ModelName, SetParameter, Tolerance, app
+from catena.cli.app import Contact, Debug, FloatingBase, Ignore, Json, ModelName, SetParameter, Tolerance, app
 from catena.cli.info import find
 from catena.cli.printing import new_console, print_json, print_model, print_rows, print_table, sum_text
 from catena.cli.simulate import check_outputs
@@ -55,6 +55,7 @@ def compare(
     set_parameter: SetParameter = None,
     floating_base: FloatingBase = False,
     ignore: Ignore = None,
+    contact: Contact = None,
     tolerance: Tolerance = None,
     json: Json = False,
     debug: Debug = False,
@@ -77,7 +78,7 @@ def compare(
       catena compare humanoid --what forward-dynamics-derivatives
       catena compare arm --plot growth.png
     """
-    m, _ = find(model, floating_base, ignore, tolerance, set_parameter)
+    m, _ = find(model, floating_base, ignore, tolerance, set_parameter, contact)
     check_outputs({"plot": plot})
     with progress() as report:
         compared = comparison.compare(m, states, seed, _named(what), report=report)

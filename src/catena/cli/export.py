@@ -12,7 +12,7 @@ import typer
 
 import catena as ct
 from catena.cli import completion
-from catena.cli.app import Debug, FloatingBase, Ignore, Json, ModelName, SetParameter, Tolerance, app
+from catena.cli.app import Contact, Debug, FloatingBase, Ignore, Json, ModelName, SetParameter, Tolerance, app
 from catena.cli.info import find
 from catena.cli.printing import new_console, print_json, print_rows, print_title
 from catena.errors import ArgumentError, ExportError
@@ -65,6 +65,7 @@ def export(
     set_parameter: SetParameter = None,
     floating_base: FloatingBase = False,
     ignore: Ignore = None,
+    contact: Contact = None,
     tolerance: Tolerance = None,
     json: Json = False,
     debug: Debug = False,
@@ -81,7 +82,7 @@ def export(
       catena export casadi arm --what mass-matrix --method composite-body
       catena export jax humanoid --what energy --name humanoid_energy
     """
-    m, _ = find(model, floating_base, ignore, tolerance, set_parameter)
+    m, _ = find(model, floating_base, ignore, tolerance, set_parameter, contact)
     make = _maker(m, what, method, body, point, actuated)
     if not out.is_dir():
         raise ExportError(f"--out {out}: there is no such folder; make it first")

@@ -14,7 +14,7 @@ from rich.console import Console
 
 import catena as ct
 from catena.cli import printing
-from catena.cli.app import Debug, FloatingBase, Ignore, Json, SetParameter, Tolerance, app, model_argument
+from catena.cli.app import Contact, Debug, FloatingBase, Ignore, Json, SetParameter, Tolerance, app, model_argument
 from catena.cli.parameter_settings import with_settings
 from catena.errors import ArgumentError, ModelError
 from catena.examples import EXAMPLES
@@ -31,6 +31,7 @@ def info(
     set_parameter: SetParameter = None,
     floating_base: FloatingBase = False,
     ignore: Ignore = None,
+    contact: Contact = None,
     tolerance: Tolerance = None,
     json: Json = False,
     debug: Debug = False,
@@ -63,7 +64,7 @@ def info(
         printing.print_table(console, "", ("example", ">bodies", ">nv", ">freedom", "what it is"), cells)
         console.print("\nSee one with: catena info EXAMPLE")
         return
-    m, description = find(model, floating_base, ignore, tolerance, set_parameter)
+    m, description = find(model, floating_base, ignore, tolerance, set_parameter, contact)
     if parameters:
         _print_parameters(console, m, json)
         return
@@ -80,14 +81,16 @@ def find(
     ignore: list[str] | None = None,
     tolerance: float | None = None,
     set_parameter: list[str] | None = None,
+    contact: str | None = None,
 ) -> tuple[Model, str]:
     """Return the model of a file or example, with the numbers that are set, and a description of it."""
     if name in EXAMPLES:
-        if floating_base or ignore or tolerance is not None:
-            raise ModelError(f"'{name}' is a built-in example, and --floating-base, --ignore and --tolerance are for files; leave them out")
+        if floating_base or ignore or contact or tolerance is not None:
+            options = "--floating-base, --ignore, --contact and --tolerance"
+            raise ModelError(f"'{name}' is a built-in example, and {options} are for files; leave them out")
         return with_settings(EXAMPLES[name](), set_parameter or ()), _description(EXAMPLES[name])
     if Path(name).suffix or Path(name).exists():
-        m = ct.load(name, floating_base=floating_base, ignore=ignore or (), tolerance=tolerance)
+        m = ct.load(name, floating_base=floating_base, ignore=ignore or (), tolerance=tolerance, contact=contact)
         return with_settings(m, set_parameter or ()), f"from {name}"
     raise ModelError(f"'{name}' is neither a built-in example nor a file; {choice(name, EXAMPLES)}; files end in .toml, .urdf or .xml")
 

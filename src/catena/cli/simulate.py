@@ -14,6 +14,7 @@ import catena as ct
 from catena.cli import completion
 from catena.cli.app import (
     INTERRUPTED,
+    Contact,
     Debug,
     FloatingBase,
     Ignore,
@@ -34,6 +35,8 @@ from catena.cli.start import Start
 from catena.errors import ArgumentError, MissingPackageError, SimulationError
 from catena.facade import Model
 from catena.loops.mobility import mobility
+from catena.model.actuators import Actuation
+from catena.model.wording import choice
 from catena.simulation import Trajectory, settings
 from catena.view import plots
 
@@ -68,9 +71,14 @@ def simulate(
     ] = None,
     save: Annotated[Path | None, typer.Option(metavar="FILE", help="Save the run for ct.Trajectory.load: .npz, or .nc (NetCDF).")] = None,
     csv: Annotated[Path | None, typer.Option(metavar="FILE", help="Write a table, one row per sample: .csv.")] = None,
+    control: Annotated[
+        list[str] | None, typer.Option(metavar="NAME=VALUE", help="The control of an actuator, such as elbow=0.5; repeatable.")
+    ] = None,
+    actuators: Annotated[bool, typer.Option("--actuators/--no-actuators", help="Let the actuators of the model act.")] = True,
     set_parameter: SetParameter = None,
     floating_base: FloatingBase = False,
     ignore: Ignore = None,
+    contact: Contact = None,
     tolerance: Tolerance = None,
     json: Json = False,
     debug: Debug = False,
@@ -93,6 +101,9 @@ def simulate(
     --set-parameter gives the model other numbers, before anything else; of vectors and placements all entries with commas between, or one
     by its name: gravity.z=-1.62, elbow.at.x=300mm, elbow.at.yaw=5deg, hand.inertia.xx=0.2. Of an inertia these are nine, or three moments.
 
+    Actuators of a model act: servos of position hold the start, motors are off; --control gives an actuator another control, in its own
+    unit, and --no-actuators leaves them all out.
+
     \b
     Examples:
       catena simulate double-pendulum --set upper=-45deg --plot run.png
@@ -102,10 +113,12 @@ def simulate(
       catena simulate arm.toml --until 5 --record 10ms --save run.nc --csv run.csv
       catena simulate pendulum --set-parameter gravity=0,0,-1.62 --set-parameter arm.mass=3
       catena simulate robot.urdf --random 0 --until 2 --plot robot.png --animate robot.html
+      catena simulate robot.urdf --floating-base --contact ground --until 1
     """
-    m, _ = find(model, floating_base, ignore, tolerance, set_parameter)
+    m, _ = find(model, floating_base, ignore, tolerance, set_parameter, contact)
     end = settings.quantity("--until", until, "s")
     q0, v0 = Start.of(m, set_, set_velocity, random, keyframe).state(m)
+    controls = _controls(m, q0, control or [], actuators)
     outputs = {"plot": plot, "animate": animate, "save": save, "csv": csv}
     check_outputs(outputs)
     wanted = None if what is None else _wanted(m, what, plot)
@@ -114,6 +127,7 @@ def simulate(
         run = ct.simulate(
             m, q0, v0, until=end, step=None if step is None else settings.quantity("--step", step, "s"), method=method,
             integrator=integrator, rtol=rtol, atol=atol, record=_record(record, end),
+            controls=None if controls is None else list(controls.values()),
         )  # fmt: skip
     except SimulationError as error:
         if not isinstance(error.trajectory, Trajectory):
@@ -127,7 +141,7 @@ def simulate(
         run.save(save)
     if csv is not None:
         run.to_csv(csv)
-    summary = _summary(run, {name: str(path) for name, path in outputs.items() if path is not None})
+    summary = _summary(run, controls, {name: str(path) for name, path in outputs.items() if path is not None})
     if json:
         print_json(summary)
     else:
@@ -143,6 +157,23 @@ def _wanted(m: Model, what: str, plot: Path | None) -> list[str]:
     if plot is None:
         raise ArgumentError(f"--what {what}: nothing is drawn; add --plot FILE")
     return plots.wanted(m, [name.strip() for name in what.split(",")])
+
+
+def _controls(m: Model, q0: np.ndarray, given: list[str], act: bool) -> dict[str, float] | None:
+    """Return the controls of actuators by name, those that hold the start but for those that are given; None where none act."""
+    if not act or not m.actuators:
+        if given:
+            why = "--no-actuators leaves them out; give one of the options" if m.actuators else f"model '{m.name}' has none; leave it out"
+            raise ArgumentError(f"--control {given[0]} is for actuators, and {why}")
+        return None
+    names = [one.name for one in m.actuators]
+    controls = dict(zip(names, Actuation.of(m, "simulate").holding(q0).tolist(), strict=True))
+    for setting in given:
+        name, _, text = setting.rpartition("=")
+        if name.strip() not in controls:
+            raise ArgumentError(f"--control {setting}: model '{m.name}' has no actuator '{name.strip()}'; {choice(name.strip(), names)}")
+        controls[name.strip()] = settings.quantity(f"--control {name.strip()}", text, "")
+    return controls
 
 
 def check_outputs(outputs: dict[str, Path | None]) -> None:
@@ -174,7 +205,7 @@ def _record(text: str | None, until: float) -> int | list[float] | None:
     return (every * np.arange(int(until / every * (1.0 + 1e-12)) + 1)).clip(max=until).tolist()
 
 
-def _summary(run: Trajectory, files: dict[str, str]) -> dict[str, Any]:
+def _summary(run: Trajectory, controls: dict[str, float] | None, files: dict[str, str]) -> dict[str, Any]:
     """Return the facts of a run, in values that JSON can hold."""
     info, m = run.info, run.model
     error = float(run.loop_error.max()) if m.has_loops else None
@@ -193,8 +224,9 @@ def _summary(run: Trajectory, files: dict[str, str]) -> dict[str, Any]:
         "rejected": info.get("rejected", 0),
         "samples": len(run),
         "seconds": info["seconds"],
-        "energy": {**energies, "changed_by": list(m.changes_energy)},
+        "energy": {**energies, "changed_by": [*m.changes_energy, *([] if controls is None else ["actuators"])]},
         "loop_error": error,
+        "controls": controls,
         "switches": info.get("switches", 0),
         "q": dict(zip(run.q_names, run.q[-1].tolist(), strict=True)),
         "v": dict(zip(run.v_names, run.v[-1].tolist(), strict=True)),
@@ -215,8 +247,9 @@ def _print_summary(console: Console, run: Trajectory, summary: dict[str, Any]) -
         "time": f"{summary['start']:g} to {summary['end']:.9g} s{stopped}",
         "steps": f"{summary['steps']:,}{rejected} ({summary['integrator']}, {summary['method']}{why}); {summary['samples']:,} samples",
         "took": f"{summary['seconds']:.3f} s, compiling included",
-        "energy": f"{total[0]:.6g} to {total[-1]:.6g} J; {_energy_change(run)}",
+        "energy": f"{total[0]:.6g} to {total[-1]:.6g} J; {_energy_change(run, summary['energy']['changed_by'])}",
         **loops,
+        **({} if summary["controls"] is None else {"controls": _controls_text(summary["controls"])}),
         **{f"--{name}": path for name, path in summary["files"].items()},
     }
     print_title(console, f"{summary['model']}: {freedom_text(summary['freedom'])}")
@@ -231,11 +264,15 @@ def _print_summary(console: Console, run: Trajectory, summary: dict[str, Any]) -
     print_table(console, f"\nState at {summary['end']:.9g} s", ("coordinate", ">position", ">velocity"), rows_of_state, ROWS)
 
 
-def _energy_change(run: Trajectory) -> str:
+def _controls_text(controls: dict[str, float]) -> str:
+    shown = ", ".join(f"{name} {x:.4g}" for name, x in [*controls.items()][:4])
+    return f"{shown} and {len(controls) - 4} more" if len(controls) > 4 else shown
+
+
+def _energy_change(run: Trajectory, causes: list[str]) -> str:
     """Return the drift of a run that conserves energy; else the change of its energy, and the causes."""
-    causes = run.model.changes_energy
     if not causes:
         return f"drift {np.abs(run.drift).max():.1e}"
     listed = f"{', '.join(causes[:-1])} and {causes[-1]}" if causes[1:] else causes[0]
-    verb = "" if {"forces", "driven joints"} & {*causes} else "dissipated "
+    verb = "" if {"forces", "driven joints", "actuators"} & {*causes} else "dissipated "
     return f"change {100.0 * run.drift[-1]:+.3g} % ({verb}by {listed})"

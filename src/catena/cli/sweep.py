@@ -11,6 +11,7 @@ import typer
 from catena.atomic_files import replacing
 from catena.cli import completion
 from catena.cli.app import (
+    Contact,
     Debug,
     FloatingBase,
     Ignore,
@@ -69,6 +70,7 @@ def sweep(
     set_parameter: SetParameter = None,
     floating_base: FloatingBase = False,
     ignore: Ignore = None,
+    contact: Contact = None,
     tolerance: Tolerance = None,
     json: Json = False,
     debug: Debug = False,
@@ -101,7 +103,7 @@ def sweep(
       catena sweep four-bar --parameter pin.at_b.x=550mm:650mm:5 --measure torque:crank --set crank=60deg --plot torque.png
       catena sweep four-bar --parameter pin.at_b.x=0.5:0.7:5 --parameter rocker.mass=1:5:3 --measure inertia:crank --csv table.csv
     """
-    m, _ = find(model, floating_base, ignore, tolerance, set_parameter)
+    m, _ = find(model, floating_base, ignore, tolerance, set_parameter, contact)
     axes, wanted = axes_of(m, parameter), [asked(m, text) for text in measure]
     start = Start.of(m, set_, set_velocity, random, keyframe)
     outputs = {"plot": plot, "csv": csv}

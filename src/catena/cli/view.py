@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from catena.cli.app import Debug, FloatingBase, Ignore, Json, Keyframe, SetParameter, SetPosition, Tolerance, app, model_argument
+from catena.cli.app import Contact, Debug, FloatingBase, Ignore, Json, Keyframe, SetParameter, SetPosition, Tolerance, app, model_argument
 from catena.cli.info import find
 from catena.cli.printing import print_json
 from catena.cli.start import Start
@@ -27,6 +27,7 @@ def view(
     set_parameter: SetParameter = None,
     floating_base: FloatingBase = False,
     ignore: Ignore = None,
+    contact: Contact = None,
     tolerance: Tolerance = None,
     json: Json = False,
     debug: Debug = False,
@@ -40,17 +41,18 @@ def view(
     Examples:
       catena view four-bar
       catena view robot.urdf
+      catena view robot.urdf --contact ground
       catena view arm.toml --set wrist=30deg
       catena view run.npz
       catena view stewart-ups --picture stewart.png
     """
     if Path(shown).suffix.lower() in (".npz", ".nc"):
-        if set_ or keyframe or picture or set_parameter or floating_base or ignore or tolerance is not None:
+        if set_ or keyframe or picture or set_parameter or floating_base or ignore or contact or tolerance is not None:
             raise ArgumentError(f"{shown} is a saved run, which has all positions; leave the options out, or give a model file")
         run = Trajectory.load(shown)
         _serve(Viewer(run.model, run=run, port=port), browser, json)
         return
-    m, _ = find(shown, floating_base, ignore, tolerance, set_parameter)
+    m, _ = find(shown, floating_base, ignore, tolerance, set_parameter, contact)
     q, _ = Start.of(m, set_, keyframe=keyframe).state(m)
     if picture is None:
         _serve(Viewer(m, q, port=port), browser, json)

@@ -17,6 +17,7 @@ from catena.kernels.named_coordinates import coordinates
 from catena.loops.mobility import mobility
 from catena.loops.projection import on_constraints
 from catena.model import Mechanism
+from catena.model.actuators import Actuation
 from catena.model.parameters import given_values
 from catena.model.user_functions import Role, own_array
 from catena.model.values import floats
@@ -73,6 +74,7 @@ class Task:
     An action has an entry from -1 to 1 for each of the coordinates that are `actuated`: the part of the largest joint force there, which is
     held over the step. `efforts` are these forces [N m or N], one for all, in the order of the coordinates, or by name; those that are not
     given are the `effort` of the model's joints, as URDF files have it. Without `actuated`, all coordinates with such a limit are.
+    With `actuators`, an action has an entry for each of `m.actuators` instead: from -1 to 1 it goes through the `control_limits`.
 
     After `max_episode_steps` an episode is truncated. `parameters` names numbers of the model that are drawn for each episode, by the paths
     of `m.parameters`: a pair (lowest, highest) for uniform ones, or a function of `random`. Observations are clipped to
@@ -103,6 +105,7 @@ class Task:
         terminate: Function | None = None,
         actuated: Sequence[str] | None = None,
         efforts: float | Sequence[float] | Mapping[str, float] | None = None,
+        actuators: bool = False,
         substeps: int = 1,
         integrator: str = "auto",
         method: str = "auto",
@@ -118,10 +121,18 @@ class Task:
         self.model = moving(m, "task").varying(tuple(self.parameters), "task")
         self.step = positive("task: step", step, "give the time between actions, in seconds")
         self.reset, self.observe, self.reward, self.terminate, self.show = reset, observe, reward, terminate, show
-        self.actuated, self.efforts = _motors(self.model, actuated, efforts)
+        self.inputs = self.model.v_names
+        if actuators:
+            if actuated is not None or efforts is not None:
+                raise ArgumentError("task: actuators and actuated or efforts are given; give one of them, actuators have their limits")
+            self.inputs = tuple(one.name for one in self.model.actuators)
+            self.actuated, self.rest, self.efforts = _controls(self.model)
+        else:
+            self.actuated, self.efforts = _motors(self.model, actuated, efforts)
+            self.rest = np.zeros(len(self.actuated))
         limit, remedy = max_episode_steps, "give a whole number, 1 or more, or None"
         self.max_episode_steps = None if limit is None else arguments.count("task: max_episode_steps", limit, remedy)
-        self._move = stepper(self.model, step, integrator, substeps, method, parameters=tuple(self.parameters))
+        self._move = stepper(self.model, step, integrator, substeps, method, parameters=tuple(self.parameters), controls=actuators)
         self._check_parameters()
         self._sizes = self._shapes()
         self.observation_limits = self._limits(observation_limits)
@@ -148,8 +159,8 @@ class Task:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Names of the coordinates that are actuated, in the order of actions."""
-        return tuple(self.model.v_names[i] for i in self.actuated)
+        """Names of the coordinates that are actuated, or of the actuators, in the order of actions."""
+        return tuple(self.inputs[i] for i in self.actuated)
 
     @property
     def observations(self) -> int:
@@ -168,9 +179,9 @@ class Task:
 
     # compiled
 
-    def move(self, t: Array, q: Array, v: Array, tau: Array, given: Sequence[Array], out: tuple[Array, Array] | None = None) -> Any:
-        """Return the states after a step of joint forces tau; NaN where a step fails."""
-        return self._move(*((t,) if self.model.time_dependent else ()), q, v, tau, *given, out=out)
+    def move(self, t: Array, q: Array, v: Array, inputs: Array, given: Sequence[Array], out: tuple[Array, Array] | None = None) -> Any:
+        """Return the states after a step of joint forces, or of controls; NaN where a step fails."""
+        return self._move(*((t,) if self.model.time_dependent else ()), q, v, inputs, *given, out=out)
 
     def begin(self, random: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, list[np.ndarray]]:
         """Return first states, goals and numbers of the model, for uniform random numbers (N, draws)."""
@@ -345,6 +356,17 @@ def _motors(m: Mechanism, actuated: Any, efforts: Any) -> tuple[tuple[int, ...],
     if len({*chosen}) != len(chosen):
         raise ArgumentError(f"task: actuated {actuated!r} names a coordinate twice; name each once")
     return tuple(chosen), most[chosen]
+
+
+def _controls(m: Mechanism) -> tuple[tuple[int, ...], np.ndarray, np.ndarray]:
+    """Return the numbers of the actuators, and the middles and halves of the ranges of their controls."""
+    ranges = []
+    for one in Actuation.of(m, "task").actuators:
+        if one.control_limits is None:
+            raise ArgumentError(f"task: actuator '{one.name}' has no control_limits, and so none of actions; give them in m.add_actuator")
+        ranges.append(one.control_limits)
+    low, high = np.transpose(ranges)
+    return tuple(range(len(ranges))), (low + high) / 2.0, (high - low) / 2.0
 
 
 def _space(space: Any) -> tuple[np.ndarray, np.ndarray] | None:

@@ -68,7 +68,7 @@ class VectorEnvironment(VectorEnv):
         self._next = np.zeros((n, m.nq)), np.zeros((n, m.nv))
         self._goal, self._given = np.zeros((n, task.goals)), [np.zeros((n, *m.parameters()[path].shape)) for path in m.varied]
         self._elapsed, self._ended, self._begun = np.zeros(n, dtype=np.int64), np.zeros(n, dtype=bool), np.zeros(n, dtype=bool)
-        self._action, self._tau = np.zeros((n, len(task.actuated))), np.zeros((n, m.nv))
+        self._action, self._inputs = np.zeros((n, len(task.actuated))), np.zeros((n, len(task.inputs)))
 
     # what is known of the environments
 
@@ -198,7 +198,7 @@ class VectorEnvironment(VectorEnv):
         self._action[rows] = 0.0
 
     def _take(self, actions: Any) -> None:
-        """Set the joint forces of actions."""
+        """Set the joint forces, or the controls, of actions."""
         try:
             given = np.asarray(actions, dtype=float)
         except (TypeError, ValueError):
@@ -206,16 +206,16 @@ class VectorEnvironment(VectorEnv):
         if given.shape != self._action.shape:
             raise ArgumentError(f"step: actions have shape {np.shape(actions)}; give numbers of shape {self._action.shape}")
         np.clip(given, -1.0, 1.0, out=self._action)
-        self._tau[:, self.task.actuated] = self._action * self.task.efforts
+        self._inputs[:, self.task.actuated] = self.task.rest + self._action * self.task.efforts
 
     def _move(self) -> None:
         """Move all states; those before are in the other buffers then."""
         if self.task.model.has_loops:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", SingularWarning)  # an episode goes on through such a state, or fails
-                self.task.move(self.t, self._q, self._v, self._tau, self._given, out=self._next)
+                self.task.move(self.t, self._q, self._v, self._inputs, self._given, out=self._next)
         else:
-            self.task.move(self.t, self._q, self._v, self._tau, self._given, out=self._next)
+            self.task.move(self.t, self._q, self._v, self._inputs, self._given, out=self._next)
         (self._q, self._v), self._next = self._next, (self._q, self._v)
 
     def _look(self, t: np.ndarray, rows: Any = slice(None)) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

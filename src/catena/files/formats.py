@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Collection
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -74,7 +75,7 @@ def _load(
         return _finished(model, file, within, starts)
     if floating_base:
         raise ModelFileError(f"{file}:{root.line}: floating_base is for URDF; give the root body a <freejoint/> in the file")
-    source = mjcf_reader.Reader(root, (*left_out, "contact") if contact else left_out)
+    source = mjcf_reader.Reader(root, left_out, contact)
     model = source.model()
     if contact:
         root.attempt(contacts.from_mjcf, model, source)
@@ -125,7 +126,8 @@ def save(model: Mechanism, path: str | os.PathLike[str]) -> None:
     """
     file = as_path(path, ModelFileError)
     _check_ending(file, WRITTEN)
-    content = encoded(model, str(file), urdf_writer.text if file.suffix.lower() == ".urdf" else toml_writer.text)
+    text = urdf_writer.text if file.suffix.lower() == ".urdf" else partial(toml_writer.text, folder=str(file.absolute().parent))
+    content = encoded(model, str(file), text)
     with replacing(file, ModelFileError) as stream:
         stream.write(content)
 

@@ -1,4 +1,6 @@
-"""Files of meshes, which are looked for near the model file and in the packages around it, and nowhere else."""
+"""Files of meshes, which are looked for near the model file, or a folder that a TOML file names, in the packages around it, and nowhere
+else.
+"""
 
 from __future__ import annotations
 

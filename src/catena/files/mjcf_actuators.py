@@ -91,8 +91,8 @@ def add(model: Builder, reader: Reader) -> None:
             at.build(model.add_actuator, name(reader, i), by, gain=gain, bias=bias, **limits)
     if model.actuators:
         model.parts.notes.append(
-            f"{len(model.actuators)} actuators act where controls are given, by ct.stepper(m, step, controls=True) or "
-            "ct.actuator_forces(m); other kernels take joint forces tau"
+            f"{len(model.actuators)} actuators act where controls are given, by ct.simulate(m, q0, until=…, controls=\"hold\") or "
+            "ct.stepper(m, step, controls=True); kernels take joint forces tau"
         )
     if left:
         more = f" and {len(left) - 3} more" if left[3:] else ""

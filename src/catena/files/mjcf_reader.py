@@ -30,8 +30,9 @@ from catena.spatial import quaternion_inverse, quaternion_product, rotation
 class Reader(Source):
     """An MJCF file on its way to a model."""
 
-    def __init__(self, root: Element, ignore: Collection[str]) -> None:
+    def __init__(self, root: Element, ignore: Collection[str], contact: bool = False) -> None:
         super().__init__(root, ignore)
+        self.contact = contact  # is read, by another
         self.carriers: dict[int, str] = {}  # the body that the coordinate of a hinge or slider is named after, by the joint
         self.left_out: list[str] = []
         self.unread: dict[str, list[str]] = {}  # what catena cannot represent and is asked to leave out, by its kind
@@ -79,6 +80,8 @@ class Reader(Source):
         first: Element | None = None
         refused: dict[str, list[str]] = {}
         for what, element, said in unsupported(self):
+            if what == "contact" and self.contact:
+                continue
             if what in self.ignore:
                 self.left_out.append(f"{what} ({said})")
             elif UNSUPPORTED in self.ignore:
@@ -87,10 +90,11 @@ class Reader(Source):
                 first = first or element
                 refused.setdefault(what, []).append(said)
         if first is not None:
+            ground = "let it touch the ground by contact='ground' (--contact ground), " if "contact" in refused else ""
             listed = "; ".join(f"{what} ({', '.join(said[:3])}{', …' if said[3:] else ''})" for what, said in refused.items())
             raise ModelFileError(
                 f"{first.file}:{first.line}: catena cannot represent this, which changes the motion in MuJoCo: {listed}; remove it from "
-                f"the file, load without all of it by ignore='{UNSUPPORTED}', or {without(*self.ignore, *refused)}"
+                f"the file, {ground}load without all of it by ignore='{UNSUPPORTED}', or {without(*self.ignore, *refused)}"
             )
 
     def _add(self, model: Builder, body: int) -> None:

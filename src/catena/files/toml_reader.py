@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from typing import Any, NoReturn
 
@@ -238,7 +239,10 @@ class Reader(Source):
             colour = values.array("geometry colour", table["colour"], (3,)).tolist() if "colour" in table else None
             if colour is not None and not all(0.0 <= part <= 1.0 for part in colour):
                 raise ModelError(f"geometry colour {colour} is not between 0 and 1; give red, green and blue")
-            return Geometry(kind, sizes, tuple(center), axis, tuple(rpy), table.get("file", ""), None if colour is None else tuple(colour))
+            colour = None if colour is None else tuple(colour)
+            folder = os.path.join(os.path.dirname(os.path.abspath(self.file)), table["folder"]) if table.get("folder") else None
+            folder = folder and os.path.normpath(folder)
+            return Geometry(kind, sizes, tuple(center), axis, tuple(rpy), table.get("file", ""), colour, folder)
 
         return self.build(place, table, make)
 

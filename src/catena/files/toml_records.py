@@ -161,6 +161,7 @@ class GeometryRecord(Record):
     axis: Axis = ""
     rpy: Vector = msgspec.field(default_factory=list)
     file: str = ""
+    folder: str = ""
     colour: Vector = msgspec.field(default_factory=list)
 
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import inspect
 import json
+import os
 import re
 from dataclasses import fields
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -27,15 +29,15 @@ from catena.model.pose import Pose, rpy
 from catena.model.spanning_tree import Connection, Link, Loose
 
 
-def text(model: Mechanism) -> str:
-    """Return a model as TOML."""
+def text(model: Mechanism, folder: str | None = None) -> str:
+    """Return a model as TOML, for a file in a folder if one is given: meshes that are elsewhere have their own."""
     for force in (*model.forces, *model.point_forces):
         raise ModelError(f"force '{force.name}' is made of Python code, which a file cannot hold; keep this model in Python")
     head = {"name": model.name, "gravity": model.gravity, "friction_speed": model.friction_speed}
     parts = ["[model]", *_lines(head if model.home is None else {**head, "home": model.home})]
     closed_by_connections = {connection.name for connection in model.connections}
     tables: dict[str, list[Table]] = {
-        "body": [_link_table(link) for link in model.added],
+        "body": [_link_table(link, model.folder, folder) for link in model.added],
         "frame": [{"name": frame.name, "body": frame.body, **_pose_entry("at", frame.at)} for frame in model.frames],
         "connection": [_between_table("connection", connection) for connection in model.connections],
         "spring": [_table(spring, "stiffness") for spring in model.springs],
@@ -75,12 +77,13 @@ def _value(value: Any) -> str:
     return repr(float(value))
 
 
-def _link_table(link: Link | Loose) -> Table:
+def _link_table(link: Link | Loose, own: str | None, target: str | None) -> Table:
     try:
+        looks = [_geometry_table(look) | _mesh_folder(look, own, target) for look in link.body.geometry]
         if isinstance(link, Loose):
-            return {"name": link.name, **_body_table(link.body)}
+            return {"name": link.name, **_body_table(link.body, looks)}
         table: Table = {"name": link.name, "parent": link.parent, **_pose_entry("at", link.at), **_pose_entry("at_body", link.outer)}
-        table |= _body_table(link.body)
+        table |= _body_table(link.body, looks)
         table["joint"] = _joint_table(link.joint)
         return table
     except ModelError as error:
@@ -149,7 +152,7 @@ def _pose_entry(key: str, pose: Pose) -> Table:
     return {key: {"xyz": pose.p, **({"rpy": angles} if exact else {"matrix": R})}}
 
 
-def _body_table(body: Body) -> Table:
+def _body_table(body: Body, looks: list[Table]) -> Table:
     shaped = _shape_table(body)
     if shaped is not None:
         return {"shape": shaped}
@@ -159,8 +162,8 @@ def _body_table(body: Body) -> Table:
     if body.inertia.any():
         moments = body.inertia.diagonal()
         table["inertia"] = moments if np.array_equal(np.diag(moments), body.inertia) else body.inertia
-    if body.geometry:
-        table["geometry"] = [_geometry_table(g) for g in body.geometry]
+    if looks:
+        table["geometry"] = looks
     return table
 
 
@@ -182,6 +185,16 @@ def _shape_table(body: Body) -> Table | None:
         return None
     same = made.com == body.com and np.array_equal(made.inertia, body.inertia) and made.geometry == body.geometry
     return {"type": look.kind, **table} if same else None
+
+
+def _mesh_folder(look: Geometry, own: str | None, target: str | None) -> Table:
+    """Return the folder of a mesh, if it is not that of the file: relative to it, so that both may be moved."""
+    folder = look.folder or own
+    if look.kind != "mesh" or folder is None or folder == target:
+        return {}
+    if target is not None and Path(folder).drive == Path(target).drive:
+        folder = os.path.relpath(folder, target)
+    return {"folder": Path(folder).as_posix()}
 
 
 def _geometry_table(look: Geometry) -> Table:

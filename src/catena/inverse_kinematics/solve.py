@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +16,7 @@ from catena.kernels.named_coordinates import coordinates
 from catena.kernels.tracing import frozen, traced_kernel
 from catena.loops.groups import loop_groups
 from catena.model import Mechanism, Tree
+from catena.model.parameters import given_values
 from catena.model.values import floats
 from catena.native import Kernel
 from catena.simulation.arguments import positive
@@ -88,6 +89,7 @@ def inverse_kinematics(
     starts: int = 40,
     seed: int = 0,
     t: float = 0.0,
+    parameters: Mapping[str, Any] | None = None,
 ) -> InverseKinematics:
     """Return positions at which frames are where they shall be, of one set of targets or of many at once.
 
@@ -98,7 +100,8 @@ def inverse_kinematics(
     The search begins at `guess`, without one at `m.home`; where it ends at no solution it begins again, at up to `starts` random positions.
     Loops are closed. Positions keep to the limits of the joints, unless `limits` is False; `fixed` names coordinates that stay as in the
     guess. Where solutions are not unique, the one found is near the start; with a `posture` (nq) it goes from there to where the positions
-    are nearest to the posture. Driven joints have their positions of the time t [s].
+    are nearest to the posture. Driven joints have their positions of the time t [s]. `parameters` has other numbers of the model, by the
+    paths of `m.parameters`, with leading axes that broadcast too: each set of targets may have a geometry of its own.
 
     >>> m = examples.arm()
     >>> m.add_frame("tool", "hand", at=(0, 0, 0.2))
@@ -106,7 +109,8 @@ def inverse_kinematics(
     >>> found.solved, ct.poses(m, of="tool")(found.q)[:3, 3].round(9)
     (np.True_, array([0.5, 0.2, 0.6]))
     """
-    m = frozen(m, "inverse_kinematics")
+    m = frozen(m, "inverse_kinematics").varying(tuple(parameters or ()), "inverse_kinematics")
+    values = _numbers(m, parameters or {})
     wanted = checked_targets(m, targets)
     tolerance = positive("inverse_kinematics: tolerance", tolerance, "give a number above 0 [m, rad]")
     if not isinstance(starts, int) or starts < 0:
@@ -114,11 +118,13 @@ def inverse_kinematics(
     first = m.search_start() if guess is None else _positions(m, "guess", guess)
     held = coordinates(m, (fixed,) if isinstance(fixed, str) else fixed, "inverse_kinematics: fixed")
     pose = None if posture is None else _positions(m, "posture", posture)
+    own = (first.shape[:-1], *(() if pose is None else (pose.shape[:-1],)), *(x.shape[:-1] for x in values.values()))
     try:
-        batch = np.broadcast_shapes(first.shape[:-1], *(target.batch for target in wanted), () if pose is None else pose.shape[:-1])
+        batch = np.broadcast_shapes(*(target.batch for target in wanted), *own)
     except ValueError:
-        shapes = ", ".join(str(axes) for axes in (*(target.batch for target in wanted), first.shape[:-1]))
-        raise ArgumentError(f"inverse_kinematics: leading axes {shapes} of targets and guess do not agree; give equal ones, or 1") from None
+        shapes = ", ".join(str(axes) for axes in (*(target.batch for target in wanted), *own))
+        what = "targets, guess and parameters" if values else "targets and guess"
+        raise ArgumentError(f"inverse_kinematics: leading axes {shapes} of {what} do not agree; give equal ones, or 1") from None
     key = (tuple(target.structure for target in wanted), pose is not None)
     search = m.once("inverse kinematics", key, lambda: Search(m, wanted, pose is not None))
 
@@ -131,6 +137,8 @@ def inverse_kinematics(
     given: dict[str, Any] = {"t": t, "tolerance": tolerance, "starts": float(starts), "free": free}
     given |= dict(zip(("lower", "upper"), _limits(m, held if limits else range(m.nv)), strict=True))
     given |= {} if pose is None else {"posture": lanes(_inside(m, pose) if limits else pose)}
+    numbers = {path: lanes(x) for path, x in values.items()}
+    given |= numbers
     for i, target in enumerate(wanted):
         given |= {f"numbers {i}": lanes(target.numbers), f"weights {i}": target.weight}
     for name, value in given.items():
@@ -139,8 +147,8 @@ def inverse_kinematics(
     others = m.random(np.random.default_rng(seed), max(starts, 1))
     state = search.run(_inside(m, begin, held) if limits else begin, others, constants, _TURNS)
     q = state[:, search.state["least"]]
-    q, closed = _closed(m, q, free, state[:, 0] == MET, t)
-    far, turned = _errors(m, wanted, q, lanes, t)
+    q, closed = _closed(m, q, free, state[:, 0] == MET, t, list(numbers.values()))
+    far, turned = _errors(m, wanted, q, lanes, t, list(numbers.values()))
     solved = closed & (far <= tolerance).all(axis=1) & (turned <= tolerance).all(axis=1)
     found = InverseKinematics(
         q.reshape(*batch, m.nq), solved.reshape(batch)[()], far.reshape(*batch, -1), turned.reshape(*batch, -1),
@@ -180,19 +188,35 @@ def _inside(m: Mechanism, q: np.ndarray, held: Collection[int] = ()) -> np.ndarr
     return moved
 
 
-def _closed(m: Mechanism, q: np.ndarray, free: np.ndarray, met: np.ndarray, t: float) -> tuple[np.ndarray, np.ndarray]:
+def _numbers(m: Mechanism, parameters: Mapping[str, Any]) -> dict[str, np.ndarray]:
+    """Return values of numbers of a model by path, along one axis after the leading ones."""
+    found = {}
+    for path, value in given_values(m, parameters, "inverse_kinematics").items():
+        shape = m.parameters()[path].shape
+        if path.rpartition(".")[2] in ("lower", "upper"):
+            raise ArgumentError(f"inverse_kinematics: limits cannot be parameters, as '{path}'; give m.with_values, or limits=False")
+        found[path] = value.reshape(*value.shape[: value.ndim - len(shape)], -1)
+    return found
+
+
+def _closed(
+    m: Mechanism, q: np.ndarray, free: np.ndarray, met: np.ndarray, t: float, numbers: list[np.ndarray]
+) -> tuple[np.ndarray, np.ndarray]:
     """Return positions with their loops closed, and where they are; those that met their targets are closed as they are."""
     closed = np.ones(len(q), dtype=bool)
     if m.has_loops:
         q, rest = q.copy(), np.flatnonzero(~met)
         for loops in loop_groups(m.timed(t)) if len(rest) else ():
             own = free[loops.columns] > 0.0
-            q[rest], values = loops.settle(q[rest], own)
-            closed[rest] &= loops.closed(q[rest], values, CLOSED)
+            moved, values = loops.settle(np.concatenate([q[rest], *(x[rest] for x in numbers)], axis=1), own)
+            closed[rest] &= loops.closed(moved, values, CLOSED)
+            q[rest] = moved[:, : m.nq]
     return q, closed
 
 
-def _errors(m: Mechanism, targets: tuple[Target, ...], q: np.ndarray, lanes: Any, t: float) -> tuple[np.ndarray, np.ndarray]:
+def _errors(
+    m: Mechanism, targets: tuple[Target, ...], q: np.ndarray, lanes: Any, t: float, numbers: list[np.ndarray]
+) -> tuple[np.ndarray, np.ndarray]:
     """Return distances [m] and angles [rad] that are left, (N, targets)."""
     shapes = {f"target{i}": (target.numbers.shape[-1],) for i, target in enumerate(targets)}
 
@@ -205,7 +229,8 @@ def _errors(m: Mechanism, targets: tuple[Target, ...], q: np.ndarray, lanes: Any
 
     kernel = m.once("residuals of targets", tuple(target.structure for target in targets), make)
     time = (np.full(len(q), t),) if m.driven_names else ()
-    results = kernel(*time, q, *(lanes(target.numbers) for target in targets))
+    given = (x.reshape(-1, *m.parameters()[path].shape) for path, x in zip(m.varied, numbers, strict=True))
+    results = kernel(*time, q, *(lanes(target.numbers) for target in targets), *given)
     far, turned = np.zeros((len(q), len(targets))), np.zeros((len(q), len(targets)))
     for i, (target, values) in enumerate(zip(targets, results if isinstance(results, tuple) else (results,), strict=True)):
         values = np.where(target.weight > 0.0, values, 0.0)

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from catena.errors import ArgumentError
 from catena.graph import Trace
 from catena.kernels.tracing import charts, frozen
 from catena.model import Mechanism
@@ -32,9 +31,7 @@ def actuator_forces(m: Mechanism) -> Kernel:
     np.float64(0.521)
     """
     m = frozen(m, "actuator_forces")
-    if not m.actuators:
-        raise ArgumentError(f"actuator_forces: model '{m.name}' has no actuators; add some by m.add_actuator")
-    actuation, started = Actuation.of(m, m.actuators), time.perf_counter()
+    actuation, started = Actuation.of(m, "actuator_forces"), time.perf_counter()
     trace = Trace("actuator_forces")
     inputs = trace.input("q", (m.nq,)), trace.input("v", (m.nv,)), trace.input(CONTROLS, (len(m.actuators),))
     graph = trace.graph(tau=actuation.forces(*inputs))

@@ -6,7 +6,7 @@ Both work on the model's own coordinates, with the rank of the constraints: redu
 from __future__ import annotations
 
 import warnings
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
 from typing import Any, NamedTuple
 
@@ -17,13 +17,16 @@ from catena.formulations.loops.basic_constraints import Ends, closure_residual
 from catena.formulations.loops.closure_kinematics import ClosureKinematics
 from catena.formulations.loops.constraints import constraint_jacobian, constraint_motion
 from catena.formulations.mass.composite_body import mass_matrix
+from catena.graph import Trace
 from catena.loops.groups import STARTS, LoopGroup, LoopResiduals, loop_groups
 from catena.loops.scaling import coordinate_units, loop_sizes, loop_units, mechanism_size
 from catena.model import Helical, Joint, Mechanism, Pose
 from catena.model.driven_trees import with_driven_at
 from catena.model.motions import Given
 from catena.model.placed import PlacedClosure
-from catena.model.values import array, number
+from catena.model.tree import Tree
+from catena.model.values import array, floats, number
+from catena.native import Kernel, compile_graph
 from catena.spatial import Rigid, quaternion_exp, rotation
 from catena.tolerances import CLOSED, LOOSE, MASSLESS, NEARLY, RANK, SEARCH
 
@@ -366,31 +369,86 @@ def _walk(loops: LoopGroup, q: np.ndarray, goal: np.ndarray, places: list[tuple[
     return q
 
 
-def project_velocity(m: Mechanism, q: Any, v: Any = None, fixed: Mapping[str, float] | None = None, t: float | None = None) -> np.ndarray:
-    """Return the velocity that keeps all loops closed, nearest to v, or rest, by kinetic energy; fixed coordinates have their rate."""
+#: So many states and more are projected with compiled matrices.
+_MANY = 8
+
+
+def project_velocity(m: Mechanism, q: Any, v: Any = None, fixed: Mapping[str, Any] | None = None, t: float | None = None) -> np.ndarray:
+    """Return velocities (..., nv) that keep all loops closed at positions (..., nq), nearest to v, or rest, by kinetic energy; coordinates
+    that are fixed have their rates, one for all or (...).
+    """
     m, held = m.timed(t), fixed or {}
-    q = closing(m, "project_velocity: q", q)
-    v = np.zeros(m.nv) if v is None else array("project_velocity: v", v, (m.nv,)).copy()
-    free = np.ones(m.nv, dtype=bool)
-    for name, value in held.items():
+    q = _rows("project_velocity: q", q, m.nq)
+    v = np.zeros(m.nv) if v is None else _rows("project_velocity: v", v, m.nv)
+    rates = {name: floats(f"project_velocity: {name}", value, "give a number", ModelError) for name, value in held.items()}
+    for name, rate in rates.items():
         if name not in m.v_names:
             raise ModelError(f"model '{m.name}' has no velocity '{name}'; choose from {', '.join(m.v_names)}")
-        velocity = m.v_names.index(name)
-        v[velocity] = number(f"project_velocity: {name}", value)
-        free[velocity] = False
-    if not m.has_loops:
-        return v
+        if not np.isfinite(rate).all():
+            raise ModelError(f"project_velocity: {name} {rate[()]} is not finite; give a finite number")
+    shapes = {"q": q.shape[:-1], "v": v.shape[:-1], **{name: rate.shape for name, rate in rates.items()}}
+    try:
+        batch = np.broadcast_shapes(*shapes.values())
+    except ValueError:
+        listed = ", ".join(f"{name} {shape}" for name, shape in shapes.items())
+        raise ModelError(f"project_velocity: leading axes do not broadcast: {listed}; give axes that are equal or 1") from None
+    q, v = (np.array(np.broadcast_to(x, (*batch, x.shape[-1]))).reshape(-1, x.shape[-1]) for x in (q, v))
+    at = [m.v_names.index(name) for name in rates]
+    for column, rate in zip(at, rates.values(), strict=True):
+        v[:, column] = np.broadcast_to(rate, batch).ravel()
+    if m.has_loops:
+        _check_closing(m, q, batch)
+        free = ~np.isin(np.arange(m.nv), at)
+        for i, matrices in enumerate(_matrices(m, q)):
+            v[i] = _projected(m, v[i], free, *matrices)
+    return v.reshape(*batch, m.nv)
+
+
+def _rows(name: str, value: Any, size: int) -> np.ndarray:
+    """Return finite numbers (..., size)."""
+    found = floats(name, value, f"give (..., {size})", ModelError)
+    return array(name, found, (*found.shape[:-1], size))
+
+
+def _check_closing(m: Mechanism, q: np.ndarray, batch: tuple[int, ...]) -> None:
+    """Refuse positions (N, nq) of which one leaves a loop open."""
+    if len(q) < _MANY:
+        open_ = [not loop_residuals(m, one).sizes.max(initial=0.0) <= LOOSE for one in q]
+    else:
+        found = [(loops, loops.residual(q)[0]) for loops in loop_groups(m)]
+        open_ = [any(not loops.residuals(values[i]).sizes.max(initial=0.0) <= LOOSE for loops, values in found) for i in range(len(q))]
+    for i in np.flatnonzero(open_):
+        where = [int(k) for k in np.unravel_index(i, batch)] or ""
+        raise ModelError(left_open(m, f"project_velocity: q{where}", q[i]))
+
+
+def _matrices(m: Mechanism, q: np.ndarray) -> Iterable[tuple[np.ndarray, ...]]:
+    """Return the Jacobian of the constraints, their rates by driven joints, and the mass matrix, at each of the positions (N, nq)."""
+
+    def traced(tree: Tree, q: Any) -> tuple[Any, Any, Any]:
+        J = constraint_jacobian(tree, q)[1]
+        return J, constraint_motion(tree, q, np.zeros(m.nv))[0] if m.driven_names else np.zeros(len(J)), mass_matrix(tree, q)
+
+    def make() -> Kernel:
+        trace = Trace("velocity projection")
+        tree = m.tree().marked(trace.mark, trace.solve)
+        return compile_graph(trace.graph(**dict(zip(("J", "rate", "mass"), traced(tree, trace.input("q", (m.nq,))), strict=True))))
+
+    if len(q) < _MANY or m.driven_names:  # every time is a model of its own, for which no code is made
+        return (tuple(np.asarray(x, dtype=float) for x in traced(m.tree(), one)) for one in q)
+    return zip(*m.once("velocity projection", (), make)(q), strict=True)
+
+
+def _projected(m: Mechanism, v: np.ndarray, free: np.ndarray, J: np.ndarray, phi_t: np.ndarray, mass: np.ndarray) -> np.ndarray:
+    """Return the velocity of which coordinates are free that keeps the loops closed and is nearest to v, by the matrices there."""
     # without units; the rank is a matter of geometry, and the masses choose among the velocities that are left
     rows, columns = np.array(loop_units(m)), coordinate_units(m)
-    J = np.asarray(constraint_jacobian(m.tree(), q)[1], dtype=float) * columns / rows[:, None]
-    phi_t = np.zeros(len(rows))
-    if m.driven_names:
-        phi_t = np.asarray(constraint_motion(m.tree(), q, np.zeros(m.nv))[0], dtype=float) / rows
+    J, phi_t = J * columns / rows[:, None], phi_t / rows
     x, own = v / columns, columns[free]
     U, s, Vt = np.linalg.svd(J[:, free])
     rank = int(np.count_nonzero(s > RANK * s.max(initial=1.0)))
     least = Vt[:rank].T @ ((U.T[:rank] @ (-J[:, ~free] @ x[~free] - phi_t)) / s[:rank])
-    mass = np.asarray(mass_matrix(m.tree(), q), dtype=float)[np.ix_(free, free)] * np.outer(own, own)
+    mass = mass[np.ix_(free, free)] * np.outer(own, own)
     along = Vt[rank:].T
     result = x.copy()
     # the nearest by geometry, and from there by kinetic energy; but for motions without mass, such as a thin rod that spins about its axis
@@ -399,7 +457,7 @@ def project_velocity(m: Mechanism, q: Any, v: Any = None, fixed: Mapping[str, fl
     result[free] += along @ np.linalg.lstsq(along.T @ mass @ along, pull, rcond=MASSLESS)[0]
     size = np.linalg.norm(J) * (np.linalg.norm(x) + np.linalg.norm(result)) + np.linalg.norm(phi_t)
     if np.linalg.norm(J @ result + phi_t) > RANK * size:  # without fixed rates and driven joints, rest is a velocity that does
-        rates = [f"{name} = {v[m.v_names.index(name)]:g}" for name in held] + [f"{name} driven" for name in m.driven_names]
+        rates = [f"{m.v_names[k]} = {v[k]:g}" for k in np.flatnonzero(~free)] + [f"{name} driven" for name in m.driven_names]
         raise ModelError(
             f"model '{m.name}': no velocity keeps the loops closed with {', '.join(rates)}; fix fewer rates, or drive fewer joints"
         )

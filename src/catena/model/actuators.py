@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from catena.errors import ModelError
-from catena.graph import maximum, minimum
+from catena.errors import ArgumentError, ModelError
+from catena.graph import maximum, minimum, where
 from catena.model import values
-from catena.scalars.expression import settled
+from catena.model.user_functions import Role, Wrapped
+from catena.scalars.expression import settled, within
 
 if TYPE_CHECKING:
     from catena.model.coordinates import Coordinates
+    from catena.model.mechanism import Mechanism
 
 Pair = tuple[float, float]
 
@@ -39,6 +41,22 @@ class Actuator:
         (g, g1, g2), (b, b1, b2) = self.gain, self.bias
         u = _within(u, self.control_limits)
         return _within((g + g1 * length + g2 * rate) * u + (b + b1 * length + b2 * rate), self.force_limits)
+
+    def slopes(self, length: Any, rate: Any, u: Any, bounds: bool) -> tuple[Any, Any]:
+        """Return how fast the force falls with length and rate, none negative.
+
+        Beyond the limits of the force these are 0; as `bounds`, by which long steps do not overshoot, secants from where there is no force.
+        """
+        (g, g1, g2), (b, b1, b2) = self.gain, self.bias
+        u = _within(u, self.control_limits)
+        part: Any = 1.0
+        if self.force_limits is not None:
+            force = (g + g1 * length + g2 * rate) * u + (b + b1 * length + b2 * rate)
+            low, high = min(self.force_limits[0], 0.0), max(self.force_limits[1], 0.0)
+            above, below = force > high, force < low
+            part = where(above, high / where(above, force, 1.0), where(below, low / where(below, force, -1.0), 1.0))
+            part = part if bounds else where(part < 1.0, 0.0, 1.0)
+        return part * maximum(0.0, -(g1 * u + b1)), part * maximum(0.0, -(g2 * u + b2))
 
 
 def _within(x: Any, limits: Pair | None) -> Any:
@@ -107,11 +125,13 @@ class Actuation:
     effort: tuple[float, ...]
 
     @staticmethod
-    def of(m: Coordinates, actuators: Sequence[Actuator]) -> Actuation:
-        """Return the actuation of a mechanism."""
-        places = [[(*m.coordinate_places[name][1:], gear) for name, gear in one.coefficients] for one in actuators]
+    def of(m: Mechanism, what: str) -> Actuation:
+        """Return the actuation of a mechanism; `what` needs it is named where there is none."""
+        if not m.actuators:
+            raise ArgumentError(f"{what}: model '{m.name}' has no actuators that take controls; add some by m.add_actuator")
+        places = [[(*m.coordinate_places[name][1:], gear) for name, gear in one.coefficients] for one in m.actuators]
         effort = [most for link in m.links for most in link.joint.most_effort.tolist()]
-        return Actuation(tuple(actuators), tuple(map(tuple, places)), tuple(effort))
+        return Actuation(m.actuators, tuple(map(tuple, places)), tuple(effort))
 
     def forces(self, q: Any, v: Any, u: Any) -> Any:
         """Return the joint forces at a state and controls, of any scalar."""
@@ -129,6 +149,48 @@ class Actuation:
         return np.array(tau, dtype=None if all(isinstance(x, float) for x in tau) else object)
 
 
+    def slopes(self, q: Any, v: Any, u: Any, bounds: bool = False) -> tuple[Any, Any]:
+        """Return how fast joint forces fall with positions and with velocities: of actuators of several coordinates, a diagonal bound."""
+        found: tuple[list[Any], list[Any]] = ([0.0] * len(self.effort), [0.0] * len(self.effort))
+        for one, places, control in zip(self.actuators, self.places, settled(u), strict=True):
+            length = sum((gear * q[at] for at, _, gear in places), 0.0)
+            rate = sum((gear * v[at] for _, at, gear in places), 0.0)
+            gears = sum(abs(gear) for *_, gear in places)
+            for slope, by in zip(one.slopes(length, rate, control, bounds), found, strict=True):
+                for _, at, gear in places:
+                    by[at] = by[at] + abs(gear) * gears * slope
+        by_position, by_velocity = (np.array(by, dtype=None if all(isinstance(x, float) for x in by) else object) for by in found)
+        return by_position, by_velocity
+
+    def holding(self, q: Any) -> np.ndarray:
+        """Return the controls by which no actuator has a force at rest at q, or the least that its limits allow: servos of position hold
+        q, motors and servos of velocity have 0.
+        """
+        found = []
+        for one, places in zip(self.actuators, self.places, strict=True):
+            length = sum(gear * q[at] for at, _, gear in places)
+            (g, g1, _), (b, b1, _) = one.gain, one.bias
+            gain, bias = g + g1 * length, b + b1 * length
+            found.append(_within(-bias / gain if bias and gain else 0.0, one.control_limits))
+        return np.array(found, dtype=float)
+
+
+@dataclass(frozen=True)
+class Actuated(Wrapped):
+    """A controller of controls as one of joint forces: a function of (t, q, v)."""
+
+    actuation: Actuation
+    function: Any
+    role: Role
+
+    def __call__(self, t: Any, q: Any, v: Any) -> Any:
+        return self.actuation.forces(q, v, self.given(t, q, v))
+
+    def given(self, t: Any, q: Any, v: Any) -> Any:
+        """Return the controls."""
+        return self.role.value(self.function, t, q, v)
+
+
 @dataclass(frozen=True)
 class Controlled:
     """A function of (t, q, v): the joint forces of actuators at controls that are parameters of the mechanism."""
@@ -138,3 +200,17 @@ class Controlled:
 
     def __call__(self, t: Any, q: Any, v: Any) -> Any:
         return self.actuation.forces(q, v, self.controls)
+
+    def given(self, t: Any, q: Any, v: Any) -> Any:
+        """Return the controls."""
+        return self.controls
+
+
+def acting(m: Mechanism, controller: Any) -> Actuated | Controlled | None:
+    """Return what gives the actuators of a mechanism their controls in a run: its controller, or a parameter; None where they rest."""
+    for function in (controller, *(force.function for force in m.forces)):
+        while isinstance(function, within):
+            function = function.function
+        if isinstance(function, (Actuated, Controlled)):
+            return function
+    return None

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from catena.errors import ArgumentError, ModelError
+from catena.errors import ModelError
 from catena.graph import Trace
 from catena.model import parameters, values
 from catena.model.actuators import Actuator
@@ -340,9 +340,7 @@ class Mechanism(Coordinates):
             loaded = type(self.frozen())(parts, spanning=self.frozen().spanning, time=self.frozen().time)
             return loaded.varying(("wrenches", *((paths,) if isinstance(paths, str) else paths)), what, controls=controls)
         if controls:
-            if not self.actuators:
-                raise ArgumentError(f"{what}: model '{self.name}' has no actuators that take controls; add some by m.add_actuator")
-            parts = self.once("controls", (), lambda: parameters.with_controls(self).sealed())
+            parts = self.once("controls", (), lambda: parameters.with_controls(self, what).sealed())
             driven = type(self.frozen())(parts, spanning=self.frozen().spanning, time=self.frozen().time)
             return driven.varying((parameters.CONTROLS, *((paths,) if isinstance(paths, str) else paths)), what)
         m, chosen = self.frozen(), parameters.check(self, paths, what)

@@ -132,11 +132,11 @@ def pushed(m: Mechanism, wrenches: Mapping[str, Any], what: str) -> Parts:
     return parts
 
 
-def with_controls(m: Mechanism) -> Parts:
+def with_controls(m: Mechanism, what: str) -> Parts:
     """Return the parts of a mechanism with a parameter of controls, and the joint forces that its actuators make of them."""
-    parts = m.parts.opened()
+    actuation, parts = Actuation.of(m, what), m.parts.opened()
     controls = _entered(parts, CONTROLS, np.zeros(len(m.actuators)))
-    parts.forces[CONTROLS] = Applied(CONTROLS, Controlled(Actuation.of(m, m.actuators), controls), None, (0.0, 0.0, 0.0))
+    parts.forces[CONTROLS] = Applied(CONTROLS, Controlled(actuation, controls), None, (0.0, 0.0, 0.0))
     return parts
 
 

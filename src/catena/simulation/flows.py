@@ -61,13 +61,16 @@ def linearised(system: System, tree: Tree, t: Any, q: Array, v: Array, vdot: Arr
 
 
 def slopes(system: System, tree: Tree, t: Any, q: Array, v: Array, h: Any) -> dict[str, Array]:
-    """Return how fast passive forces fall with positions and velocities: of joints, and of what springs, bushings and contacts hold.
+    """Return how fast passive forces fall with positions and velocities: of joints, actuators, and what springs, bushings, contacts hold.
 
     With fixed steps, also at the end of a step.
     """
     m = system.model
     ahead = None if system.stepping.adaptive else m.chart(q, h * m.chart_rate(q, np.zeros(m.nv), v))
     by_position, by_velocity = passive_slopes(tree, q, v, ahead)
+    if (servos := system.input.servos) is not None:
+        own = servos.actuation.slopes(q, v, servos.given(t, own_array(q), own_array(v)), bounds=ahead is not None)
+        by_position, by_velocity = by_position + own[0], by_velocity + own[1]
     results = {"by_position": by_position, "by_velocity": by_velocity}
     if anchored_bodies(tree) or link_count(tree):
         bodies, along, links = body_and_link_slopes(tree, q, v, ahead)

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from catena.errors import ArgumentError
 from catena.model import Mechanism
+from catena.model.actuators import Actuated, Actuation, Controlled, acting
 from catena.model.parameters import bind
-from catena.model.user_functions import Role, joint_forces, own_array, python
+from catena.model.user_functions import Role, joint_forces, own_array, python, wrapped
 from catena.model.values import floats
 from catena.simulation.stepping import Layout
 
@@ -36,7 +38,7 @@ class Input:
             raise ArgumentError(f"controller {controller!r} is not a function; give a function (t, q, v) -> tau, or forces as tau=")
         elif isinstance(tau, tuple) and len(tau) == 2 and np.ndim(tau[0]) == 1 and np.ndim(tau[1]) == 2:
             self.times, self.values = (floats("tau", part, _JOINT_FORCES) for part in tau)
-            self._check_table(self.times, self.values)
+            _check_table("tau", self.times, self.values, model.nv)
         elif tau is not None:
             self.constant = floats("tau", tau, _JOINT_FORCES)
             if self.constant.shape != (model.nv,) or not np.isfinite(self.constant).all():
@@ -45,12 +47,10 @@ class Input:
                     f"of shapes (K,) and (K, {model.nv})"
                 )
 
-    def _check_table(self, times: np.ndarray, values: np.ndarray) -> None:
-        nv = self.model.nv
-        if values.shape != (len(times), nv) or len(times) < 2:
-            raise ArgumentError(f"tau over time has shapes {times.shape} and {values.shape}; give K >= 2 times and (K, {nv}) values")
-        if not (np.isfinite(times).all() and np.isfinite(values).all() and (np.diff(times) > 0.0).all()):
-            raise ArgumentError("tau over time needs finite values at times that increase; sort the times and remove what is not finite")
+    @property
+    def servos(self) -> Actuated | Controlled | None:
+        """What gives the actuators their controls, in machine code; None where they rest."""
+        return acting(self.model, self.controller)
 
     @property
     def acts(self) -> bool:
@@ -72,11 +72,7 @@ class Input:
         """Return the rows of the table from a time on, (1, rows, entries)."""
         if self.times is None or self.values is None:
             return np.zeros((1, 1, 0))
-        if start < self.times[0] or until > self.times[-1]:
-            raise ArgumentError(
-                f"tau is given from {self.times[0]:g} s to {self.times[-1]:g} s, but the run goes from {start:g} s to {until:g} s; "
-                "give it over the whole run"
-            )
+        _check_span("tau is", self.times, start, until)
         slopes = np.diff(self.values, axis=0) / np.diff(self.times)[:, None]
         rows = np.column_stack([self.times[:-1], self.times[1:], self.values[:-1], slopes])
         return rows[self.times[1:] > start][None]
@@ -109,9 +105,69 @@ class Controls(Input):
         return put_in + row["noise"] if "noise" in row else put_in
 
 
+def _check_table(name: str, times: np.ndarray, values: np.ndarray, size: int) -> None:
+    if values.shape != (len(times), size) or len(times) < 2:
+        raise ArgumentError(f"{name} over time has shapes {times.shape} and {values.shape}; give K >= 2 times and (K, {size}) values")
+    if not (np.isfinite(times).all() and np.isfinite(values).all() and (np.diff(times) > 0.0).all()):
+        raise ArgumentError(f"{name} over time needs finite values at times that increase; sort the times and remove what is not finite")
+
+
+def _check_span(what: str, times: np.ndarray, start: float, until: float) -> None:
+    if start < times[0] or until > times[-1]:
+        raise ArgumentError(
+            f"{what} given from {times[0]:g} s to {times[-1]:g} s, but the run goes from {start:g} s to {until:g} s; "
+            "give it over the whole run"
+        )
+
+
 def controller_role(m: Mechanism, marked: bool = True) -> Role:
     """Return what a controller is to be; `marked` if it may be called from Python."""
     return Role("controller", {"t": None, "q": m.nq, "v": m.nv}, joint_forces(m.nv), ((m.nv,),), marked=marked)
+
+
+def controls_role(m: Mechanism, marked: bool = True) -> Role:
+    """Return what a controller of controls is to be."""
+    count = len(m.actuators)
+    returns = f"{'1 control, in a list or array,' if count == 1 else f'{count} controls,'} one for each of m.actuators"
+    return Role("controls", {"t": None, "q": m.nq, "v": m.nv}, returns, ((count,),), marked=marked)
+
+
+def actuated(m: Mechanism, controls: Function, what: str, marked: bool = True) -> Function:
+    """Return the controller of joint forces that one of controls makes by the actuators of a mechanism."""
+    made, role = Actuation.of(m, what), controls_role(m, marked)
+    role.check_signature(controls)
+    if not isinstance(controls, python):
+        role.graph(controls)
+    return wrapped(controls, lambda plain: Actuated(made, plain, role))
+
+
+def controls_of_run(m: Mechanism, controls: Any, q0: Any, start: float, until: float) -> Function:
+    """Return the controller that controls of a run stand for: constant, over time, "hold", or from a function."""
+    made, size = Actuation.of(m, "simulate"), len(m.actuators)
+    if callable(controls):
+        return actuated(m, controls, "simulate")
+    remedy = f"give {size}, one for each of m.actuators, a pair (times, values), a function of (t, q, v), or \"hold\""
+    if isinstance(controls, str):
+        if controls != "hold":
+            raise ArgumentError(f"simulate: controls {controls!r} is not known; {remedy}")
+        controls = made.holding(q0)
+    if isinstance(controls, tuple) and len(controls) == 2 and np.ndim(controls[0]) == 1 and np.ndim(controls[1]) == 2:
+        times, values = (floats("controls", part, remedy) for part in controls)
+        _check_table("controls", times, values, size)
+        _check_span("controls are", times, start, until)
+        return actuated(m, partial(_interpolated, times, values), "simulate")
+    constant = floats("controls", controls, remedy)
+    if constant.shape != (size,) or not np.isfinite(constant).all():
+        raise ArgumentError(f"simulate: controls of shape {constant.shape} are not {size} finite numbers; {remedy}")
+    return actuated(m, partial(_constant, constant), "simulate")
+
+
+def _constant(values: np.ndarray, t: Any, q: Array, v: Array) -> Array:
+    return values
+
+
+def _interpolated(times: np.ndarray, values: np.ndarray, t: Any, q: Array, v: Array) -> list[Any]:
+    return [np.interp(t, times, column) for column in values.T]
 
 
 def cost_role(m: Mechanism, name: str) -> Role:

@@ -17,15 +17,16 @@ from catena.loops.mobility import generic
 from catena.loops.plan_library import Selected
 from catena.loops.projection import LoopPlan
 from catena.model import Mechanism
+from catena.model.actuators import acting
 from catena.model.forces import BUSHING_NUMBERS, SPRING_NUMBERS
-from catena.model.parameters import OPTIONS, WRENCHES, given_values, ties
+from catena.model.parameters import CONTROLS, OPTIONS, WRENCHES, given_values, ties
 from catena.model.parameters import check as check_paths
 from catena.model.user_functions import CONDITION, Role
 from catena.model.values import floats
 from catena.native import Iteration
 from catena.scalars.expression import names
 from catena.simulation.arguments import check_step, count, moving, normalise, number, positive
-from catena.simulation.inputs import Controls, Function, Input, controller_role
+from catena.simulation.inputs import Controls, Function, Input, actuated, controller_role
 from catena.simulation.integrators.steps import integrator as integrator_of
 from catena.simulation.loop_states import check_closed, check_velocities, settled
 from catena.simulation.run import LOOK
@@ -116,6 +117,7 @@ def rollout(
     stop: Function | None = None,
     observe: Function | None = None,
     wrenches: Mapping[str, Any] | None = None,
+    actuators: bool = False,
 ) -> Rollout:
     """Return trajectories from the states (q0, v0), of so many steps of one size [s]: a loop in machine code, on all cores.
 
@@ -125,6 +127,8 @@ def rollout(
     - (nv,), or (..., nv) with as many leading axes as the states: constant, the same or for each trajectory;
     - (..., K, nv), with more leading axes than the states have: over time; each of the K rows is held for steps / K steps;
     - a function (t, q, v) -> tau, which is traced and compiled.
+
+    With `actuators`, they are controls of `m.actuators` instead, one for each, in the same forms; None are zeros.
 
     States of a model with loops must close these: positions by `m.assemble`, velocities by `m.project_velocity`.
 
@@ -154,8 +158,9 @@ def rollout(
     array([-0.54, -1.  ])
     """
     given = RolloutSettings.of(
-        m, q0, v0, controls, step, steps, every, start, integrator, method, parameters, noise, stop, observe, wrenches
-    )
+        m, q0, v0, controls, step, steps, every, start, integrator, method, parameters, noise, stop, observe, wrenches,
+        actuators,
+    )  # fmt: skip
     return given.shaped(given.run(thread_count(threads)))
 
 
@@ -188,16 +193,22 @@ class RolloutSettings:
     def of(
         m: Mechanism, q0: Any, v0: Any, controls: Any, step: Any, steps: Any, every: Any, start: Any, integrator: str, method: str,
         parameters: Mapping[str, Any] | None = None, noise: Any = None, stop: Function | None = None, observe: Function | None = None,
-        wrenches: Mapping[str, Any] | None = None,
+        wrenches: Mapping[str, Any] | None = None, actuators: bool = False,
     ) -> RolloutSettings:  # fmt: skip
         """Return the settings, or say what is wrong with an argument."""
         m = moving(m, "rollout")
+        if actuators and callable(controls):
+            controls, actuators = actuated(m, controls, "rollout", marked=False), False
         changing = noise if isinstance(noise, Mapping) else {}
         for path in changing:
             _check_changing(m, path, parameters or {})
-        m = m.varying((*(parameters or ()), *changing), "rollout", tuple(wrenches or ()))
-        loads, timed = _wrenches(wrenches or {}, max(np.ndim(q0), np.ndim(v0)) - 1)
-        changing, parameters = {**(loads if timed else {}), **changing}, {**({} if timed else loads), **(parameters or {})}
+        m, axes = m.varying((*(parameters or ()), *changing), "rollout", tuple(wrenches or ()), actuators), max(map(np.ndim, (q0, v0))) - 1
+        parameters, inputs = parameters or {}, [_wrenches(wrenches or {}, axes)]
+        if actuators:
+            inputs.append(_actuator_controls(m, controls, axes))
+            controls = None
+        for given, timed in inputs:
+            changing, parameters = {**(given if timed else {}), **changing}, {**({} if timed else given), **parameters}
         values = given_values(m, parameters, "rollout")
         for force in m.python_forces:
             raise ArgumentError(
@@ -214,16 +225,15 @@ class RolloutSettings:
             raise ArgumentError(f"every = {every} does not divide steps = {steps}; the last sample would be lost, give a divisor")
         start = number("start", start)
         check_step("step", step_size, start, start + steps * step_size)
-        integrator = chosen_integrator(_stiffest(m, values), integrator, step_size, "rollout")
+        integrator = chosen_integrator(_stiffest(m, values), integrator, step_size, "rollout", controls)
         q, v = _array("q0", q0, m.nq, m), np.zeros(m.nv) if v0 is None else _array("v0", v0, m.nv, m)
         normalise(m, q, "q0")
-        axes = max(q.ndim, v.ndim) - 1
         table, controller = _controls(m, controls, steps, axes)
         tables = {} if table is None else {"tau": table}
         if noise is not None and not isinstance(noise, Mapping):
             tables["noise"] = _rows("noise", _array("noise", noise, m.nv, m), 1, steps)
         for path, x in given_values(m, changing, "rollout: noise").items():
-            tables[path] = _rows(f"noise '{path}'", x, len(m.parameters()[path].shape), steps)
+            tables[path] = _rows(path if path in (WRENCHES, CONTROLS) else f"noise '{path}'", x, len(m.parameters()[path].shape), steps)
         _check_functions(m, stop, observe)
         shapes = {"q0": q.shape[:-1], "v0": v.shape[:-1]}
         shapes |= {"controls" if name == "tau" else name: x.shape[:-2] for name, x in tables.items()}
@@ -479,14 +489,15 @@ def _stiffest(m: Mechanism, values: Mapping[str, np.ndarray]) -> Mechanism:
     return m.with_values(chosen) if chosen else m
 
 
-def chosen_integrator(m: Mechanism, name: str, step: float, what: str) -> str:
+def chosen_integrator(m: Mechanism, name: str, step: float, what: str, controller: Function | None = None) -> str:
     """Return the integrator by its name; "auto" goes by the model and the step, and so does not depend on other trajectories."""
+    servos = acting(m, controller)
 
     def make() -> Fastest | None:
         now, q = generic(m)
-        return fastest(m, now.instant, q)
+        return fastest(m, now.instant, q, None if servos is None else servos.actuation)
 
-    stiffest: Fastest | None = m.once("fastest passive force", (), make)
+    stiffest: Fastest | None = m.once("fastest passive force", (servos is None,), make)
     if stiffest is None or stiffest.rate * step <= STABLE:
         return "rk4" if name == "auto" else name
     if name == "auto":
@@ -509,6 +520,15 @@ def _controls(m: Mechanism, controls: Any, steps: int, axes: int) -> tuple[np.nd
     if table.ndim - 1 <= axes:
         return table[..., None, :], None
     return _rows("controls", table, 1, steps, ", or constant controls with as many leading axes as q0"), None
+
+
+def _actuator_controls(m: Mechanism, controls: Any, axes: int) -> tuple[dict[str, np.ndarray], bool]:
+    """Return controls as a parameter, (..., actuators) or over time (..., K, actuators), and whether they are over time."""
+    size = len(m.actuators)
+    given = np.zeros(size) if controls is None else floats("controls", controls, f"give (..., {size}), one for each of m.actuators")
+    if given.ndim == 0 or given.shape[-1] != size:
+        raise ArgumentError(f"controls have shape {given.shape}; model '{m.name}' has {size} actuators, and takes (..., {size})")
+    return {CONTROLS: given}, given.ndim - 1 > axes
 
 
 def _wrenches(wrenches: Mapping[str, Any], axes: int) -> tuple[dict[str, np.ndarray], bool]:

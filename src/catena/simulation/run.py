@@ -121,7 +121,8 @@ class RunSettings:
             if v0 is not None:
                 check_velocities(m, start, q0[None], v_start[None], (), "simulate: v0")
             v_start = project_velocity(m, q0, v_start, t=start)
-        stiffest = stiff(m, start, until, step, q0)
+        servos = input_.servos
+        stiffest = stiff(m, start, until, step, q0, None if servos is None else servos.actuation)
         name, why = integrator, ""
         if integrator == "auto" or scipy_method:
             name, why = _automatic(m, start, until, step, stiffest, input_.acts)

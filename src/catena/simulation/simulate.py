@@ -12,10 +12,10 @@ import numpy as np
 
 from catena.errors import ArgumentError, SimulationError
 from catena.model import Mechanism
-from catena.simulation.arguments import moving
+from catena.simulation.arguments import check_state, moving, number
 from catena.simulation.checkpoint import Checkpoint, restore
 from catena.simulation.events import Event
-from catena.simulation.inputs import Function
+from catena.simulation.inputs import Function, controls_of_run
 from catena.simulation.interrupts import interruptible, noted_interrupts
 from catena.simulation.outcome import react, trajectory, trouble
 from catena.simulation.progress import progress
@@ -43,6 +43,7 @@ def simulate(
     integrator: str = "auto",
     tau: Any = None,
     controller: Function | None = None,
+    controls: Any = None,
     events: Sequence[Event] = (),
     record: int | Sequence[float] | None = None,
     rtol: float = RTOL,
@@ -69,6 +70,8 @@ def simulate(
       fixed steps and more of a model that conserves energy. `info["why"]` says why it is not the default.
     - `tau`: constant joint forces (nv), or a pair (times, values) that is interpolated linearly; `controller`: a function
       (t, q, v) -> tau that is traced and compiled, or `ct.python(function)` to be called step by step.
+    - `controls` of `m.actuators` in place of joint forces: constant, a pair (times, values) that is interpolated linearly, a function
+      (t, q, v) -> controls like a controller, or "hold": servos of position hold q0, and motors are off.
     - `events`: `ct.Event` conditions that stop, record or reset; a change of sign is noticed if it is there at the end of a step, so with
       events adaptive steps are at most a hundredth of the run, or `largest_step`.
     - `record`: how many steps there are from sample to sample (1), or the times of the samples; these come from shorter steps of the
@@ -85,11 +88,20 @@ def simulate(
     >>> run = ct.simulate(m, [0.1], until=2.0)
     >>> abs(run.drift).max() < 1e-7
     np.True_
+    >>> m.add_actuator("servo", "arm", kp=200.0, kv=20.0)
+    >>> run = ct.simulate(m, [0.1], until=2.0, controls=[0.5])
+    >>> run["arm"][-1].round(3), run.tau[-1].round(2)
+    (np.float64(0.477), array([4.51]))
     """
     if parameters:
         m = moving(m, "simulate").with_values(parameters)
     if wrenches:
         m = moving(m, "simulate").pushed(wrenches, "simulate")
+    if controls is not None:
+        if tau is not None or controller is not None:
+            raise ArgumentError("both controls and tau or controller are given; give one of them, or ct.actuator_forces in a controller")
+        m = moving(m, "simulate")
+        controller = controls_of_run(m, controls, check_state(m, q0, v0)[0], number("start", start), number("until", until))
     settings = RunSettings.of(m, q0, v0, start, until, step, method, integrator, tau, controller, events, record, rtol, atol, largest_step)
     if settings.scipy_method:
         from catena.simulation.with_scipy import integrate

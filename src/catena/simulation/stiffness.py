@@ -1,4 +1,4 @@
-"""How fast the passive forces of a mechanism act: friction, dampers, springs and stops, bushings and contacts, beside the steps of a run.
+"""How fast the passive forces of a mechanism act: friction, dampers, springs and stops, bushings, contacts and servos, beside the steps.
 
 At a configuration they are linearised where they are steepest: friction at rest, stops at their limits, contacts under the weight. With
 the mass matrix M, dampings D and stiffnesses K along velocities that keep the loops closed, the fastest decay has the rate
@@ -20,6 +20,7 @@ from catena.formulations.mass.composite_body import mass_matrix
 from catena.loops.mobility import rank
 from catena.loops.scaling import coordinate_units, loop_units
 from catena.model import Mechanism
+from catena.model.actuators import Actuation
 from catena.model.builder import STANDARD_GRAVITY
 from catena.model.placed import PlacedBushing, PlacedContact, PlacedSpring
 
@@ -52,19 +53,24 @@ class Fastest(NamedTuple):
         return f"{self.cause} '{self.name}' has a time constant of {1.0 / self.rate:.2g} s"
 
 
-def fastest_decay(m: Mechanism, t: float, q: np.ndarray) -> Fastest | None:
-    """Return the fastest decay by friction and dampers at a configuration, or none."""
+def fastest_decay(m: Mechanism, t: float, q: np.ndarray, servos: Actuation | None = None) -> Fastest | None:
+    """Return the fastest decay by friction, dampers and the actuators that act, at a configuration; or none."""
     tree = m.tree()
     slopes = {"friction of joint": tree.friction / tree.friction_speed, "damping of joint": tree.damping}
+    slopes |= {} if servos is None else {"the actuator of joint": servos.slopes(q, np.zeros(m.nv), servos.holding(q))[1]}
     return _fastest(m, t, q, slopes, [(force, D) for force, _, D in _of_bodies(m, t, q)], 1.0)
 
 
-def fastest(m: Mechanism, t: float, q: np.ndarray) -> Fastest | None:
-    """Return the fastest decay by friction and dampers, or oscillation by springs and stops, at a configuration; or none."""
+def fastest(m: Mechanism, t: float, q: np.ndarray, servos: Actuation | None = None) -> Fastest | None:
+    """Return the fastest decay by friction and dampers, or oscillation by springs and stops, at a configuration; or none.
+
+    With actuators that act, also by these.
+    """
     tree = m.tree()
     stops = np.where(np.isfinite(tree.lower) | np.isfinite(tree.upper), tree.stop_stiffness, 0.0)
     slopes = {"the spring of joint": tree.stiffness, "the stop of joint": stops}
-    candidates = (fastest_decay(m, t, q), _fastest(m, t, q, slopes, [(force, K) for force, K, _ in _of_bodies(m, t, q)], 0.5))
+    slopes |= {} if servos is None else {"the actuator of joint": servos.slopes(q, np.zeros(m.nv), servos.holding(q))[0]}
+    candidates = (fastest_decay(m, t, q, servos), _fastest(m, t, q, slopes, [(force, K) for force, K, _ in _of_bodies(m, t, q)], 0.5))
     return max((one for one in candidates if one is not None), key=lambda one: one.rate, default=None)
 
 
@@ -115,9 +121,14 @@ def _along(m: Mechanism, t: float, q: np.ndarray) -> np.ndarray:
     return units[:, None] * np.linalg.svd(J)[2][rank(now, q) :].T
 
 
-def stiff(m: Mechanism, start: float, until: float, step: float | None, q: np.ndarray) -> Fastest | None:
-    """Return the passive force that makes a run stiff: with a fixed step beyond its stability, else by many time constants that settle."""
-    force = fastest_decay(m, start, q) if step is None else fastest(m, start, q)
+def stiff(
+    m: Mechanism, start: float, until: float, step: float | None, q: np.ndarray, servos: Actuation | None = None
+) -> Fastest | None:
+    """Return the passive force that makes a run stiff: with a fixed step beyond its stability, else by many time constants that settle.
+
+    Actuators that act count with these.
+    """
+    force = fastest_decay(m, start, q, servos) if step is None else fastest(m, start, q, servos)
     if force is None or force.rate <= (_MANY / min(until - start, 1.0) if step is None else STABLE / step):
         return None
     return force

@@ -121,8 +121,9 @@ class System:
         function, inputs = EVALUATIONS[name]
         trace = Trace(name)
         t, *arguments = self._inputs(trace, ("t", "q", *inputs))
-        tree = self.model.tree_with(self.model.given_inputs(trace))
-        return trace.graph(**function(self, tree.traced(trace).at(t), t, *arguments))
+        given = self.model.given_inputs(trace)
+        with expression.values(given):
+            return trace.graph(**function(self, self.model.tree_with(given).traced(trace).at(t), t, *arguments))
 
     def part(self, part: Part, arguments: Sequence[Any], derived: bool = False) -> Subgraph:
         """Return a part of a step as a subgraph, or the derivative of its first result by its last argument."""

@@ -70,7 +70,20 @@ def animate(
         save_film(file, ending, _pictures(chosen, size, show), size, fps)
 
 
-def draw(model: Mechanism, path: str | os.PathLike[str], q: Any = None, t: float = 0.0, size: tuple[int, int] = (640, 480)) -> None:
+def _triads(scene: Scene, places: np.ndarray) -> list[Arrow]:
+    """Return the axes of the bodies, and of the frames that the model names, with their names."""
+    on = dict(zip((*scene.model.body_names, "ground"), places, strict=True))
+    named = [(frame.name, on[frame.body] @ frame.at.matrix(), 0.1) for frame in scene.model.frames]
+    found = []
+    for name, place, part in (*(("", place, 0.2) for place in places[:-1]), *named):
+        origin, ends = place[:3, 3], part * scene.size * place[:3, :3].T
+        found += [Arrow(origin, origin + end, _AXES[i], pointed=False, name=name if i == 2 else "") for i, end in enumerate(ends)]
+    return found
+
+
+def draw(
+    model: Mechanism, path: str | os.PathLike[str], q: Any = None, t: float = 0.0, size: tuple[int, int] = (640, 480), frames: bool = False
+) -> None:
     """Write a picture of a model at q: .png."""
     file = as_path(path, TrajectoryFileError)
     if file.suffix.lower() != ".png":
@@ -81,9 +94,9 @@ def draw(model: Mechanism, path: str | os.PathLike[str], q: Any = None, t: float
     if q is not None:
         warn_open(model, at, t)
     places = scene.places(t, at)
-    box = scene.box(places)
+    box, overlay = scene.box(places), _triads(scene, places) if frames else ()
     with replacing(file, TrajectoryFileError) as stream:
-        painter.picture(scene, places, painter.camera(box), painter.floor(box), size).save(stream, "PNG")
+        painter.picture(scene, places, painter.camera(box), painter.floor(box), size, overlay=overlay).save(stream, "PNG")
 
 
 def strip(run: Trajectory, path: str | os.PathLike[str], size: tuple[int, int] = (320, 320)) -> None:
@@ -125,8 +138,7 @@ def _pictures(run: Trajectory, size: tuple[int, int], show: Collection[str]) -> 
         if "centres" in show:
             overlay += [Arrow(point, point, MASS) for point in scene.centres(places[k])]
         if "frames" in show:
-            ends = 0.2 * scene.size
-            overlay += [Arrow(p[:3, 3], p[:3, 3] + ends * p[:3, i], _AXES[i], pointed=False) for p in places[k, :-1] for i in range(3)]
+            overlay += _triads(scene, places[k])
         yield painter.picture(scene, places[k], view, floor, size, f"{run.model.name}   {run.t[k]:.2f} s", overlay)
 
 

@@ -48,6 +48,7 @@ class Arrow(NamedTuple):
     end: np.ndarray
     colour: tuple[int, int, int]
     pointed: bool = True
+    name: str = ""  # stands at its end
 
 
 def camera(box: Box) -> Camera:
@@ -160,6 +161,8 @@ def _draw_arrow(draw: Any, view: Camera, size: tuple[int, int], arrow: Arrow) ->
     if length < 1.0:
         draw.ellipse([*(a - 2 * width), *(a + 2 * width)], fill=arrow.colour)
         return
+    if arrow.name:
+        draw.text(tuple(b + 2 * width), arrow.name, fill=INK, font_size=11 * FINE)
     along = (b - a) / length
     across, head = np.array([-along[1], along[0]]), min(6.0 * width, 0.5 * length) if arrow.pointed else 0.0
     draw.line([tuple(a), tuple(b - 0.5 * head * along)], fill=arrow.colour, width=width)
