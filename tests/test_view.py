@@ -19,8 +19,9 @@ from catena.examples import EXAMPLES
 from catena.model import Geometry
 from catena.view import animation, meshes, painter, shapes
 from catena.view.animation import frames
+from catena.view.framing import framing
 from catena.view.posing import Posing
-from catena.view.scene import COLOURS, Scene
+from catena.view.scene import COLOURS, Box, Scene
 
 pytestmark = pytest.mark.evaluated
 
@@ -255,6 +256,87 @@ def test_the_body_is_seen_where_it_is() -> None:
         assert colour[2] > colour[0] + 20, "the arm is blue"
         blank = image if blank is None else blank
     assert not np.array_equal(blank, image)
+
+
+def flight(speed: float, until: float = 2.0) -> tuple[Scene, np.ndarray]:
+    """A ball thrown sideways, which falls and shakes, at 25 pictures a second: the scene and its places."""
+    m = ct.Model("thrown")
+    m.add("hull", ct.sphere(0.3, mass=1.0), ct.Free())
+    t = np.arange(0.0, until, 0.04)
+    q = np.tile(m.neutral(), (len(t), 1))
+    q[:, 0], q[:, 2] = speed * t + 0.02 * (-1.0) ** np.arange(len(t)), -0.5 * 9.81 * t**2
+    return Scene(m), Scene(m).places(t, q)
+
+
+def test_a_mechanism_that_travels_is_followed_and_one_that_stays_is_framed() -> None:
+    scene, places = flight(3.0)
+    framed = framing(scene, places, 25.0)
+    assert framed.rises
+    assert framed.box.radius < 2.0 * 0.3 * np.sqrt(3.0), "it is large in the picture"
+    view, shaking = painter.camera(framed.box, framed.rises), 0.02
+    for place, shift in zip(places, framed.shifts, strict=True):
+        pixels, _ = view.moved(shift).seen(place[:1, :3, 3], (400, 400))
+        assert np.abs(pixels - 200.0).max() < 100.0
+    assert np.abs(np.diff(framed.shifts[:, 0], n=2)).max() < 0.1 * shaking, "the camera does not shake with it"
+    each = framing(scene, places)
+    np.testing.assert_allclose(each.shifts, scene.centre(places), atol=1e-12)
+    swing = Scene(pendulum())
+    turned = swing.places(0.0, np.linspace(0.0, 2.0 * np.pi, 50)[:, None])
+    still = framing(swing, turned, 25.0)
+    assert not still.rises
+    assert not still.shifts.any()
+    np.testing.assert_array_equal(still.box, swing.box(turned))
+
+
+def test_the_camera_stays_where_a_state_is_not_a_number() -> None:
+    scene, places = flight(3.0)
+    places[[0, 20]] = np.nan
+    shifts = framing(scene, places).shifts
+    assert np.isfinite(shifts).all()
+    np.testing.assert_array_equal(shifts[20], shifts[19])
+
+
+def test_the_grid_rests_while_the_camera_moves() -> None:
+    """Lines of the grid are at whole multiples of its step in the world, wherever the camera is."""
+    view = painter.camera(Box(np.full(3, -1.0), np.ones(3)), wall=True)
+    for by in (np.zeros(3), np.array([0.3, -7.7, 2.2])):
+        moved = view.moved(by)
+        for point, axes in (painter.wall(moved), (np.zeros(3), np.eye(3))):
+            lines, edge = painter._grid(moved, point, axes)
+            across = (lines - point) @ axes[:2].T
+            step = painter.rounded(0.6 / 5.0 * np.linalg.norm(view.eye - view.target))
+            turns = across / step
+            assert ((np.abs(turns[:, 0] - turns[:, 1]) < 1e-9) & (np.abs(turns[:, 0] - turns[:, 0].round()) < 1e-9)).any(axis=1).all()
+            np.testing.assert_allclose(axes[:2] @ (edge.mean(axis=0) - moved.target), 0.0, atol=1e-9)
+    np.testing.assert_allclose(axes[2] @ edge.T, 0.0, atol=1e-12)
+
+
+def test_forces_of_contacts_are_where_bodies_touch_and_carry_them() -> None:
+    m = ct.Model("box")
+    m.add("box", ct.box(0.2, 0.3, 0.1, mass=3.0), ct.Free())
+    m.add_contact("floor", "box", stiffness=1e4)
+    q = m.neutral()
+    q[:3] = 0.4, 0.5, 0.049
+    forces = Scene(m).forces(0.0, q, np.zeros(6), np.zeros(6))
+    assert forces.shape == (1 + 8, 2, 3)
+    touching = forces[1:][forces[1:, 1, 2] > 0.0]
+    np.testing.assert_allclose(touching[:, 0], [(0.4 + x, 0.5 + y, -0.001) for x in (-0.1, 0.1) for y in (-0.15, 0.15)], atol=1e-12)
+    np.testing.assert_allclose(forces[:, 1].sum(axis=0), ct.contact_forces(m)(q, np.zeros(6))[0], atol=1e-12)
+
+
+def test_a_ground_that_bodies_touch_is_drawn_at_its_height(tmp_path: Path) -> None:
+    def ground(height: float | None) -> np.ndarray:
+        m = ct.Model("ball")
+        m.add("ball", ct.sphere(0.2, mass=1.0), ct.Free(), at=(0, 0, 1.2))
+        if height is not None:
+            m.add_contact("floor", "ball", height=height)
+        m.draw(tmp_path / "ball.png")
+        with Image.open(tmp_path / "ball.png") as image:
+            return (np.asarray(image) == painter.GROUND).all(axis=2)
+
+    assert not ground(None).any()
+    low, high = (np.argwhere(ground(height))[:, 0].min() for height in (0.9, 1.0))
+    assert low > high, "a higher ground is higher in the picture"
 
 
 def count(path: Path) -> int:

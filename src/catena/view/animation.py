@@ -8,7 +8,6 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Collection, Iterable, Iterator
-from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,10 +19,12 @@ from catena.loops.assembly import assemble
 from catena.model import Mechanism
 from catena.simulation.trajectory import Trajectory
 from catena.view import painter
+from catena.view.film_page import page
+from catena.view.framing import framing
 from catena.view.painter import Arrow
 from catena.view.posing import warn_open
-from catena.view.scene import FORCE, MASS, Scene
-from catena.view.stage import SHOWN, Stage, new_server, stop
+from catena.view.scene import MASS, Scene
+from catena.view.stage import SHOWN
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -63,11 +64,11 @@ def animate(
         _ffmpeg(file)  # before the pictures are drawn
     chosen = frames(run, fps, speed)
     if ending == "html":
-        page = _page(chosen, fps, show)
+        content = page(chosen, fps, show)
         with replacing(file, TrajectoryFileError) as stream:
-            stream.write(page.encode())
+            stream.write(content.encode())
     else:
-        save_film(file, ending, _pictures(chosen, size, show), size, fps)
+        save_film(file, ending, _pictures(chosen, size, show, fps), size, fps)
 
 
 def draw(model: Mechanism, path: str | os.PathLike[str], q: Any = None, t: float = 0.0, size: tuple[int, int] = (640, 480)) -> None:
@@ -114,47 +115,23 @@ def _check(fps: float, speed: float, size: tuple[int, int], show: Collection[str
             raise ArgumentError(f"animate: {name!r} cannot be shown; choose from {', '.join(SHOWN)}")
 
 
-def _pictures(run: Trajectory, size: tuple[int, int], show: Collection[str]) -> Iterator[Image]:
+def _pictures(run: Trajectory, size: tuple[int, int], show: Collection[str], fps: float = 0.0) -> Iterator[Image]:
+    """Yield the pictures of a run, so many of them a second; those of 0 stand by themselves."""
     scene = Scene(run.model)
     places = scene.places(run.t, run.q)
-    box = scene.box(places)
-    view, floor = painter.camera(box), painter.floor(box)
-    forces, scale = _forces(scene, run) if "forces" in show else ([()] * len(run), 0.0)
+    framed = framing(scene, places, fps)
+    view = painter.camera(framed.box, framed.rises)
+    forces = scene.forces(run.t, run.q, run.v, run._input) if "forces" in show else np.zeros((len(run), 0, 2, 3))
+    scale, colours = scene.force_scale(forces), scene.force_colours(forces.shape[1])
     for k in range(len(run)):
-        overlay = [Arrow(point, point + scale * force, FORCE) for point, force in forces[k]]
+        overlay = [Arrow(at, at + scale * force, colour) for (at, force), colour in zip(forces[k], colours, strict=True) if force.any()]
         if "centres" in show:
             overlay += [Arrow(point, point, MASS) for point in scene.centres(places[k])]
         if "frames" in show:
             ends = 0.2 * scene.size
             overlay += [Arrow(p[:3, 3], p[:3, 3] + ends * p[:3, i], _AXES[i], pointed=False) for p in places[k, :-1] for i in range(3)]
-        yield painter.picture(scene, places[k], view, floor, size, f"{run.model.name}   {run.t[k]:.2f} s", overlay)
-
-
-def _forces(scene: Scene, run: Trajectory) -> tuple[Any, float]:
-    """Return the forces of the joints over a run, and the length of the arrow of 1 N [m], so that the longest is half the scene's size."""
-    forces = scene.forces(run.t, run.q, run.v, run._input)
-    largest = float(np.nanmax(np.linalg.norm(forces[:, :, 1], axis=-1), initial=0.0))
-    return forces, 0.5 * scene.size / largest if largest else 0.0
-
-
-def _page(run: Trajectory, fps: float, show: Collection[str]) -> str:
-    """Return a page that plays a run, with all that it needs in it."""
-    scene, tau = Scene(run.model), run._input
-    server = new_server(port=0)
-    try:
-        stage = Stage(server, scene, scene.box(scene.places(run.t, run.q)), show)
-        if "forces" in show:
-            _, stage.scale = _forces(scene, run)
-        stage.show(float(run.t[0]), run.q[0], run.v[0], tau[0])
-        recording = server.get_scene_serializer()
-        for k in range(1, len(run)):
-            recording.insert_sleep(1.0 / fps)
-            stage.show(float(run.t[k]), run.q[k], run.v[k], tau[k])
-        recording.insert_sleep(1.0 / fps)
-        page = recording.as_html()
-    finally:
-        stop(server)
-    return page.replace("<title>Viser</title>", f"<title>{escape(run.model.name)}</title>", 1)
+        text = f"{run.model.name}   {run.t[k]:.2f} s"
+        yield painter.picture(scene, places[k], view.moved(framed.shifts[k]), framed.floor, size, text, overlay)
 
 
 def save_film(path: Path, ending: str, frames: Iterable[Image], size: tuple[int, int], fps: float) -> None:

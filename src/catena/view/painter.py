@@ -27,11 +27,19 @@ BACKGROUND, GROUND, GRID, INK = (255, 255, 255), (240, 242, 244), (222, 226, 230
 
 
 class Camera(NamedTuple):
-    """A camera: the point in the middle of its picture, its own position, and the axes of the picture (right, up, towards it)."""
+    """A camera: the point in the middle of its picture, its own position, and the axes of the picture (right, up, towards it).
+
+    Behind the middle there may be a `wall` at a distance [m]: upright, and with a grid, which tells how far up or down a camera has moved.
+    """
 
     target: np.ndarray
     eye: np.ndarray
     axes: np.ndarray
+    wall: float | None = None
+
+    def moved(self, by: np.ndarray) -> Camera:
+        """Return the camera at another place, with the same direction."""
+        return self._replace(target=self.target + by, eye=self.eye + by)
 
     def seen(self, points: np.ndarray, size: tuple[int, int]) -> tuple[np.ndarray, np.ndarray]:
         """Return pixels and distances of points in a picture of a size."""
@@ -50,8 +58,11 @@ class Arrow(NamedTuple):
     pointed: bool = True
 
 
-def camera(box: Box) -> Camera:
-    """Return a camera that sees the whole of a space: from the side where it is flat, else from the front, right and above."""
+def camera(box: Box, wall: bool = False) -> Camera:
+    """Return a camera that sees the whole of a space: from the side where it is flat, else from the front, right and above.
+
+    A wall, if it is wanted, is behind the space.
+    """
     span = box.high - box.low
     flat = int(np.argmin(span))
     if span[flat] < 0.35 * np.sort(span)[1]:
@@ -65,12 +76,19 @@ def camera(box: Box) -> Camera:
     # as near as leaves all corners in the picture, with a margin
     corners = (box.corners - box.centre) @ axes.T
     far = np.max(np.abs(corners[:, :2]).max(axis=1) / np.tan(0.5 * VIEW) * 1.12 + corners[:, 2])
-    return Camera(box.centre, box.centre + max(float(far), 1.05 * box.radius) * toward, axes)
+    return Camera(box.centre, box.centre + max(float(far), 1.05 * box.radius) * toward, axes, box.radius if wall else None)
 
 
 def floor(box: Box) -> float:
     """Return the height of the floor, a little below a space."""
     return float(box.low[2]) - 0.02 * box.radius
+
+
+def wall(view: Camera) -> tuple[np.ndarray, np.ndarray]:
+    """Return the wall behind what a camera sees: a point of it, from which its grid is counted, and its axes, the last its normal."""
+    right, up = view.axes[0], np.array([0.0, 0.0, 1.0])
+    normal = np.cross(right, up)
+    return (normal @ view.target - (view.wall or 0.0)) * normal, np.stack([right, up, normal])
 
 
 def picture(
@@ -83,10 +101,15 @@ def picture(
     fine = (FINE * size[0], FINE * size[1])
     image = Image.new("RGB", fine, BACKGROUND)
     draw = ImageDraw.Draw(image)
-    for point, axes in scene.planes or [(np.array([0.0, 0.0, ground]), np.eye(3))]:
-        lines, edge = _grid(view, point, axes)
-        if scene.planes:  # a ground that bodies may touch
-            draw.polygon(view.seen(edge, fine)[0].ravel().tolist(), fill=GROUND)
+    grids = [_grid(view, point, axes) for point, axes in scene.planes]
+    for _, edge in grids:  # a ground that bodies may touch
+        draw.polygon(view.seen(edge, fine)[0].ravel().tolist(), fill=GROUND)
+    if view.wall is not None:
+        level = max((point[2] for point, axes in scene.planes if axes[2, 2] == 1.0), default=-np.inf)
+        grids.append(_grid(view, *wall(view), low=level))
+    elif not grids:
+        grids.append(_grid(view, np.array([0.0, 0.0, ground]), np.eye(3)))
+    for lines, _ in grids:
         for line in lines:
             (pixels, _) = view.seen(line, fine)
             draw.line([tuple(pixels[0]), tuple(pixels[1])], fill=GRID, width=FINE)
@@ -130,18 +153,23 @@ def _polygons(scene: Scene, places: np.ndarray, view: Camera, size: tuple[int, i
         yield pixels[k].ravel().tolist(), tuple(shades[k].tolist())
 
 
-def _grid(view: Camera, point: np.ndarray, axes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the lines of a grid in a plane, whose squares are a power of ten times 1, 2 or 5, and the corners of its edge."""
+def _grid(view: Camera, point: np.ndarray, axes: np.ndarray, low: float = -np.inf) -> tuple[np.ndarray, np.ndarray]:
+    """Return the lines of a grid in a plane around a camera's target, above `low` along its second axis, and the corners of its edge.
+
+    Squares are a power of ten times 1, 2 or 5, counted from the point: the grid rests when the camera moves, and its edge goes along.
+    """
     reach = 0.6 * float(np.linalg.norm(view.eye - view.target))
     step = rounded(reach / 5.0)
-    count = int(reach / step)
-    x0, y0 = (step * np.round(axis @ (view.target - point) / step) for axis in axes[:2])
-    low, high, lines = -count * step, count * step, []
-    for k in range(-count, count + 1):
-        lines.append(((x0 + k * step, y0 + low), (x0 + k * step, y0 + high)))
-        lines.append(((x0 + low, y0 + k * step), (x0 + high, y0 + k * step)))
-    edge = np.array([(x0 + low, y0 + low), (x0 + high, y0 + low), (x0 + high, y0 + high), (x0 + low, y0 + high)])
+    (left, right), (near, far) = ((middle - reach, middle + reach) for middle in axes[:2] @ (view.target - point))
+    near, far = max(near, low), max(far, low)
+    lines = [((x, near), (x, far)) for x in _multiples(step, left, right)] + [((left, y), (right, y)) for y in _multiples(step, near, far)]
+    edge = np.array([(left, near), (right, near), (right, far), (left, far)])
     return point + np.array(lines) @ axes[:2], point + edge @ axes[:2]
+
+
+def _multiples(step: float, low: float, high: float) -> np.ndarray:
+    """Return the multiples of a step between two numbers."""
+    return step * np.arange(np.ceil(low / step), np.floor(high / step) + 1.0)
 
 
 def rounded(x: float) -> float:

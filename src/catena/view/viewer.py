@@ -17,9 +17,10 @@ from catena.model import Mechanism
 from catena.simulation.simulate import simulate
 from catena.simulation.trajectory import Trajectory
 from catena.view.animation import frames
+from catena.view.framing import framing
 from catena.view.posing import Handle, Posing
 from catena.view.scene import Scene
-from catena.view.stage import SHOWN, Stage, new_server, stop
+from catena.view.stage import LABELS, SHOWN, Stage, new_server, stop
 
 #: Pictures per second, and the speeds that can be chosen.
 RATE = 30.0
@@ -46,10 +47,11 @@ class Viewer:
         self._playing = threading.Event()
         self._ended = threading.Event()
         film = None if run is None else frames(run, RATE, 1.0)
-        sampled = self.posing.q if film is None else film.q
-        box = self.scene.box(self.scene.places(self._t if film is None else film.t, sampled))
+        times, positions = ([self._t], self.posing.q[None]) if film is None else (film.t, film.q)
+        framed = framing(self.scene, self.scene.places(np.array(times), positions), RATE)
+        self._shifts, self._shift = framed.shifts, framed.shifts[0]  # of the camera, over the run and now
         self.server = new_server(host, port, f"catena: {model.name}")
-        self.stage = Stage(self.server, self.scene, box, away=1.6)  # what is shown may move, and the controls hide a part
+        self.stage = Stage(self.server, self.scene, framed, away=1.6)  # what is shown may move, and the controls hide a part
         self._add_controls(model)
         if film is not None:
             self._take(film)
@@ -114,11 +116,11 @@ class Viewer:
         self.release = gui.add_button(f"Release for {SPAN:g} s", hint="Simulate from rest at this position")
         self.release.on_click(lambda _: self._simulate())
         self.reset = gui.add_button("Back to the start")
-        start = (self.posing.q.copy(), self.posing.t)
+        start = (self.posing.q.copy(), self.posing.t, self._shift)
         self.reset.on_click(lambda _: self._place(*start))
         with gui.add_folder("Show"):
             for name in SHOWN:
-                box = gui.add_checkbox({"centres": "centres of mass", "forces": "forces of the joints"}.get(name, name), False)
+                box = gui.add_checkbox(LABELS[name], False)
                 box.on_update(partial(self._switch, name))
 
     def _add_slider(self, handle: Handle) -> None:
@@ -150,21 +152,22 @@ class Viewer:
 
     def _show(self, leave: str | None = None) -> None:
         """Show the position; all sliders follow but the one that the user moves."""
-        rest = np.zeros(self.scene.model.nv)
-        v, tau = self._run_state or (rest, rest)
-        try:
-            self.stage.show(self._t, self.posing.q, v, tau)
-        except CatenaError as error:  # forces of a singular position, for instance; the rest is shown
-            self.message.content = f"not all is shown: {error}"
+        rest, forces = np.zeros(self.scene.model.nv), None
+        if self.stage.shown["forces"]:
+            try:
+                forces = self.scene.forces(self._t, self.posing.q, *(self._run_state or (rest, rest)))
+            except CatenaError as error:  # of a singular position, for instance; the rest is shown
+                self.message.content = f"not all is shown: {error}"
+        self.stage.show(self._t, self.posing.q, forces, self._shift)
         if not self._playing.is_set():
             for name, (handle, slider) in self.sliders.items():
                 if name != leave:
                     slider.value = self._within(handle)
 
-    def _place(self, q: np.ndarray, t: float) -> None:
+    def _place(self, q: np.ndarray, t: float, shift: np.ndarray) -> None:
         with self._lock:
             self._pause()
-            self._run_state, self._t = None, t
+            self._run_state, self._t, self._shift = None, t, shift
             self.posing.place(q, t)
             self.message.content = ""
             self._show()
@@ -191,7 +194,9 @@ class Viewer:
 
     def _take(self, run: Trajectory) -> None:
         """Take a run to be played."""
-        self._run = run
+        framed = framing(self.scene, self.scene.places(run.t, run.q), RATE)
+        self._run, self._shifts = run, framed.shifts - framed.shifts[0] + self._shift  # it begins where it is on the page
+        self.stage.set_framing(framed)
         self.clock.min, self.clock.max = float(run.t[0]), max(float(run.t[-1]), float(run.t[0]) + 1e-6)
         self.folder.visible = True
         self._turn(float(run.t[0]))
@@ -203,7 +208,7 @@ class Viewer:
             return
         self._t = float(np.clip(t, run.t[0], run.t[-1]))
         k = int(np.abs(run.t - self._t).argmin())
-        self._run_state = (run.v[k], run._input[k])
+        self._run_state, self._shift = (run.v[k], run._input[k]), self._shifts[k]
         self.posing.place(run.q[k], self._t)
         self._show()
 
