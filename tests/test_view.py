@@ -145,6 +145,55 @@ def test_a_coordinate_goes_as_far_as_the_loops_let_it() -> None:
     assert posing.move("crank", 1.1)
 
 
+def test_ranges_are_what_a_linkage_reaches() -> None:
+    """The rocker of a four-bar turns back where crank and coupler are in line, stretched and folded: by the law of cosines."""
+    m = EXAMPLES["four-bar"]()
+    crank, coupler, rocker = (link.body.geometry[0].size[0] for link in m.links)
+    base = float(np.linalg.norm(m.links[2].at.p - m.links[0].at.p))
+    cosines = [(base**2 + rocker**2 - (coupler + sign * crank) ** 2) / (2.0 * base * rocker) for sign in (-1.0, 1.0)]
+    ends = np.sort(np.pi - np.arccos(cosines))
+    handles = {handle.name: handle for handle in Posing(m, m.assemble(crank=1.0)).handles}
+    assert (handles["crank"].lower, handles["crank"].upper) == (-np.pi, np.pi)
+    assert (handles["rocker"].lower, handles["rocker"].upper) == pytest.approx(ends, abs=5e-3)
+
+
+def test_ranges_end_where_the_loops_would_open() -> None:
+    """Peaucellier's crank turns until the cell is stretched; a little beyond, nothing assembles."""
+    m = EXAMPLES["peaucellier"]()
+    (handle,) = (handle for handle in Posing(m).handles if handle.independent)
+    for end in (handle.lower, handle.upper):
+        posing = Posing(m)
+        assert posing.move(handle.name, 0.99 * end)
+        assert not posing.move(handle.name, 1.01 * end)
+
+
+def test_stops_of_dependent_joints_end_ranges() -> None:
+    m = EXAMPLES["four-bar"]()
+    free = {handle.name: handle for handle in Posing(m, m.assemble(crank=1.0)).handles}["rocker"]
+    stopped = ct.Model("stopped")
+    for link in m.links:
+        joint = ct.Revolute("y", limits=(free.lower, free.lower + 0.5)) if link.name == "rocker" else link.joint
+        stopped.add(link.name, link.body, joint, parent=link.parent, at=link.at)
+    (pin,) = m.loops
+    stopped.close("pin", pin.joint, pin.a, pin.b, at_a=pin.at_a, at_b=pin.at_b)
+    handles = {handle.name: handle for handle in Posing(stopped, m.assemble(crank=0.3)).handles}
+    assert handles["rocker"].upper == pytest.approx(free.lower + 0.5, abs=0.01)
+    assert handles["crank"].upper < 3.0
+
+
+@pytest.mark.parametrize("turn", ["roll", "pitch", "yaw"])
+def test_a_ball_in_a_loop_is_moved_by_roll_pitch_and_yaw_and_the_rest_follows(turn: str) -> None:
+    """It comes to where the independent coordinate, moved by itself, takes it."""
+    there = Posing(EXAMPLES["quarter-car"]())
+    assert there.move("wishbone", -0.1)
+    posing = Posing(EXAMPLES["quarter-car"]())
+    handle = next(handle for handle in posing.handles if handle.name == f"knuckle.{turn}")
+    assert not handle.independent
+    assert posing.move(handle.name, there.value(handle.name))
+    assert ct.loop_error(posing.model)(posing.q).max() < 1e-10
+    np.testing.assert_allclose(posing.model.difference(posing.q, there.q), 0.0, atol=1e-6)
+
+
 def test_balls_and_free_bodies_are_moved_by_roll_pitch_and_yaw() -> None:
     m = EXAMPLES["humanoid"]()
     posing = Posing(m)

@@ -26,6 +26,9 @@ from catena.view.stage import LABELS, SHOWN, Stage, new_server, stop
 RATE = 30.0
 SPEEDS = ("0.1×", "0.25×", "0.5×", "1×", "2×", "4×")
 
+#: Seconds after which sliders that rest are fitted to what can be reached from there.
+REST = 0.5
+
 #: Seconds that are simulated where the mechanism is released from rest.
 SPAN = 5.0
 
@@ -44,6 +47,7 @@ class Viewer:
         self._run: Trajectory | None = None
         self._run_state: tuple[np.ndarray, np.ndarray] | None = None  # velocity and joint forces, where a run is shown
         self._t = self.posing.t
+        self._moved_at: float | None = None  # the last time that a slider was moved, until all are fitted to what can be reached
         self._playing = threading.Event()
         self._ended = threading.Event()
         film = None if run is None else frames(run, RATE, 1.0)
@@ -125,10 +129,20 @@ class Viewer:
 
     def _add_slider(self, handle: Handle) -> None:
         label = f"{handle.name} [{handle.unit}]" if handle.unit else handle.name
-        step = (handle.upper - handle.lower) / 500.0
-        slider = self.server.gui.add_slider(label, handle.lower, handle.upper, step, self._within(handle))
+        slider = self.server.gui.add_slider(label, handle.lower, handle.upper, _step(handle), self._within(handle))
         slider.on_update(partial(self._move, handle.name))
         self.sliders[handle.name] = (handle, slider)
+
+    def _fit_sliders(self) -> None:
+        """Give sliders the ranges of what coordinates reach from here; the one that the user holds keeps its own."""
+        self._moved_at = None
+        for handle in self.posing.reached():
+            known, slider = self.sliders.get(handle.name, (handle, None))
+            change = max(abs(handle.lower - known.lower), abs(handle.upper - known.upper))
+            if slider is not None and change > 0.02 * (known.upper - known.lower):
+                slider.min, slider.max, slider.step = handle.lower, handle.upper, _step(handle)
+                slider.value = self._within(handle)
+                self.sliders[handle.name] = (handle, slider)
 
     def _within(self, handle: Handle) -> float:
         return float(np.clip(self.posing.value(handle.name), handle.lower, handle.upper))
@@ -139,8 +153,8 @@ class Viewer:
         with self._lock:
             self._pause()
             whole = self.posing.move(name, float(event.target.value))
-            self.message.content = "" if whole else f"*{name}* cannot go there: the loops would open"
-            self._run_state = None
+            self.message.content = "" if whole else f"*{name}* cannot go there: loops would open, or a joint pass its stop"
+            self._run_state, self._moved_at = None, time.monotonic()
             self._show(leave=name if whole else None)
 
     def _switch(self, name: str, event: Any) -> None:
@@ -169,6 +183,7 @@ class Viewer:
             self._pause()
             self._run_state, self._t, self._shift = None, t, shift
             self.posing.place(q, t)
+            self._moved_at = time.monotonic()
             self.message.content = ""
             self._show()
 
@@ -226,6 +241,7 @@ class Viewer:
 
     def _pause(self) -> None:
         self._playing.clear()
+        self._moved_at = time.monotonic()
         self.play.label = "Play"
 
     def _play(self) -> None:
@@ -234,6 +250,9 @@ class Viewer:
         while not self._ended.is_set():
             if not self._playing.wait(0.2):
                 last = time.monotonic()
+                if self._moved_at is not None and last - self._moved_at > REST:
+                    with self._lock:
+                        self._fit_sliders()
                 continue
             now = time.monotonic()
             with self._lock:
@@ -251,6 +270,11 @@ class Viewer:
                 self.clock.value = float(np.clip(self._t, self.clock.min, self.clock.max))
             last = now
             time.sleep(max(0.0, 1.0 / RATE - (time.monotonic() - now)))
+
+
+def _step(handle: Handle) -> float:
+    """Return the step of a slider."""
+    return (handle.upper - handle.lower) / 500.0
 
 
 def view(shown: Mechanism | Trajectory, q: Any = None, port: int = 8080, browser: bool = True, wait: bool | None = None) -> Viewer:
