@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Collection, Iterable, Iterator
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -141,10 +142,15 @@ def save_film(path: Path, ending: str, frames: Iterable[Image], size: tuple[int,
 
         images, plain = iter(frames), Image.Dither.NONE
         first = next(images)
-        palette = first.quantize(128, method=Image.Quantize.FASTOCTREE, dither=plain)
+        own = np.array([painter.BACKGROUND, painter.GROUND, painter.GRID, painter.INK])  # which are the same in all pictures
+        found = first.quantize(256 - len(own), method=Image.Quantize.MEDIANCUT, dither=plain).getpalette() or []
+        shades = np.array(found, dtype=int).reshape(-1, 3)
+        others = shades[np.abs(shades[:, None] - own).max(axis=2).min(axis=1) > 8]
+        palette = Image.new("P", (1, 1))
+        palette.putpalette(np.concatenate([own, others]).ravel().tolist())
+        films = (image.quantize(palette=palette, dither=plain) for image in chain([first], images))
         with replacing(path, TrajectoryFileError) as stream:
-            rest = (image.quantize(palette=palette, dither=plain) for image in images)
-            palette.save(stream, "GIF", save_all=True, append_images=rest, duration=round(1000.0 / fps), loop=0, optimize=False)
+            next(films).save(stream, "GIF", save_all=True, append_images=films, duration=round(1000.0 / fps), loop=0, optimize=False)
     else:
         with replacing(path, TrajectoryFileError) as stream:
             stream.write(_encoded(frames, size, fps, path))

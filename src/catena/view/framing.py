@@ -16,6 +16,9 @@ FAR = 2.0
 _SMOOTH = (0.4, 0.2, 0.1, 0.05)
 _ASIDE = 0.25
 
+#: The space around a mechanism that is followed, in its sizes.
+_MARGIN = 0.15
+
 
 class Framing(NamedTuple):
     """The space to be shown, which moves by `shifts`, one for each position (N, 3), above a floor at a height.
@@ -41,7 +44,7 @@ def framing(scene: Scene, places: np.ndarray, rate: float = 0.0) -> Framing:
     if not whole.any() or np.linalg.norm(np.ptp(path, axis=0)) <= FAR * size:
         return Framing(box, np.zeros((len(places), 3)), floor(box), False)
     followed = next((smooth for smooth in _smoothed(path, rate) if np.linalg.norm(smooth - path, axis=1).max() <= _ASIDE * size), path)
-    near = spaces - followed[:, None]
+    near = spaces - followed[:, None] + _MARGIN * size * np.array([[-1.0], [1.0]])
     kept = np.maximum(np.cumsum(whole) - 1, 0)  # where bodies are nowhere, the last place that is known
     return Framing(Box(near[:, 0].min(axis=0), near[:, 1].max(axis=0)), followed[kept], floor(box), bool(np.ptp(path[:, 2]) > size))
 

@@ -49,6 +49,20 @@ class Camera(NamedTuple):
         return np.stack([0.5 * size[0] + scale * right / far, 0.5 * size[1] - scale * up / far], axis=-1), far
 
 
+    def before(self, corners: np.ndarray) -> np.ndarray:
+        """Return the corners of what is before the camera of a line or a convex polygon."""
+        near = 0.05 * float(np.linalg.norm(self.eye - self.target))
+        depths = (self.eye - corners) @ self.axes[2] - near
+        shown = []
+        for k, (corner, depth) in enumerate(zip(corners, depths, strict=True)):
+            if depth > 0.0:
+                shown.append(corner)
+            following = (k + 1) % len(corners)
+            if depth * depths[following] < 0.0 and (len(corners) > 2 or following):
+                shown.append(corner + depth / (depth - depths[following]) * (corners[following] - corner))
+        return np.array(shown)
+
+
 class Arrow(NamedTuple):
     """A line over a picture, from a point of the world to another, with a head unless it is not `pointed`; without length a dot."""
 
@@ -103,7 +117,8 @@ def picture(
     draw = ImageDraw.Draw(image)
     grids = [_grid(view, point, axes) for point, axes in scene.planes]
     for _, edge in grids:  # a ground that bodies may touch
-        draw.polygon(view.seen(edge, fine)[0].ravel().tolist(), fill=GROUND)
+        if len(corners := view.before(edge)) > 2:
+            draw.polygon(view.seen(corners, fine)[0].ravel().tolist(), fill=GROUND)
     if view.wall is not None:
         level = max((point[2] for point, axes in scene.planes if axes[2, 2] == 1.0), default=-np.inf)
         grids.append(_grid(view, *wall(view), low=level))
@@ -111,8 +126,8 @@ def picture(
         grids.append(_grid(view, np.array([0.0, 0.0, ground]), np.eye(3)))
     for lines, _ in grids:
         for line in lines:
-            (pixels, _) = view.seen(line, fine)
-            draw.line([tuple(pixels[0]), tuple(pixels[1])], fill=GRID, width=FINE)
+            if len(ends := view.before(line)) > 1:
+                draw.line([tuple(pixel) for pixel in view.seen(ends, fine)[0]], fill=GRID, width=FINE)
     for polygon, colour in _polygons(scene, places, view, fine):
         draw.polygon(polygon, fill=colour)
     for arrow in overlay:
@@ -158,8 +173,8 @@ def _grid(view: Camera, point: np.ndarray, axes: np.ndarray, low: float = -np.in
 
     Squares are a power of ten times 1, 2 or 5, counted from the point: the grid rests when the camera moves, and its edge goes along.
     """
-    reach = 0.6 * float(np.linalg.norm(view.eye - view.target))
-    step = rounded(reach / 5.0)
+    distance, height = float(np.linalg.norm(view.eye - view.target)), abs(float(axes[2] @ (view.target - point)))
+    step, reach = rounded(0.12 * distance), 0.6 * distance + 2.5 * min(max(height - 0.5 * distance, 0.0), 3.0 * distance)
     (left, right), (near, far) = ((middle - reach, middle + reach) for middle in axes[:2] @ (view.target - point))
     near, far = max(near, low), max(far, low)
     lines = [((x, near), (x, far)) for x in _multiples(step, left, right)] + [((left, y), (right, y)) for y in _multiples(step, near, far)]

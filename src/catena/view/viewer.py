@@ -18,6 +18,7 @@ from catena.simulation.simulate import simulate
 from catena.simulation.trajectory import Trajectory
 from catena.view.animation import frames
 from catena.view.framing import framing
+from catena.view.painter import rounded
 from catena.view.posing import Handle, Posing
 from catena.view.scene import Scene
 from catena.view.stage import LABELS, SHOWN, Stage, new_server, stop
@@ -55,7 +56,8 @@ class Viewer:
         framed = framing(self.scene, self.scene.places(np.array(times), positions), RATE)
         self._shifts, self._shift = framed.shifts, framed.shifts[0]  # of the camera, over the run and now
         self.server = new_server(host, port, f"catena: {model.name}")
-        self.stage = Stage(self.server, self.scene, framed, away=1.6)  # what is shown may move, and the controls hide a part
+        self.stage = Stage(self.server, self.scene, framed, away=1.3)  # what is shown may move
+        self.server.on_client_connect(self._step_back)
         self._add_controls(model)
         if film is not None:
             self._take(film)
@@ -97,9 +99,19 @@ class Viewer:
 
     # --- the controls
 
+    @staticmethod
+    def _step_back(client: Any) -> None:
+        """Move the camera of a narrow page back, so that it has all in view, and down, for the controls are below."""
+        view = client.camera
+        if view.aspect < 1.0:
+            away = (view.position - view.look_at) / view.aspect
+            down = np.array([0.0, 0.0, -0.6 * float(np.linalg.norm(away)) * np.tan(0.5 * view.fov)])
+            view.look_at, view.position = view.look_at + down, view.look_at + down + away
+
     def _add_controls(self, model: Mechanism) -> None:
         gui = self.server.gui
         gui.configure_theme(show_logo=False, show_share_button=False, control_width="large")
+        gui.main_panel.dock_right()
         freedom = self.posing.freedom
         gui.add_markdown(f"**{model.name}**: {freedom} {'degree' if freedom == 1 else 'degrees'} of freedom")
         self.message = gui.add_markdown("")
@@ -129,7 +141,8 @@ class Viewer:
 
     def _add_slider(self, handle: Handle) -> None:
         label = f"{handle.name} [{handle.unit}]" if handle.unit else handle.name
-        slider = self.server.gui.add_slider(label, handle.lower, handle.upper, _step(handle), self._within(handle))
+        low, high, step = _scale(handle)
+        slider = self.server.gui.add_slider(label, low, high, step, self._within(handle))
         slider.on_update(partial(self._move, handle.name))
         self.sliders[handle.name] = (handle, slider)
 
@@ -140,12 +153,13 @@ class Viewer:
             known, slider = self.sliders.get(handle.name, (handle, None))
             change = max(abs(handle.lower - known.lower), abs(handle.upper - known.upper))
             if slider is not None and change > 0.02 * (known.upper - known.lower):
-                slider.min, slider.max, slider.step = handle.lower, handle.upper, _step(handle)
+                slider.min, slider.max, slider.step = _scale(handle)
                 slider.value = self._within(handle)
                 self.sliders[handle.name] = (handle, slider)
 
     def _within(self, handle: Handle) -> float:
-        return float(np.clip(self.posing.value(handle.name), handle.lower, handle.upper))
+        low, high, _ = _scale(handle)
+        return float(np.clip(self.posing.value(handle.name), low, high))
 
     def _move(self, name: str, event: Any) -> None:
         if event.client is None:
@@ -249,10 +263,10 @@ class Viewer:
         last = time.monotonic()
         while not self._ended.is_set():
             if not self._playing.wait(0.2):
-                last = time.monotonic()
-                if self._moved_at is not None and last - self._moved_at > REST:
-                    with self._lock:
+                with self._lock:
+                    if self._moved_at is not None and time.monotonic() - self._moved_at > REST and not self._playing.is_set():
                         self._fit_sliders()
+                last = time.monotonic()
                 continue
             now = time.monotonic()
             with self._lock:
@@ -272,9 +286,11 @@ class Viewer:
             time.sleep(max(0.0, 1.0 / RATE - (time.monotonic() - now)))
 
 
-def _step(handle: Handle) -> float:
-    """Return the step of a slider."""
-    return (handle.upper - handle.lower) / 500.0
+def _scale(handle: Handle) -> tuple[float, float, float]:
+    """Return the ends of a slider and its step: a power of ten times 1, 2 or 5, of which the ends are multiples."""
+    step = rounded((handle.upper - handle.lower) / 500.0)
+    low, high = np.ceil(handle.lower / step - 1e-9) * step, np.floor(handle.upper / step + 1e-9) * step
+    return float(low), float(high), step
 
 
 def view(shown: Mechanism | Trajectory, q: Any = None, port: int = 8080, browser: bool = True, wait: bool | None = None) -> Viewer:
