@@ -123,11 +123,12 @@ class Scene:
     def force_scale(self, forces: np.ndarray) -> float:
         """Return the length of the arrow of 1 N [m] over a run (N, forces, 2, 3).
 
-        Half the scene's size is the largest force at most times, for impacts are short; the longest arrow is at most twice the size.
+        The largest force of a time is half the scene's size on the median of times with forces, for impacts are short; the longest arrow
+        is at most three times the size.
         """
         largest = np.nan_to_num(np.linalg.norm(forces[:, :, 1], axis=-1)).max(axis=1, initial=0.0)
-        usual, most = float(np.quantile(largest, 0.9)) or float(largest.max()), float(largest.max())
-        return min(0.5 * self.size / usual, 2.0 * self.size / most) if most else 0.0
+        largest = largest[largest > 0.0]
+        return float(min(0.5 * self.size / np.median(largest), 3.0 * self.size / largest.max())) if len(largest) else 0.0
 
     def force_colours(self, count: int) -> list[tuple[int, int, int]]:
         """Return the colours of the arrows of so many forces: those of joints, then those of contacts."""

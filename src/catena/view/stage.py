@@ -100,7 +100,7 @@ class Stage:
         """Show arrows; the longest so far is half the scene's size, unless a scale was given."""
         points, forces = np.nan_to_num(forces[:, 0]), np.nan_to_num(forces[:, 1])
         sizes = np.linalg.norm(forces, axis=1)
-        if sizes.max(initial=0.0) * self.scale > 2.5 * self.scene.size or not self.scale:
+        if sizes.max(initial=0.0) * self.scale > 3.1 * self.scene.size or not self.scale:
             self.scale = 0.5 * self.scene.size / sizes.max(initial=0.0) if sizes.any() else 0.0
         along = np.stack([upright(force) if size > 0.0 else np.eye(3) for force, size in zip(forces, sizes, strict=True)])
         given: dict[str, Any] = {
