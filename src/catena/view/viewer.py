@@ -99,14 +99,14 @@ class Viewer:
 
     # --- the controls
 
-    @staticmethod
-    def _step_back(client: Any) -> None:
+    def _step_back(self, client: Any) -> None:
         """Move the camera of a narrow page back, so that it has all in view, and down, for the controls are below."""
-        view = client.camera
+        view, first = client.camera, self.server.initial_camera
         if view.aspect < 1.0:
-            away = (view.position - view.look_at) / view.aspect
-            down = np.array([0.0, 0.0, -0.6 * float(np.linalg.norm(away)) * np.tan(0.5 * view.fov)])
-            view.look_at, view.position = view.look_at + down, view.look_at + down + away
+            away = (np.array(first.position) - first.look_at) / view.aspect
+            middle = np.array(first.look_at) - (0.0, 0.0, 0.5 * float(np.linalg.norm(away)) * np.tan(0.5 * first.fov))
+            view.position = middle + away
+            view.look_at = middle  # last, for it goes along with the position
 
     def _add_controls(self, model: Mechanism) -> None:
         gui = self.server.gui
