@@ -10,7 +10,7 @@ import os
 import shutil
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -45,11 +45,15 @@ def started(folder: Path) -> Iterator[Any]:
 
 
 def until(true: Callable[[], Any], what: str) -> Any:
-    """Return what a function returns once it is true."""
-    end = time.monotonic() + PATIENCE
-    while not (found := true()):
+    """Return what a function returns once it is true; a page that draws may keep the browser waiting."""
+    from selenium.common.exceptions import TimeoutException
+
+    end, found = time.monotonic() + PATIENCE, None
+    while not found:
         assert time.monotonic() < end, f"waited in vain for {what}"
-        time.sleep(0.1)
+        with suppress(TimeoutException):
+            found = true()
+        time.sleep(0.0 if found else 0.1)
     return found
 
 

@@ -47,7 +47,7 @@ def canvas(browser: Any) -> np.ndarray:
     from selenium.webdriver.common.by import By
 
     found = until(lambda: browser.find_elements(By.TAG_NAME, "canvas"), "a canvas")
-    with Image.open(io.BytesIO(found[0].screenshot_as_png)) as image:
+    with Image.open(io.BytesIO(until(lambda: found[0].screenshot_as_png, "a picture of it"))) as image:
         return np.asarray(image.convert("RGB"), dtype=int)
 
 
@@ -73,6 +73,45 @@ def test_a_film_plays_offline(browser: Any, tmp_path: Path) -> None:
     first = canvas(browser)
     until(lambda: np.abs(canvas(browser) - first).max() > 60, "motion")
     assert browser.title == "four-bar"
+    assert problems(browser) == []
+
+
+def dropped(height: float) -> ct.Model:
+    """A ball that falls onto the ground from a height, with a frame."""
+    m = ct.Model("ball")
+    m.add("ball", ct.sphere(0.2, mass=1.0), ct.Free(), at=(0, 0, height))
+    m.add_contact("floor", "ball")
+    m.add_frame("north", "ball", at=(0, 0, 0.2))
+    return m
+
+
+def test_switches_of_a_film_hold_when_it_begins_again_and_the_fall_is_followed(browser: Any, tmp_path: Path) -> None:
+    from selenium.webdriver.common.by import By
+
+    m = dropped(3.0)
+    ct.simulate(m, m.neutral(), until=1.0, step=5e-3).animate(tmp_path / "film.html", show="centres")
+    browser.get((tmp_path / "film.html").as_uri())
+    shown = """if (!window.__viserSceneTree) return {};
+        return Object.fromEntries(Object.entries(__viserSceneTree.getState()).map(([name, node]) => [name, node.effectiveVisibility]))"""
+    nodes = {"frames": "/bodies/ball/frame north/name", "centres of mass": "/bodies/ball/centre of mass", "forces": "/forces"}
+
+    def chosen(**wanted: bool) -> bool:
+        """Whether the page shows what is wanted; where the film begins, all is hidden for an instant."""
+        now = browser.execute_script(shown)
+        return now.get("/ground/floor") is True and all(now.get(nodes[name]) is on for name, on in wanted.items())
+
+    until(lambda: chosen(**{"frames": False, "centres of mass": True, "forces": False}), "the film as it was asked for")
+    buttons = {button.text: button for button in browser.find_elements(By.CSS_SELECTOR, "#shown button")}
+    assert list(buttons) == list(nodes)
+    for button in buttons.values():
+        browser.execute_script("arguments[0].click()", button)
+    wanted = {"frames": True, "centres of mass": False, "forces": True}
+    assert {name: button.get_attribute("aria-pressed") == "true" for name, button in buttons.items()} == wanted
+    until(lambda: chosen(**wanted), "what was chosen")
+    falls = "return __viserMutable.nodePoseData['/ground'].position[2]"  # the ball stays, the ground comes
+    until(lambda: browser.execute_script(falls) > -1.0, "the ground, near")
+    until(lambda: browser.execute_script(falls) < -2.0, "the film to begin again")
+    until(lambda: chosen(**wanted), "what was chosen, again")
     assert problems(browser) == []
 
 
@@ -124,12 +163,12 @@ def test_what_is_asked_for_is_shown(browser: Any, viewer: Callable[..., Viewer])
 
     page = viewer(EXAMPLES["arm"](), np.full(7, 0.3))
     browser.get(page.url)
-    for name in ("frames", "centres of mass", "forces of the joints"):
-        path, nodes = f"//label[contains(., '{name}')]/following::input[@type='checkbox'][1]", page.stage.extras[name.split()[0]]
+    for name in ("frames", "centres of mass", "forces"):
+        path, key = f"//label[contains(., '{name}')]/following::input[@type='checkbox'][1]", name.split()[0]
         box = until(lambda path=path: browser.find_elements(By.XPATH, path), name)[0]
-        assert not any(node.visible for node in nodes)
+        assert not any(node.visible for node in page.stage.extras[key])
         browser.execute_script("arguments[0].click()", box)
-        until(lambda nodes=nodes: all(node.visible for node in nodes), name)
+        until(lambda key=key: page.stage.extras[key] and all(node.visible for node in page.stage.extras[key]), name)
     until(lambda: page.stage.scale > 0.0, "arrows")
     red = np.array([1, -1, -1])
     until(lambda: np.count_nonzero((canvas(browser) @ red > 0) & (canvas(browser)[..., 0] > 100)) > 20, "red arrows")

@@ -19,8 +19,9 @@ from catena.examples import EXAMPLES
 from catena.model import Geometry
 from catena.view import animation, meshes, painter, shapes
 from catena.view.animation import frames
+from catena.view.framing import framing
 from catena.view.posing import Posing
-from catena.view.scene import COLOURS, Scene
+from catena.view.scene import COLOURS, Box, Scene
 
 pytestmark = pytest.mark.evaluated
 
@@ -142,6 +143,55 @@ def test_a_coordinate_goes_as_far_as_the_loops_let_it() -> None:
     assert not posing.move("rocker", 3.0)
     assert ct.loop_error(m)(posing.q).max() < 1e-10
     assert posing.move("crank", 1.1)
+
+
+def test_ranges_are_what_a_linkage_reaches() -> None:
+    """The rocker of a four-bar turns back where crank and coupler are in line, stretched and folded: by the law of cosines."""
+    m = EXAMPLES["four-bar"]()
+    crank, coupler, rocker = (link.body.geometry[0].size[0] for link in m.links)
+    base = float(np.linalg.norm(m.links[2].at.p - m.links[0].at.p))
+    cosines = [(base**2 + rocker**2 - (coupler + sign * crank) ** 2) / (2.0 * base * rocker) for sign in (-1.0, 1.0)]
+    ends = np.sort(np.pi - np.arccos(cosines))
+    handles = {handle.name: handle for handle in Posing(m, m.assemble(crank=1.0)).handles}
+    assert (handles["crank"].lower, handles["crank"].upper) == (-np.pi, np.pi)
+    assert (handles["rocker"].lower, handles["rocker"].upper) == pytest.approx(ends, abs=5e-3)
+
+
+def test_ranges_end_where_the_loops_would_open() -> None:
+    """Peaucellier's crank turns until the cell is stretched; a little beyond, nothing assembles."""
+    m = EXAMPLES["peaucellier"]()
+    (handle,) = (handle for handle in Posing(m).handles if handle.independent)
+    for end in (handle.lower, handle.upper):
+        posing = Posing(m)
+        assert posing.move(handle.name, 0.99 * end)
+        assert not posing.move(handle.name, 1.01 * end)
+
+
+def test_stops_of_dependent_joints_end_ranges() -> None:
+    m = EXAMPLES["four-bar"]()
+    free = {handle.name: handle for handle in Posing(m, m.assemble(crank=1.0)).handles}["rocker"]
+    stopped = ct.Model("stopped")
+    for link in m.links:
+        joint = ct.Revolute("y", limits=(free.lower, free.lower + 0.5)) if link.name == "rocker" else link.joint
+        stopped.add(link.name, link.body, joint, parent=link.parent, at=link.at)
+    (pin,) = m.loops
+    stopped.close("pin", pin.joint, pin.a, pin.b, at_a=pin.at_a, at_b=pin.at_b)
+    handles = {handle.name: handle for handle in Posing(stopped, m.assemble(crank=0.3)).handles}
+    assert handles["rocker"].upper == pytest.approx(free.lower + 0.5, abs=0.01)
+    assert handles["crank"].upper < 3.0
+
+
+@pytest.mark.parametrize("turn", ["roll", "pitch", "yaw"])
+def test_a_ball_in_a_loop_is_moved_by_roll_pitch_and_yaw_and_the_rest_follows(turn: str) -> None:
+    """It comes to where the independent coordinate, moved by itself, takes it."""
+    there = Posing(EXAMPLES["quarter-car"]())
+    assert there.move("wishbone", -0.1)
+    posing = Posing(EXAMPLES["quarter-car"]())
+    handle = next(handle for handle in posing.handles if handle.name == f"knuckle.{turn}")
+    assert not handle.independent
+    assert posing.move(handle.name, there.value(handle.name))
+    assert ct.loop_error(posing.model)(posing.q).max() < 1e-10
+    np.testing.assert_allclose(posing.model.difference(posing.q, there.q), 0.0, atol=1e-6)
 
 
 def test_balls_and_free_bodies_are_moved_by_roll_pitch_and_yaw() -> None:
@@ -277,6 +327,96 @@ def test_the_body_is_seen_where_it_is() -> None:
     assert not np.array_equal(blank, image)
 
 
+def flight(speed: float, until: float = 2.0) -> tuple[Scene, np.ndarray]:
+    """A ball thrown sideways, which falls and shakes, at 25 pictures a second: the scene and its places."""
+    m = ct.Model("thrown")
+    m.add("hull", ct.sphere(0.3, mass=1.0), ct.Free())
+    t = np.arange(0.0, until, 0.04)
+    q = np.tile(m.neutral(), (len(t), 1))
+    q[:, 0], q[:, 2] = speed * t + 0.02 * (-1.0) ** np.arange(len(t)), -0.5 * 9.81 * t**2
+    return Scene(m), Scene(m).places(t, q)
+
+
+def test_a_mechanism_that_travels_is_followed_and_one_that_stays_is_framed() -> None:
+    scene, places = flight(3.0)
+    framed = framing(scene, places, 25.0)
+    assert framed.rises
+    assert framed.box.radius < 2.5 * 0.3 * np.sqrt(3.0), "it is large in the picture"
+    view, shaking = painter.camera(framed.box, framed.rises), 0.02
+    for place, shift in zip(places, framed.shifts, strict=True):
+        pixels, _ = view.moved(shift).seen(place[:1, :3, 3], (400, 400))
+        assert np.abs(pixels - 200.0).max() < 100.0
+    assert np.abs(np.diff(framed.shifts[:, 0], n=2)).max() < 0.1 * shaking, "the camera does not shake with it"
+    each = framing(scene, places)
+    np.testing.assert_allclose(each.shifts, scene.centre(places), atol=1e-12)
+    swing = Scene(pendulum())
+    turned = swing.places(0.0, np.linspace(0.0, 2.0 * np.pi, 50)[:, None])
+    still = framing(swing, turned, 25.0)
+    assert not still.rises
+    assert not still.shifts.any()
+    np.testing.assert_array_equal(still.box, swing.box(turned))
+
+
+def test_the_camera_stays_where_a_state_is_not_a_number() -> None:
+    scene, places = flight(3.0)
+    places[[0, 20]] = np.nan
+    shifts = framing(scene, places).shifts
+    assert np.isfinite(shifts).all()
+    np.testing.assert_array_equal(shifts[20], shifts[19])
+
+
+def test_the_grid_rests_while_the_camera_moves() -> None:
+    """Lines of the grid are at whole multiples of its step in the world, wherever the camera is."""
+    view = painter.camera(Box(np.full(3, -1.0), np.ones(3)), wall=True)
+    for by in (np.zeros(3), np.array([0.3, -7.7, 2.2])):
+        moved = view.moved(by)
+        for point, axes in (painter.wall(moved), (np.zeros(3), np.eye(3))):
+            lines, edge = painter._grid(moved, point, axes)
+            across = (lines - point) @ axes[:2].T
+            step = painter.rounded(0.6 / 5.0 * np.linalg.norm(view.eye - view.target))
+            turns = across / step
+            assert ((np.abs(turns[:, 0] - turns[:, 1]) < 1e-9) & (np.abs(turns[:, 0] - turns[:, 0].round()) < 1e-9)).any(axis=1).all()
+            np.testing.assert_allclose(axes[:2] @ (edge.mean(axis=0) - moved.target), 0.0, atol=1e-9)
+    np.testing.assert_allclose(axes[2] @ edge.T, 0.0, atol=1e-12)
+
+
+def test_what_is_behind_the_camera_is_cut_off() -> None:
+    view = painter.Camera(np.zeros(3), np.array([0.0, -1.0, 0.0]), np.array([[1.0, 0.0, 0.0], [0.0, 0.0, 1.0], [0.0, -1.0, 0.0]]))
+    square = np.array([(-1.0, -3.0, 0.0), (1.0, -3.0, 0.0), (1.0, 1.0, 0.0), (-1.0, 1.0, 0.0)])
+    assert sorted(map(tuple, view.before(square).round(9))) == [(-1.0, -0.95, 0.0), (-1.0, 1.0, 0.0), (1.0, -0.95, 0.0), (1.0, 1.0, 0.0)]
+    np.testing.assert_allclose(view.before(square[1:3]), [(1.0, -0.95, 0.0), (1.0, 1.0, 0.0)])
+    np.testing.assert_allclose(view.before(square[2:]), square[2:])
+    assert len(view.before(square[:2])) == 0
+
+
+def test_forces_of_contacts_are_where_bodies_touch_and_carry_them() -> None:
+    m = ct.Model("box")
+    m.add("box", ct.box(0.2, 0.3, 0.1, mass=3.0), ct.Free())
+    m.add_contact("floor", "box", stiffness=1e4)
+    q = m.neutral()
+    q[:3] = 0.4, 0.5, 0.049
+    forces = Scene(m).forces(0.0, q, np.zeros(6), np.zeros(6))
+    assert forces.shape == (1 + 8, 2, 3)
+    touching = forces[1:][forces[1:, 1, 2] > 0.0]
+    np.testing.assert_allclose(touching[:, 0], [(0.4 + x, 0.5 + y, -0.001) for x in (-0.1, 0.1) for y in (-0.15, 0.15)], atol=1e-12)
+    np.testing.assert_allclose(forces[:, 1].sum(axis=0), ct.contact_forces(m)(q, np.zeros(6))[0], atol=1e-12)
+
+
+def test_a_ground_that_bodies_touch_is_drawn_at_its_height(tmp_path: Path) -> None:
+    def ground(height: float | None) -> np.ndarray:
+        m = ct.Model("ball")
+        m.add("ball", ct.sphere(0.2, mass=1.0), ct.Free(), at=(0, 0, 1.2))
+        if height is not None:
+            m.add_contact("floor", "ball", height=height)
+        m.draw(tmp_path / "ball.png")
+        with Image.open(tmp_path / "ball.png") as image:
+            return (np.asarray(image) == painter.GROUND).all(axis=2)
+
+    assert not ground(None).any()
+    low, high = (np.argwhere(ground(height))[:, 0].min() for height in (0.9, 1.0))
+    assert low > high, "a higher ground is higher in the picture"
+
+
 def count(path: Path) -> int:
     with Image.open(path) as film_file:
         return film_file.n_frames
@@ -292,6 +432,19 @@ def test_films_have_the_pictures_of_their_run(tmp_path: Path) -> None:
     assert all(np.abs(one - two).max() > 50 for one, two in pairwise(pictures)), "it moves"
     run.animate(tmp_path / "slow.gif", size=(160, 120), fps=20, speed=2.0)
     assert count(tmp_path / "slow.gif") == 11
+
+
+def test_the_ground_has_its_colour_in_all_pictures_of_a_film(tmp_path: Path) -> None:
+    m = ct.Model("ball")
+    m.add("ball", ct.sphere(0.1, mass=2.0), ct.Free())
+    m.add_contact("floor", "ball")
+    run = ct.simulate(m, [0, 0, 0.2, 1, 0, 0, 0], until=0.2, step=5e-3)
+    run.animate(tmp_path / "p.gif", size=(160, 120), show="forces")
+    with Image.open(tmp_path / "p.gif") as film_file:
+        pictures = [np.asarray(picture.convert("RGB")).astype(int) for picture in ImageSequence.Iterator(film_file)]
+    grounds = [np.count_nonzero((picture == painter.GROUND).all(axis=2)) for picture in pictures]
+    assert min(grounds) > 0.2 * 160 * 120
+    assert all((picture[0, 0] == painter.BACKGROUND).all() for picture in pictures)
 
 
 def test_frames_are_the_run_at_their_times() -> None:

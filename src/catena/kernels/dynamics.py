@@ -268,11 +268,28 @@ def contact_forces(m: Mechanism, parameters: Parameters = ()) -> Kernel:
         raise ModelError(f"contact_forces: model '{m.name}' has no contact; add one by m.add_contact")
 
     def function(tree: Tree, q: Any, v: Any) -> Any:
-        _, _, V = body_velocities(tree, q, v)
-        frames = world_frames(tree, q)
-        return np.array([sum((f for f, _ in _contact_forces(tree, contact, frames, V)), np.zeros(3)) for contact in tree.contacts])
+        return np.array([sum((f for f, _ in points), np.zeros(3)) for points in _touching(tree, q, v)])
 
     return traced_kernel(m, "contact_forces", ("q", "v"), ("forces",), function)
+
+
+def contact_points(m: Mechanism) -> Kernel:
+    """Return the kernel (q, v) -> (points, 2, 3): where each point of a contact is that may touch, and the force on it [N], in the world.
+
+    Points are in the order of `m.contacts`. Where a joint is driven, the kernel is (t, q, v) -> points.
+    """
+
+    def function(tree: Tree, q: Any, v: Any) -> Any:
+        return np.array([(place, force) for points in _touching(tree, q, v) for force, place in points])
+
+    return traced_kernel(frozen(m, "contact_points"), "contact_points", ("q", "v"), ("points",), function)
+
+
+def _touching(tree: Tree, q: Any, v: Any) -> list[list[tuple[Any, Any]]]:
+    """Return the forces of the points of each contact, and their places."""
+    _, _, V = body_velocities(tree, q, v)
+    frames = world_frames(tree, q)
+    return [list(_contact_forces(tree, contact, frames, V)) for contact in tree.contacts]
 
 
 def loop_error(m: Mechanism, parameters: Parameters = ()) -> Kernel:

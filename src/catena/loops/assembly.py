@@ -6,7 +6,7 @@ Both work on the model's own coordinates, with the rank of the constraints: redu
 from __future__ import annotations
 
 import warnings
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
 from typing import Any, NamedTuple
 
@@ -30,7 +30,7 @@ from catena.native import Kernel, compile_graph
 from catena.spatial import Rigid, quaternion_exp, rotation
 from catena.tolerances import CLOSED, LOOSE, MASSLESS, NEARLY, RANK, SEARCH
 
-#: Steps of Newton's by which a joint frame takes up what is left of a loop; and a step to a generic configuration.
+#: Newton's steps by which a joint frame takes up what is left of a loop, or a coordinate goes to a value; a step to a generic position.
 _NEWTON, _AWAY = 6, 0.1
 
 #: A step of a walk moves no coordinate further than the first [rad, or sizes of the mechanism], and a walk that needs shorter steps than
@@ -319,15 +319,44 @@ def moved_along(m: Mechanism, q: np.ndarray, step: np.ndarray) -> np.ndarray:
     return q
 
 
-def followed(m: Mechanism, q: np.ndarray, held: Collection[str]) -> np.ndarray:
-    """Return a configuration that closes the loops, reached from one nearby by moving all but the velocity coordinates that are held."""
+def followed(m: Mechanism, q: np.ndarray, held: Collection[str]) -> tuple[np.ndarray, np.ndarray]:
+    """Return configurations (N, nq) that were moved so that the loops close, and which of them do close.
+
+    All velocity coordinates move but those that are held.
+    """
+    closed = np.ones(len(q), dtype=bool)
     for loops in loop_groups(m):
         free = np.array([m.v_names[column] not in held for column in loops.columns])
-        q, closed = _settled(loops, q, free)
+        q, values = loops.settle(q, free)
+        closed &= loops.closed(q, values)
+    return q, closed
+
+
+def moved_to(m: Mechanism, q: np.ndarray, at_v: slice, value: Callable[[np.ndarray], float], goal: float) -> np.ndarray | None:
+    """Return the nearest configuration to q that closes the loops, and at which a function of a joint's position has a value.
+
+    Newton's steps are the shortest along which the loops stay closed. There is none where they do not converge.
+    """
+    loops = next(loops for loops in loop_groups(m) if set(range(at_v.start, at_v.stop)) & set(loops.columns))
+    moving, tiny = [c for c, j in enumerate(loops.columns) if at_v.start <= j < at_v.stop], 1e-6
+    for _ in range(_NEWTON):
+        now = value(q)
+        if abs(goal - now) < 1e-10:
+            return q
+        J = loops.residual(q)[1]
+        slope = np.zeros(len(loops.columns))
+        for c in moving:
+            step = np.zeros((1, len(slope)))
+            step[0, c] = tiny
+            slope[c] = (value(loops.integrate(q[None], step)[0]) - value(loops.integrate(q[None], -step)[0])) / (2.0 * tiny)
+        rows, wanted = np.vstack([J, slope]), np.append(np.zeros(len(J)), goal - now)
+        step = np.linalg.lstsq(rows, wanted, rcond=SEARCH)[0]
+        if not np.abs(rows @ step - wanted).max() <= 1e-3 * abs(goal - now):
+            return None
+        q, closed = _settled(loops, loops.integrate(q[None], step[None])[0], loops.everything)
         if not closed:
-            found = loops.residuals(loops.residual(q)[0])
-            raise ModelError(f"model '{m.name}': loop '{found.worst}' does not close where {', '.join(held)} stay; move them back")
-    return q
+            return None
+    return None
 
 
 def _settled(loops: LoopGroup, q: np.ndarray, free: np.ndarray, damping: float = 1e-3) -> tuple[np.ndarray, bool]:

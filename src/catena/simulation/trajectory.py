@@ -356,8 +356,9 @@ class Trajectory:
         """Write a film of the run: a page (.html) that any browser opens without a network, .gif, or .mp4 by ffmpeg.
 
         `fps` pictures are made for every `speed` seconds of the run; `size` [pixels] is that of the pictures, and `show` names what is
-        drawn besides the bodies: "frames", "centres" of mass, "forces" of the joints. In a page the view can be turned and the run played.
-        Pages need viser, `pip install "catena[view]"`; other films Pillow, `pip install "catena[plot]"`.
+        drawn besides the bodies: "frames", "centres" of mass, "forces" of joints and contacts. In a page the view can be turned, the run
+        played, and what is shown be switched. A mechanism that travels more than twice its size is followed by the camera. Pages need
+        viser, `pip install "catena[view]"`; other films Pillow, `pip install "catena[plot]"`.
 
         >>> import pathlib, tempfile
         >>> m = ct.Model("pendulum")

@@ -8,7 +8,7 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Collection, Iterable, Iterator
-from html import escape
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,10 +20,12 @@ from catena.loops.assembly import assemble
 from catena.model import Mechanism
 from catena.simulation.trajectory import Trajectory
 from catena.view import painter
+from catena.view.film_page import page
+from catena.view.framing import framing
 from catena.view.painter import Arrow
 from catena.view.posing import warn_open
-from catena.view.scene import FORCE, MASS, Scene
-from catena.view.stage import SHOWN, Stage, new_server, stop
+from catena.view.scene import MASS, Scene
+from catena.view.stage import SHOWN
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -63,11 +65,11 @@ def animate(
         _ffmpeg(file)  # before the pictures are drawn
     chosen = frames(run, fps, speed)
     if ending == "html":
-        page = _page(chosen, fps, show)
+        content = page(chosen, fps, show)
         with replacing(file, TrajectoryFileError) as stream:
-            stream.write(page.encode())
+            stream.write(content.encode())
     else:
-        save_film(file, ending, _pictures(chosen, size, show), size, fps)
+        save_film(file, ending, _pictures(chosen, size, show, fps), size, fps)
 
 
 def _triads(scene: Scene, places: np.ndarray) -> list[Arrow]:
@@ -127,46 +129,22 @@ def _check(fps: float, speed: float, size: tuple[int, int], show: Collection[str
             raise ArgumentError(f"animate: {name!r} cannot be shown; choose from {', '.join(SHOWN)}")
 
 
-def _pictures(run: Trajectory, size: tuple[int, int], show: Collection[str]) -> Iterator[Image]:
+def _pictures(run: Trajectory, size: tuple[int, int], show: Collection[str], fps: float = 0.0) -> Iterator[Image]:
+    """Yield the pictures of a run, so many of them a second; those of 0 stand by themselves."""
     scene = Scene(run.model)
     places = scene.places(run.t, run.q)
-    box = scene.box(places)
-    view, floor = painter.camera(box), painter.floor(box)
-    forces, scale = _forces(scene, run) if "forces" in show else ([()] * len(run), 0.0)
+    framed = framing(scene, places, fps)
+    view = painter.camera(framed.box, framed.rises)
+    forces = scene.forces(run.t, run.q, run.v, run._input) if "forces" in show else np.zeros((len(run), 0, 2, 3))
+    scale, colours = scene.force_scale(forces), scene.force_colours(forces.shape[1])
     for k in range(len(run)):
-        overlay = [Arrow(point, point + scale * force, FORCE) for point, force in forces[k]]
+        overlay = [Arrow(at, at + scale * force, colour) for (at, force), colour in zip(forces[k], colours, strict=True) if force.any()]
         if "centres" in show:
             overlay += [Arrow(point, point, MASS) for point in scene.centres(places[k])]
         if "frames" in show:
             overlay += _triads(scene, places[k])
-        yield painter.picture(scene, places[k], view, floor, size, f"{run.model.name}   {run.t[k]:.2f} s", overlay)
-
-
-def _forces(scene: Scene, run: Trajectory) -> tuple[Any, float]:
-    """Return the forces of the joints over a run, and the length of the arrow of 1 N [m], so that the longest is half the scene's size."""
-    forces = scene.forces(run.t, run.q, run.v, run._input)
-    largest = float(np.nanmax(np.linalg.norm(forces[:, :, 1], axis=-1), initial=0.0))
-    return forces, 0.5 * scene.size / largest if largest else 0.0
-
-
-def _page(run: Trajectory, fps: float, show: Collection[str]) -> str:
-    """Return a page that plays a run, with all that it needs in it."""
-    scene, tau = Scene(run.model), run._input
-    server = new_server(port=0)
-    try:
-        stage = Stage(server, scene, scene.box(scene.places(run.t, run.q)), show)
-        if "forces" in show:
-            _, stage.scale = _forces(scene, run)
-        stage.show(float(run.t[0]), run.q[0], run.v[0], tau[0])
-        recording = server.get_scene_serializer()
-        for k in range(1, len(run)):
-            recording.insert_sleep(1.0 / fps)
-            stage.show(float(run.t[k]), run.q[k], run.v[k], tau[k])
-        recording.insert_sleep(1.0 / fps)
-        page = recording.as_html()
-    finally:
-        stop(server)
-    return page.replace("<title>Viser</title>", f"<title>{escape(run.model.name)}</title>", 1)
+        text = f"{run.model.name}   {run.t[k]:.2f} s"
+        yield painter.picture(scene, places[k], view.moved(framed.shifts[k]), framed.floor, size, text, overlay)
 
 
 def save_film(path: Path, ending: str, frames: Iterable[Image], size: tuple[int, int], fps: float) -> None:
@@ -176,10 +154,15 @@ def save_film(path: Path, ending: str, frames: Iterable[Image], size: tuple[int,
 
         images, plain = iter(frames), Image.Dither.NONE
         first = next(images)
-        palette = first.quantize(128, method=Image.Quantize.FASTOCTREE, dither=plain)
+        own = np.array([painter.BACKGROUND, painter.GROUND, painter.GRID, painter.INK])  # which are the same in all pictures
+        found = first.quantize(256 - len(own), method=Image.Quantize.MEDIANCUT, dither=plain).getpalette() or []
+        shades = np.array(found, dtype=int).reshape(-1, 3)
+        others = shades[np.abs(shades[:, None] - own).max(axis=2).min(axis=1) > 8]
+        palette = Image.new("P", (1, 1))
+        palette.putpalette(np.concatenate([own, others]).ravel().tolist())
+        films = (image.quantize(palette=palette, dither=plain) for image in chain([first], images))
         with replacing(path, TrajectoryFileError) as stream:
-            rest = (image.quantize(palette=palette, dither=plain) for image in images)
-            palette.save(stream, "GIF", save_all=True, append_images=rest, duration=round(1000.0 / fps), loop=0, optimize=False)
+            next(films).save(stream, "GIF", save_all=True, append_images=films, duration=round(1000.0 / fps), loop=0, optimize=False)
     else:
         with replacing(path, TrajectoryFileError) as stream:
             stream.write(_encoded(frames, size, fps, path))

@@ -27,11 +27,19 @@ BACKGROUND, GROUND, GRID, INK = (255, 255, 255), (240, 242, 244), (222, 226, 230
 
 
 class Camera(NamedTuple):
-    """A camera: the point in the middle of its picture, its own position, and the axes of the picture (right, up, towards it)."""
+    """A camera: the point in the middle of its picture, its own position, and the axes of the picture (right, up, towards it).
+
+    Behind the middle there may be a `wall` at a distance [m]: upright, and with a grid, which tells how far up or down a camera has moved.
+    """
 
     target: np.ndarray
     eye: np.ndarray
     axes: np.ndarray
+    wall: float | None = None
+
+    def moved(self, by: np.ndarray) -> Camera:
+        """Return the camera at another place, with the same direction."""
+        return self._replace(target=self.target + by, eye=self.eye + by)
 
     def seen(self, points: np.ndarray, size: tuple[int, int]) -> tuple[np.ndarray, np.ndarray]:
         """Return pixels and distances of points in a picture of a size."""
@@ -39,6 +47,20 @@ class Camera(NamedTuple):
         far = np.maximum(-towards, 1e-9)
         scale = 0.5 * min(size) / np.tan(0.5 * VIEW)
         return np.stack([0.5 * size[0] + scale * right / far, 0.5 * size[1] - scale * up / far], axis=-1), far
+
+
+    def before(self, corners: np.ndarray) -> np.ndarray:
+        """Return the corners of what is before the camera of a line or a convex polygon."""
+        near = 0.05 * float(np.linalg.norm(self.eye - self.target))
+        depths = (self.eye - corners) @ self.axes[2] - near
+        shown = []
+        for k, (corner, depth) in enumerate(zip(corners, depths, strict=True)):
+            if depth > 0.0:
+                shown.append(corner)
+            following = (k + 1) % len(corners)
+            if depth * depths[following] < 0.0 and (len(corners) > 2 or following):
+                shown.append(corner + depth / (depth - depths[following]) * (corners[following] - corner))
+        return np.array(shown)
 
 
 class Arrow(NamedTuple):
@@ -51,8 +73,11 @@ class Arrow(NamedTuple):
     name: str = ""  # stands at its end
 
 
-def camera(box: Box) -> Camera:
-    """Return a camera that sees the whole of a space: from the side where it is flat, else from the front, right and above."""
+def camera(box: Box, wall: bool = False) -> Camera:
+    """Return a camera that sees the whole of a space: from the side where it is flat, else from the front, right and above.
+
+    A wall, if it is wanted, is behind the space.
+    """
     span = box.high - box.low
     flat = int(np.argmin(span))
     if span[flat] < 0.35 * np.sort(span)[1]:
@@ -66,12 +91,19 @@ def camera(box: Box) -> Camera:
     # as near as leaves all corners in the picture, with a margin
     corners = (box.corners - box.centre) @ axes.T
     far = np.max(np.abs(corners[:, :2]).max(axis=1) / np.tan(0.5 * VIEW) * 1.12 + corners[:, 2])
-    return Camera(box.centre, box.centre + max(float(far), 1.05 * box.radius) * toward, axes)
+    return Camera(box.centre, box.centre + max(float(far), 1.05 * box.radius) * toward, axes, box.radius if wall else None)
 
 
 def floor(box: Box) -> float:
     """Return the height of the floor, a little below a space."""
     return float(box.low[2]) - 0.02 * box.radius
+
+
+def wall(view: Camera) -> tuple[np.ndarray, np.ndarray]:
+    """Return the wall behind what a camera sees: a point of it, from which its grid is counted, and its axes, the last its normal."""
+    right, up = view.axes[0], np.array([0.0, 0.0, 1.0])
+    normal = np.cross(right, up)
+    return (normal @ view.target - (view.wall or 0.0)) * normal, np.stack([right, up, normal])
 
 
 def picture(
@@ -84,13 +116,19 @@ def picture(
     fine = (FINE * size[0], FINE * size[1])
     image = Image.new("RGB", fine, BACKGROUND)
     draw = ImageDraw.Draw(image)
-    for point, axes in scene.planes or [(np.array([0.0, 0.0, ground]), np.eye(3))]:
-        lines, edge = _grid(view, point, axes)
-        if scene.planes:  # a ground that bodies may touch
-            draw.polygon(view.seen(edge, fine)[0].ravel().tolist(), fill=GROUND)
+    grids = [_grid(view, point, axes) for point, axes in scene.planes]
+    for _, edge in grids:  # a ground that bodies may touch
+        if len(corners := view.before(edge)) > 2:
+            draw.polygon(view.seen(corners, fine)[0].ravel().tolist(), fill=GROUND)
+    if view.wall is not None:
+        level = max((point[2] for point, axes in scene.planes if axes[2, 2] == 1.0), default=-np.inf)
+        grids.append(_grid(view, *wall(view), low=level))
+    elif not grids:
+        grids.append(_grid(view, np.array([0.0, 0.0, ground]), np.eye(3)))
+    for lines, _ in grids:
         for line in lines:
-            (pixels, _) = view.seen(line, fine)
-            draw.line([tuple(pixels[0]), tuple(pixels[1])], fill=GRID, width=FINE)
+            if len(ends := view.before(line)) > 1:
+                draw.line([tuple(pixel) for pixel in view.seen(ends, fine)[0]], fill=GRID, width=FINE)
     for polygon, colour in _polygons(scene, places, view, fine):
         draw.polygon(polygon, fill=colour)
     for arrow in overlay:
@@ -131,18 +169,23 @@ def _polygons(scene: Scene, places: np.ndarray, view: Camera, size: tuple[int, i
         yield pixels[k].ravel().tolist(), tuple(shades[k].tolist())
 
 
-def _grid(view: Camera, point: np.ndarray, axes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the lines of a grid in a plane, whose squares are a power of ten times 1, 2 or 5, and the corners of its edge."""
-    reach = 0.6 * float(np.linalg.norm(view.eye - view.target))
-    step = rounded(reach / 5.0)
-    count = int(reach / step)
-    x0, y0 = (step * np.round(axis @ (view.target - point) / step) for axis in axes[:2])
-    low, high, lines = -count * step, count * step, []
-    for k in range(-count, count + 1):
-        lines.append(((x0 + k * step, y0 + low), (x0 + k * step, y0 + high)))
-        lines.append(((x0 + low, y0 + k * step), (x0 + high, y0 + k * step)))
-    edge = np.array([(x0 + low, y0 + low), (x0 + high, y0 + low), (x0 + high, y0 + high), (x0 + low, y0 + high)])
+def _grid(view: Camera, point: np.ndarray, axes: np.ndarray, low: float = -np.inf) -> tuple[np.ndarray, np.ndarray]:
+    """Return the lines of a grid in a plane around a camera's target, above `low` along its second axis, and the corners of its edge.
+
+    Squares are a power of ten times 1, 2 or 5, counted from the point: the grid rests when the camera moves, and its edge goes along.
+    """
+    distance, height = float(np.linalg.norm(view.eye - view.target)), abs(float(axes[2] @ (view.target - point)))
+    step, reach = rounded(0.12 * distance), 0.6 * distance + 2.5 * min(max(height - 0.5 * distance, 0.0), 3.0 * distance)
+    (left, right), (near, far) = ((middle - reach, middle + reach) for middle in axes[:2] @ (view.target - point))
+    near, far = max(near, low), max(far, low)
+    lines = [((x, near), (x, far)) for x in _multiples(step, left, right)] + [((left, y), (right, y)) for y in _multiples(step, near, far)]
+    edge = np.array([(left, near), (right, near), (right, far), (left, far)])
     return point + np.array(lines) @ axes[:2], point + edge @ axes[:2]
+
+
+def _multiples(step: float, low: float, high: float) -> np.ndarray:
+    """Return the multiples of a step between two numbers."""
+    return step * np.arange(np.ceil(low / step), np.floor(high / step) + 1.0)
 
 
 def rounded(x: float) -> float:

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from catena.errors import ModelError, ViewWarning
-from catena.loops.assembly import assemble, followed, loop_residuals
+from catena.errors import ViewWarning
+from catena.loops.assembly import assemble, followed, loop_residuals, moved_to
+from catena.loops.groups import loop_groups
 from catena.loops.mobility import mobility
 from catena.model import Mechanism
 from catena.model.pose import quaternion_of_rpy, rpy
 from catena.spatial import rotation
 
-#: Fractions of a step that are tried where the loops do not allow the whole one, each half of the last.
+#: How often a step is halved where the loops do not allow the whole one.
 TRIES = 6
 
 #: A coordinate that moves further than this [rad, m] in one step is on another branch.
@@ -53,7 +56,8 @@ class Handle(NamedTuple):
 class Posing:
     """A position of a model that is changed coordinate by coordinate.
 
-    Spherical joints and free bodies are turned by roll, pitch and yaw.
+    Spherical joints and free bodies are turned by roll, pitch and yaw. Where there are loops, ranges of coordinates are what they reach
+    from the position: the independent ones one by one, and the dependent ones while these move.
 
     >>> posing = Posing(examples.four_bar())
     >>> [handle.name for handle in posing.handles if handle.independent]
@@ -65,88 +69,150 @@ class Posing:
     """
 
     def __init__(self, model: Mechanism, q: Any = None, t: float = 0.0, reach: float = 1.0) -> None:
-        self.model, self.t = model, t
+        self.model, self.t, self._reach = model, t, reach
         is_open = q is not None and warn_open(model, q, t)
-        self.q = np.array(assemble(model, t=self.when) if q is None else q, dtype=float)
+        self.q: np.ndarray = np.array(assemble(model, t=self.when) if q is None else q, dtype=float)
         #: The independent velocity coordinates, which the others follow; those of a generic configuration where a loop is open.
         self._held = set(mobility(model, None if is_open else self.q, self.when).independent)
         self._pace = 0.1 * min(reach, 1.0)
-        self.handles = tuple(self._handles(reach))
+        self._joints = {link.name: (at, at_v) for link, at, at_v in model.slices()}
+        self._limits = np.array([(-np.inf, np.inf)] * model.nq)
+        for link, at, _ in model.slices():
+            if link.joint.nq == link.joint.nv:
+                self._limits[at] = np.stack([link.joint.lower, link.joint.upper], axis=1)
         self.freedom = len(self._held)
+        self._named = {handle.name: handle for handle in self._widest()}
+        self.handles = tuple(self._named.values()) if is_open else self.reached()
         self._named = {handle.name: handle for handle in self.handles}
 
-    def value(self, name: str) -> float:
+    def value(self, name: str, q: np.ndarray | None = None) -> float:
+        """Return the value of a coordinate where the model is, or at q."""
+        q = np.asarray(self.q if q is None else q)
         if name in self.model.q_names:
-            return float(self.q[self.model.q_names.index(name)])
+            return float(q[self.model.q_names.index(name)])
         body, _, turn = name.rpartition(".")
-        return self._turned(body)[_TURNS.index(turn)]
+        return self._turned(body, q)[_TURNS.index(turn)]
 
     def move(self, name: str, x: float) -> bool:
-        """Move a coordinate to a value, or as far as the loops allow; return whether it went the whole way.
+        """Move a coordinate to a value, or as far as loops and stops allow; return whether it went the whole way.
 
         If it is independent, the other independent coordinates stay, and the dependent ones follow in steps that keep their branch.
         """
-        start = self.value(name)
-        count = int(np.ceil(abs(x - start) / self._pace)) if self.model.has_loops else 1
-        return all(self._step(name, start + (x - start) * k / count) for k in range(1, count + 1))
-
-    def _step(self, name: str, x: float) -> bool:
-        """Move a coordinate a little, or as far as the loops allow; return whether it went the whole way."""
-        last = self.value(name)
-        for share in 0.5 ** np.arange(TRIES):
-            moved = self._moved(name, last + share * (x - last))
-            if moved is not None:
-                self.q = moved
-                return bool(share == 1.0)
-        return False
+        pace = longest = self._pace if self.model.has_loops else 1e300  # a tree goes there at once
+        at, independent = self.value(name), self._named[name].independent
+        while at != x and pace > longest * 0.5**TRIES:
+            ahead = at + float(np.clip(x - at, -pace, pace))
+            moved = self._moved([name], self.q[None], [ahead]) if independent else self._led(name, ahead)
+            if moved is not None and self._allowed(self.q[None], moved)[0]:
+                self.q, at, pace = moved[0], ahead, min(2.0 * pace, longest)
+            else:
+                pace *= 0.5
+        return at == x
 
     def place(self, q: Any, t: float) -> None:
+        """Put the model where a run has it."""
         self.q, self.t = np.array(q, dtype=float), t
 
-    def _moved(self, name: str, x: float) -> np.ndarray | None:
-        """Return the position with a coordinate at a value and all loops closed, if that is near."""
-        q = self.q.copy()
-        if name in self.model.q_names:
-            q[self.model.q_names.index(name)] = x
-        else:
-            body, _, turn = name.rpartition(".")
-            angles = self._turned(body)
-            angles[_TURNS.index(turn)] = x
-            q[self._quaternion(body)] = quaternion_of_rpy(angles)
+    def reached(self) -> tuple[Handle, ...]:
+        """Return the coordinates with what they reach from where the model is; a dependent one that does not move is left out."""
+        widest = list(self._widest())
+        if not self.model.has_loops or self.model.driven_names:  # every time is a model of its own, for which no code is compiled
+            return tuple(widest)
+        looped = {self.model.v_names[column] for group in loop_groups(self.model) for column in group.columns}
+        walked = [handle for handle in widest if handle.independent and looped & set(self._rates(handle.name))]
+        seen = self._walks(walked)
+        handles = []
+        for handle in widest:
+            values = np.array([self.value(handle.name, q) for q in seen])
+            low, high = float(values.min()), float(values.max())
+            turned_over = high - low > 1.5 * np.pi and handle.name not in self.model.q_names
+            narrow = high - low <= 1e-6 * max(1.0, abs(high))
+            if (handle.independent and (narrow or handle not in walked)) or turned_over:
+                handles.append(handle)
+            elif not narrow:
+                handles.append(handle._replace(lower=low, upper=high))
+        return tuple(handles)
+
+    def _walks(self, handles: Sequence[Handle]) -> np.ndarray:
+        """Return the positions on the ways of independent coordinates, one by one, to both ends of their ranges, or as far as they go."""
+        names = [handle.name for handle in handles for _ in range(2)]
+        goals = np.array([end for handle in handles for end in (handle.lower, handle.upper)])
+        q = np.tile(self.q, (len(names), 1))
+        at = np.array([self.value(name) for name in names])
+        pace, seen = np.full(len(names), self._pace), [self.q[None]]
+        while len(on := np.flatnonzero((at != goals) & (pace > self._pace * 0.5**TRIES))):
+            ahead = at[on] + np.clip(goals[on] - at[on], -pace[on], pace[on])
+            moved = self._moved([names[k] for k in on], q[on], ahead)
+            whole = self._allowed(q[on], moved)
+            q[on[whole]], at[on[whole]] = moved[whole], ahead[whole]
+            pace[on[~whole]] *= 0.5
+            seen.append(moved[whole])
+        return np.concatenate(seen)
+
+    def _moved(self, names: Sequence[str], q: np.ndarray, goals: Any) -> np.ndarray:
+        """Return positions (N, nq), each with an independent coordinate at a value, led onto the loops; NaN where they do not close."""
+        q = q.copy()
+        for k, (name, x) in enumerate(zip(names, goals, strict=True)):
+            if name in self.model.q_names:
+                q[k, self.model.q_names.index(name)] = x
+            else:
+                body, _, turn = name.rpartition(".")
+                angles = self._turned(body, q[k])
+                angles[_TURNS.index(turn)] = x
+                q[k, self._quaternion(body)] = quaternion_of_rpy(angles)
+        if self.model.has_loops:
+            q, closed = followed(self._now, q, self._held)
+            q[~closed] = np.nan
+        return q
+
+    def _led(self, name: str, x: float) -> np.ndarray | None:
+        """Return the position with a dependent coordinate at a value, if it is near, and all loops closed: (1, nq)."""
+        joint = name if name in self._joints else name.rpartition(".")[0]
+        moved = moved_to(self._now, self.q, self._joints[joint][1], partial(self.value, name), x)
+        return None if moved is None else moved[None]
+
+    def _allowed(self, before: np.ndarray, after: np.ndarray) -> np.ndarray:
+        """Return which positions close the loops, are on the same branch as those before, and no further beyond the stops."""
         if not self.model.has_loops:
-            return q
-        now = self.model.at(self.t) if self.model.driven_names else self.model
-        try:
-            q = followed(now, q, self._held if self._named[name].independent else {name})
-        except ModelError:
-            return None
-        return q if np.abs(self.model.difference(self.q, q)).max() <= JUMP else None
+            return np.ones(len(after), dtype=bool)
+        beyond = [np.maximum(self._limits[:, 0] - q, q - self._limits[:, 1]).clip(min=0.0) for q in (before, after)]
+        near = np.abs(self.model.difference(before, after)).max(axis=1) <= JUMP
+        return near & (beyond[1] <= beyond[0] + 1e-9).all(axis=1)
 
     @property
     def when(self) -> float | None:
         """The time of driven joints, where there are any."""
         return self.t if self.model.driven_names else None
 
-    def _turned(self, body: str) -> list[float]:
-        return list(rpy(rotation(self.q[self._quaternion(body)])))
+    @property
+    def _now(self) -> Mechanism:
+        return self.model.at(self.t) if self.model.driven_names else self.model
+
+    def _turned(self, body: str, q: np.ndarray) -> list[float]:
+        return list(rpy(rotation(q[self._quaternion(body)])))
 
     def _quaternion(self, body: str) -> slice:
-        return next(at for link, at in self.model.quaternions() if link.name == body)
+        stop = self._joints[body][0].stop
+        return slice(stop - 4, stop)
 
-    def _handles(self, reach: float) -> list[Handle]:
-        handles = []
-        for link, at, at_v in self.model.slices():
+    def _rates(self, name: str) -> tuple[str, ...]:
+        """Return the velocity coordinates that move a coordinate."""
+        at, at_v = self._joints[name if name in self._joints else name.rpartition(".")[0]]
+        rates = self.model.v_names[at_v]
+        if at.stop - at.start == at_v.stop - at_v.start:
+            return (rates[self.model.q_names.index(name) - at.start],)
+        return rates[3:] if name in self.model.q_names else rates[:3]
+
+    def _widest(self) -> Iterator[Handle]:
+        """Yield the coordinates with the ranges that their joints have, or a turn, or the size of the model."""
+        for link, at, _ in self.model.slices():
             turns = link.joint.nq != link.joint.nv
-            names, rates = self.model.q_names[at], self.model.v_names[at_v]
-            if turns and set(rates[:3]) <= self._held:
-                handles += [Handle(f"{link.name}.{turn}", "rad", -np.pi, np.pi, True) for turn in _TURNS]
-            if turns and not set(rates[3:]) <= self._held:
-                continue
-            for i, name in enumerate(names[:-4] if turns else names):
-                unit = self.model.q_units[at.start + i]
-                far = np.pi if unit == "rad" else 2.0 * reach
-                low, high = (-np.inf, np.inf) if turns else (link.joint.lower[i], link.joint.upper[i])
-                ends = low if np.isfinite(low) else -far, high if np.isfinite(high) else far
+            names = [*self.model.q_names[at]][: -4 if turns else None]
+            for i, name in enumerate([*(f"{link.name}.{turn}" for turn in _TURNS), *names] if turns else names):
+                independent = set(self._rates(name)) <= self._held
+                unit = "rad" if turns and i < 3 else self.model.q_units[self.model.q_names.index(name)]
+                low, high = (-np.inf, np.inf) if turns else self._limits[at][i]
+                far = (0.5 if name == f"{link.name}.pitch" else 1.0) * np.pi if unit == "rad" else 2.0 * self._reach
                 value = self.value(name)
-                handles.append(Handle(name, unit, min(ends[0], value), max(ends[1], value), turns or rates[i] in self._held))
-        return handles
+                ends = low if np.isfinite(low) else -far, high if np.isfinite(high) else far
+                yield Handle(name, unit, min(ends[0], value), max(ends[1], value), independent)

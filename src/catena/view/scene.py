@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from catena.errors import MeshError, MissingPackageError, ViewWarning
-from catena.kernels.dynamics import joint_wrenches
+from catena.kernels.dynamics import contact_points, joint_wrenches
 from catena.kernels.kinematics import poses
 from catena.model import Geometry, Mechanism, Pose
 from catena.model.closures import Distance
@@ -30,6 +30,7 @@ MOST = 6000
 
 METAL = (92, 96, 104)
 FORCE = (200, 40, 60)
+CONTACT = (120, 50, 170)
 SPRING = (110, 110, 120)
 MASS = (30, 30, 30)
 
@@ -78,7 +79,7 @@ class Scene:
 
     def places(self, t: Any, q: Any) -> np.ndarray:
         """Return the poses of the bodies, and last that of the ground: (..., bodies + 1, 4, 4)."""
-        bodies = self._poses(*((t,) if self.model.driven_names else ()), q)
+        bodies = self._call(self._poses, t, q)
         ground = np.broadcast_to(np.eye(4), (*bodies.shape[:-3], 1, 4, 4))
         return np.concatenate([bodies, ground], axis=-3)
 
@@ -100,29 +101,39 @@ class Scene:
         return np.stack([first, second], axis=-2)
 
     def forces(self, t: Any, q: Any, v: Any, tau: Any) -> np.ndarray:
-        """Return the forces [N] that the joints exert on their bodies, as points and vectors in the world: (..., joints, 2, 3)."""
-        kernel = self._wrenches
-        time = (t,) if kernel.inputs[0].name == "t" else ()
-        force = kernel(*time, q, v, tau)[..., 3:]
-        on = self.places(t, q)[..., self.loaded_bodies, :, :]
-        turned = np.array([*(np.eye(3) for _ in self.model.links), *(loop.at_b.R for loop in self.model.loops)])
+        """Return the forces [N] of the joints on their bodies, then of the points of contacts, as points and vectors in the world.
+
+        Their shape is (..., forces, 2, 3).
+        """
+        kernel, loops = self._wrenches, self.model.loops
+        force = self._call(kernel, t, q, v, tau)[..., 3:]
+        bodies = [*range(len(self.model.links)), *(self._number[loop.b] for loop in loops)]
+        points = np.array([*(link.outer.p for link in self.model.links), *(loop.at_b.p for loop in loops)])
+        on = self.places(t, q)[..., bodies, :, :]
+        turned = np.array([*(np.eye(3) for _ in self.model.links), *(loop.at_b.R for loop in loops)])
         world = np.einsum("...kij,kjl,...kl->...ki", on[..., :3, :3], turned, force)
-        return np.stack([_points(on, self.loaded_points), world], axis=-2)
+        joints = np.stack([_points(on, points), world], axis=-2)
+        return np.concatenate([joints, self._call(self._contacts, t, q, v)], axis=-3) if self.model.contacts else joints
 
     @property
     def loaded_names(self) -> list[str]:
         """Names of the joints that exert forces: those of the bodies, then those of the loops."""
         return [*self.model.body_names, *(loop.name for loop in self.model.loops)]
 
-    @property
-    def loaded_bodies(self) -> list[int]:
-        """The bodies on which these forces act."""
-        return [*range(len(self.model.links)), *(self._number[loop.b] for loop in self.model.loops)]
+    def force_scale(self, forces: np.ndarray) -> float:
+        """Return the length of the arrow of 1 N [m] over a run (N, forces, 2, 3).
 
-    @property
-    def loaded_points(self) -> np.ndarray:
-        """The points on which they act, in the frames of the bodies: (joints, 3)."""
-        return np.array([*(link.outer.p for link in self.model.links), *(loop.at_b.p for loop in self.model.loops)])
+        The largest force of a time is half the scene's size on the median of times with forces, for impacts are short; the longest arrow
+        is at most three times the size.
+        """
+        largest = np.nan_to_num(np.linalg.norm(forces[:, :, 1], axis=-1)).max(axis=1, initial=0.0)
+        largest = largest[largest > 0.0]
+        return float(min(0.5 * self.size / np.median(largest), 3.0 * self.size / largest.max())) if len(largest) else 0.0
+
+    def force_colours(self, count: int) -> list[tuple[int, int, int]]:
+        """Return the colours of the arrows of so many forces: those of joints, then those of contacts."""
+        joints = len(self.model.links) + len(self.model.loops)
+        return [FORCE if k < joints else CONTACT for k in range(count)]
 
     @property
     def planes(self) -> list[tuple[np.ndarray, np.ndarray]]:
@@ -130,20 +141,44 @@ class Scene:
         found = dict.fromkeys((contact.normal, contact.height) for contact in self.model.contacts if contact.against == "ground")
         return [(height * np.array(normal), upright(np.array(normal)).T) for normal, height in found]
 
-    def box(self, places: np.ndarray) -> Box:
-        """Return the space that the parts take in all of the places."""
-        flat = places.reshape(-1, *places.shape[-3:])
+    def spaces(self, places: np.ndarray) -> np.ndarray:
+        """Return the lowest and the highest corner of the space that the parts take in each of the places (N, ...): (N, 2, 3)."""
         corners = [
-            _points(flat[:, part.body], Box(part.mesh.vertices.min(axis=0), part.mesh.vertices.max(axis=0)).corners[:, None]).reshape(-1, 3)
+            _points(places[:, part.body], Box(part.mesh.vertices.min(axis=0), part.mesh.vertices.max(axis=0)).corners[:, None])
             for part in self.parts
         ]
-        points = np.concatenate([*corners, self.lines(flat).reshape(-1, 3)])
-        points = points[np.isfinite(points).all(axis=1)]
-        return Box(points.min(axis=0), points.max(axis=0)) if len(points) else Box(np.full(3, -self.size), np.full(3, self.size))
+        ends = self.lines(places).reshape(len(places), -1, 3)
+        points = np.concatenate([*(np.swapaxes(points, 0, 1) for points in corners), ends], axis=1)
+        if not points.shape[1]:
+            return np.broadcast_to([np.full(3, -self.size), np.full(3, self.size)], (len(places), 2, 3))
+        return np.stack([points.min(axis=1), points.max(axis=1)], axis=1)
+
+    def box(self, places: np.ndarray) -> Box:
+        """Return the space that the parts take in all of the places."""
+        spaces = self.spaces(places.reshape(-1, *places.shape[-3:]))
+        spaces = spaces[np.isfinite(spaces).all(axis=(1, 2))]
+        if not len(spaces):
+            return Box(np.full(3, -self.size), np.full(3, self.size))
+        return Box(spaces[:, 0].min(axis=0), spaces[:, 1].max(axis=0))
+
+    def centre(self, places: np.ndarray) -> np.ndarray:
+        """Return the centre of mass of the whole, or the middle of what is shown where nothing has mass, in each of the places: (N, 3)."""
+        masses = np.array([link.body.mass for link in self.model.links if link.body.mass])
+        if not len(masses):
+            return self.spaces(places).mean(axis=1)
+        return np.einsum("k,nki->ni", masses / masses.sum(), self.centres(places))
 
     @cached_property
     def _wrenches(self) -> Any:
         return joint_wrenches(self.model)
+
+    @cached_property
+    def _contacts(self) -> Any:
+        return contact_points(self.model)
+
+    def _call(self, kernel: Any, t: Any, *given: Any) -> np.ndarray:
+        """Return what a kernel has for a time, if it takes one, and other inputs."""
+        return kernel(*((t,) if kernel.inputs[0].name == "t" else ()), *given)
 
     # --- parts
 

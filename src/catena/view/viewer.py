@@ -17,13 +17,18 @@ from catena.model import Mechanism
 from catena.simulation.simulate import simulate
 from catena.simulation.trajectory import Trajectory
 from catena.view.animation import frames
+from catena.view.framing import framing
+from catena.view.painter import rounded
 from catena.view.posing import Handle, Posing
 from catena.view.scene import Scene
-from catena.view.stage import SHOWN, Stage, new_server, stop
+from catena.view.stage import LABELS, SHOWN, Stage, new_server, stop
 
 #: Pictures per second, and the speeds that can be chosen.
 RATE = 30.0
 SPEEDS = ("0.1×", "0.25×", "0.5×", "1×", "2×", "4×")
+
+#: Seconds after which sliders that rest are fitted to what can be reached from there.
+REST = 0.5
 
 #: Seconds that are simulated where the mechanism is released from rest.
 SPAN = 5.0
@@ -43,13 +48,16 @@ class Viewer:
         self._run: Trajectory | None = None
         self._run_state: tuple[np.ndarray, np.ndarray] | None = None  # velocity and joint forces, where a run is shown
         self._t = self.posing.t
+        self._moved_at: float | None = None  # the last time that a slider was moved, until all are fitted to what can be reached
         self._playing = threading.Event()
         self._ended = threading.Event()
         film = None if run is None else frames(run, RATE, 1.0)
-        sampled = self.posing.q if film is None else film.q
-        box = self.scene.box(self.scene.places(self._t if film is None else film.t, sampled))
+        times, positions = ([self._t], self.posing.q[None]) if film is None else (film.t, film.q)
+        framed = framing(self.scene, self.scene.places(np.array(times), positions), RATE)
+        self._shifts, self._shift = framed.shifts, framed.shifts[0]  # of the camera, over the run and now
         self.server = new_server(host, port, f"catena: {model.name}")
-        self.stage = Stage(self.server, self.scene, box, away=1.6)  # what is shown may move, and the controls hide a part
+        self.stage = Stage(self.server, self.scene, framed, away=1.3)  # what is shown may move
+        self.server.on_client_connect(self._step_back)
         self._add_controls(model)
         if film is not None:
             self._take(film)
@@ -91,9 +99,19 @@ class Viewer:
 
     # --- the controls
 
+    def _step_back(self, client: Any) -> None:
+        """Move the camera of a narrow page back, so that it has all in view, and down, for the controls are below."""
+        view, first = client.camera, self.server.initial_camera
+        if view.aspect < 1.0:
+            away = (np.array(first.position) - first.look_at) / view.aspect
+            middle = np.array(first.look_at) - (0.0, 0.0, 0.5 * float(np.linalg.norm(away)) * np.tan(0.5 * first.fov))
+            view.position = middle + away
+            view.look_at = middle  # last, for it goes along with the position
+
     def _add_controls(self, model: Mechanism) -> None:
         gui = self.server.gui
         gui.configure_theme(show_logo=False, show_share_button=False, control_width="large")
+        gui.main_panel.dock_right()
         freedom = self.posing.freedom
         gui.add_markdown(f"**{model.name}**: {freedom} {'degree' if freedom == 1 else 'degrees'} of freedom")
         self.message = gui.add_markdown("")
@@ -114,22 +132,34 @@ class Viewer:
         self.release = gui.add_button(f"Release for {SPAN:g} s", hint="Simulate from rest at this position")
         self.release.on_click(lambda _: self._simulate())
         self.reset = gui.add_button("Back to the start")
-        start = (self.posing.q.copy(), self.posing.t)
+        start = (self.posing.q.copy(), self.posing.t, self._shift)
         self.reset.on_click(lambda _: self._place(*start))
         with gui.add_folder("Show"):
             for name in SHOWN:
-                box = gui.add_checkbox({"centres": "centres of mass", "forces": "forces of the joints"}.get(name, name), False)
+                box = gui.add_checkbox(LABELS[name], False)
                 box.on_update(partial(self._switch, name))
 
     def _add_slider(self, handle: Handle) -> None:
         label = f"{handle.name} [{handle.unit}]" if handle.unit else handle.name
-        step = (handle.upper - handle.lower) / 500.0
-        slider = self.server.gui.add_slider(label, handle.lower, handle.upper, step, self._within(handle))
+        low, high, step = _scale(handle)
+        slider = self.server.gui.add_slider(label, low, high, step, self._within(handle))
         slider.on_update(partial(self._move, handle.name))
         self.sliders[handle.name] = (handle, slider)
 
+    def _fit_sliders(self) -> None:
+        """Give sliders the ranges of what coordinates reach from here; the one that the user holds keeps its own."""
+        self._moved_at = None
+        for handle in self.posing.reached():
+            known, slider = self.sliders.get(handle.name, (handle, None))
+            change = max(abs(handle.lower - known.lower), abs(handle.upper - known.upper))
+            if slider is not None and change > 0.02 * (known.upper - known.lower):
+                slider.min, slider.max, slider.step = _scale(handle)
+                slider.value = self._within(handle)
+                self.sliders[handle.name] = (handle, slider)
+
     def _within(self, handle: Handle) -> float:
-        return float(np.clip(self.posing.value(handle.name), handle.lower, handle.upper))
+        low, high, _ = _scale(handle)
+        return float(np.clip(self.posing.value(handle.name), low, high))
 
     def _move(self, name: str, event: Any) -> None:
         if event.client is None:
@@ -137,8 +167,8 @@ class Viewer:
         with self._lock:
             self._pause()
             whole = self.posing.move(name, float(event.target.value))
-            self.message.content = "" if whole else f"*{name}* cannot go there: the loops would open"
-            self._run_state = None
+            self.message.content = "" if whole else f"*{name}* cannot go there: loops would open, or a joint pass its stop"
+            self._run_state, self._moved_at = None, time.monotonic()
             self._show(leave=name if whole else None)
 
     def _switch(self, name: str, event: Any) -> None:
@@ -150,22 +180,24 @@ class Viewer:
 
     def _show(self, leave: str | None = None) -> None:
         """Show the position; all sliders follow but the one that the user moves."""
-        rest = np.zeros(self.scene.model.nv)
-        v, tau = self._run_state or (rest, rest)
-        try:
-            self.stage.show(self._t, self.posing.q, v, tau)
-        except CatenaError as error:  # forces of a singular position, for instance; the rest is shown
-            self.message.content = f"not all is shown: {error}"
+        rest, forces = np.zeros(self.scene.model.nv), None
+        if self.stage.shown["forces"]:
+            try:
+                forces = self.scene.forces(self._t, self.posing.q, *(self._run_state or (rest, rest)))
+            except CatenaError as error:  # of a singular position, for instance; the rest is shown
+                self.message.content = f"not all is shown: {error}"
+        self.stage.show(self._t, self.posing.q, forces, self._shift)
         if not self._playing.is_set():
             for name, (handle, slider) in self.sliders.items():
                 if name != leave:
                     slider.value = self._within(handle)
 
-    def _place(self, q: np.ndarray, t: float) -> None:
+    def _place(self, q: np.ndarray, t: float, shift: np.ndarray) -> None:
         with self._lock:
             self._pause()
-            self._run_state, self._t = None, t
+            self._run_state, self._t, self._shift = None, t, shift
             self.posing.place(q, t)
+            self._moved_at = time.monotonic()
             self.message.content = ""
             self._show()
 
@@ -191,7 +223,9 @@ class Viewer:
 
     def _take(self, run: Trajectory) -> None:
         """Take a run to be played."""
-        self._run = run
+        framed = framing(self.scene, self.scene.places(run.t, run.q), RATE)
+        self._run, self._shifts = run, framed.shifts - framed.shifts[0] + self._shift  # it begins where it is on the page
+        self.stage.set_framing(framed)
         self.clock.min, self.clock.max = float(run.t[0]), max(float(run.t[-1]), float(run.t[0]) + 1e-6)
         self.folder.visible = True
         self._turn(float(run.t[0]))
@@ -203,7 +237,7 @@ class Viewer:
             return
         self._t = float(np.clip(t, run.t[0], run.t[-1]))
         k = int(np.abs(run.t - self._t).argmin())
-        self._run_state = (run.v[k], run._input[k])
+        self._run_state, self._shift = (run.v[k], run._input[k]), self._shifts[k]
         self.posing.place(run.q[k], self._t)
         self._show()
 
@@ -221,6 +255,7 @@ class Viewer:
 
     def _pause(self) -> None:
         self._playing.clear()
+        self._moved_at = time.monotonic()
         self.play.label = "Play"
 
     def _play(self) -> None:
@@ -228,6 +263,9 @@ class Viewer:
         last = time.monotonic()
         while not self._ended.is_set():
             if not self._playing.wait(0.2):
+                with self._lock:
+                    if self._moved_at is not None and time.monotonic() - self._moved_at > REST and not self._playing.is_set():
+                        self._fit_sliders()
                 last = time.monotonic()
                 continue
             now = time.monotonic()
@@ -246,6 +284,13 @@ class Viewer:
                 self.clock.value = float(np.clip(self._t, self.clock.min, self.clock.max))
             last = now
             time.sleep(max(0.0, 1.0 / RATE - (time.monotonic() - now)))
+
+
+def _scale(handle: Handle) -> tuple[float, float, float]:
+    """Return the ends of a slider and its step: a power of ten times 1, 2 or 5, of which the ends are multiples."""
+    step = rounded((handle.upper - handle.lower) / 500.0)
+    low, high = np.ceil(handle.lower / step - 1e-9) * step, np.floor(handle.upper / step + 1e-9) * step
+    return float(low), float(high), step
 
 
 def view(shown: Mechanism | Trajectory, q: Any = None, port: int = 8080, browser: bool = True, wait: bool | None = None) -> Viewer:
