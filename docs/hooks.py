@@ -12,7 +12,7 @@ from mkdocs.structure.files import File, Files, InclusionLevel
 from typer.testing import CliRunner
 
 import catena
-from catena.cli import app
+from catena.cli.app import COMMANDS, app
 
 ROOT = Path(__file__).parents[1]
 DOCS = Path(__file__).parent
@@ -103,8 +103,7 @@ def _source(path: Path) -> str:
 
 def _commands() -> str:
     """Return a section for every command, with the help that it prints."""
-    names = sorted(command.name or command.callback.__name__ for command in app.registered_commands if command.callback)
-    return "\n\n".join(f"## catena {name}\n\n```text\n{_help(name)}\n```" for name in names)
+    return "\n\n".join(f"## catena {name}\n\n```text\n{_help(name)}\n```" for name in sorted(COMMANDS))
 
 
 def _help(name: str) -> str:

@@ -35,7 +35,7 @@ def _named(what: str | None) -> tuple[str, ...]:
     return tuple(comparison.REFERENCE) if what is None else tuple(name.strip().replace("-", "_") for name in what.split(","))
 
 
-@app.command(short_help="Compare the methods on a model.")
+@app.command()
 def compare(
     model: ModelName,
     states: Annotated[

@@ -12,19 +12,19 @@ import numpy as np
 import typer
 from rich.console import Console
 
-import catena as ct
 from catena.cli import printing
 from catena.cli.app import Debug, FloatingBase, Ignore, Json, SetParameter, Tolerance, app, model_argument
 from catena.cli.parameter_settings import with_settings
 from catena.errors import ArgumentError, ModelError
 from catena.examples import EXAMPLES
-from catena.facade import Model
+from catena.facade import Model, load
+from catena.kernels.dynamics import forward_dynamics_graph
 from catena.model.contacts import NUMBERS as CONTACT_NUMBERS
 from catena.model.wording import choice
 from catena.spatial import Screw
 
 
-@app.command(short_help="Print what a model is made of.")
+@app.command()
 def info(
     model: Annotated[str | None, model_argument()] = None,
     parameters: Annotated[bool, typer.Option("--parameters", help="List the numbers of the model, by the paths that name them.")] = False,
@@ -87,7 +87,7 @@ def find(
             raise ModelError(f"'{name}' is a built-in example, and --floating-base, --ignore and --tolerance are for files; leave them out")
         return with_settings(EXAMPLES[name](), set_parameter or ()), _description(EXAMPLES[name])
     if Path(name).suffix or Path(name).exists():
-        m = ct.load(name, floating_base=floating_base, ignore=ignore or (), tolerance=tolerance)
+        m = load(name, floating_base=floating_base, ignore=ignore or (), tolerance=tolerance)
         return with_settings(m, set_parameter or ()), f"from {name}"
     raise ModelError(f"'{name}' is neither a built-in example nor a file; {choice(name, EXAMPLES)}; files end in .toml, .urdf or .xml")
 
@@ -100,7 +100,7 @@ def _description(make: Callable[[], Model]) -> str:
 def _facts(m: Model) -> dict[str, Any]:
     """Return the facts of a model, in values that JSON can hold."""
     tree = m.tree().at(0.0)
-    kernel = ct.forward_dynamics(m)
+    method, graph = forward_dynamics_graph(m)
     names = (*tree.names, "ground")
     children = Counter(names[p] for p in tree.parent)
     placements = [factor for k in range(tree.n) for factor in tree.placement(k, m.neutral()).factors]
@@ -132,7 +132,7 @@ def _facts(m: Model) -> dict[str, Any]:
         "depth": max(tree.depth, default=-1) + 1,
         "branches": {name: count for name, count in children.items() if count > 1},
         "placements": {"screws": screws, "dense": len(placements) - screws},
-        "forward_dynamics": {"method": kernel.method, "operations": kernel.operations, "total": sum(kernel.operations.values())},
+        "forward_dynamics": {"method": method, "operations": graph.operations, "total": sum(graph.operations.values())},
         "q": _coordinates(m, "q"),
         "v": _coordinates(m, "v"),
     }
