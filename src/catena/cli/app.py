@@ -18,8 +18,8 @@ import catena as ct
 from catena.cli import completion
 from catena.errors import CatenaError
 
-#: Exit codes: an error of catena's tree; something that catena did not expect; the reader of a pipe is gone; Ctrl-C.
-FAILED, BUG, BROKEN_PIPE, INTERRUPTED = 1, 70, 141, 130
+#: Exit codes: an error of catena's tree; wrong usage; something that catena did not expect; the reader of a pipe is gone; Ctrl-C.
+FAILED, USAGE, BUG, BROKEN_PIPE, INTERRUPTED = 1, 2, 70, 141, 130
 
 #: The commands in the order in which the help lists them. Each is a module of this room, which is imported when it is called.
 COMMANDS = {
@@ -34,12 +34,27 @@ COMMANDS = {
     "cite": "Print the references of a method, as BibTeX.",
 }
 
+#: What the command prints without arguments.
+FIRST = """\
+catena computes how mechanisms and robots move. To begin:
+
+  catena demo                           check and time an arm, simulate, draw a picture
+  catena info                           list the built-in examples
+  catena info robot.urdf                print what a model is made of
+  catena simulate robot.urdf --random 0 --until 2 --plot robot.png
+                                        simulate 2 s from a random start, and plot them
+  catena view robot.urdf                show it in the browser, with sliders for its joints
+  catena export c robot.urdf            write its forward dynamics as C
+
+robot.urdf is a file of yours (.urdf, MuJoCo's .xml, catena's .toml) or the name of an example, such as arm.
+catena --help lists all commands, catena simulate --help the options of one."""
+
 #: Errors in the use of the command; the package that Typer takes them from depends on its version.
 _UsageError: Any = typer.BadParameter.__base__
 
 
 class _Group(TyperGroup):
-    """Prints errors and warnings as one line each, and suggests a name where one is not known."""
+    """Prints errors and warnings in one line each, and suggests a name where one is not known."""
 
     def list_commands(self, ctx: typer.Context) -> list[str]:  # type: ignore[override]
         return list(COMMANDS)
@@ -59,13 +74,13 @@ class _Group(TyperGroup):
         try:
             return super().parse_args(ctx, args)
         except _UsageError as error:
-            raise _with_suggestion(error) from None
+            _print_usage_error(error, ctx)
 
     def resolve_command(self, ctx: typer.Context, args: list[str]) -> Any:  # type: ignore[override]
         name = args[0]
         if not name.startswith("-") and name not in COMMANDS:
-            near = [f"Did you mean '{other}'? " for other in difflib.get_close_matches(name, COMMANDS, n=1)]
-            ctx.fail(f"No such command '{name}'. {''.join(near)}Choose from {', '.join(COMMANDS)}.")
+            near = "".join(f"did you mean '{other}'? " for other in difflib.get_close_matches(name, COMMANDS, n=1))
+            ctx.fail(f"no such command '{name}'; {near}{'C' if near else 'c'}hoose from {', '.join(COMMANDS)}")
         return super().resolve_command(ctx, args)
 
     def invoke(self, ctx: typer.Context) -> Any:  # type: ignore[override]
@@ -81,7 +96,7 @@ class _Group(TyperGroup):
             except (typer.Exit, typer.Abort):
                 raise
             except _UsageError as error:
-                raise _with_suggestion(error) from None
+                _print_usage_error(error, ctx)
             except KeyboardInterrupt:
                 typer.echo("interrupted", err=True)
                 raise typer.Exit(INTERRUPTED) from None
@@ -110,12 +125,16 @@ def _print_error(error: Exception) -> NoReturn:
     raise typer.Exit(BUG) from None
 
 
-def _with_suggestion(error: Any) -> Any:
-    """Return an error in the use of the command, with the options that an unknown one may stand for."""
-    near = getattr(error, "possibilities", None)
-    if near:
-        error.message, error.possibilities = f"No such option: {error.option_name}. Did you mean {' or '.join(sorted(near))}?", None
-    return error
+def _print_usage_error(error: Any, ctx: typer.Context) -> NoReturn:
+    """Print an error in the use of the command in one line, with the options that an unknown one may stand for, and end."""
+    near = sorted(getattr(error, "possibilities", None) or ())
+    text = f"no such option {error.option_name}; did you mean {' or '.join(near)}?" if near else error.format_message()
+    for theirs, ours in (("Value error, ", ""), ("Input should be", "it must be"), (", unable to parse string as an integer", "")):
+        text = text.replace(theirs, ours)
+    text = (text[:1].lower() + text[1:]).rstrip(".")
+    end = " See" if text.endswith("?") else "; see"
+    _print_message("error", f"{text}{end} {(error.ctx or ctx).command_path} --help")
+    raise typer.Exit(USAGE) from None
 
 
 def _set_debug(ctx: typer.Context, value: bool) -> bool:
@@ -159,7 +178,9 @@ SetPosition = Annotated[
     list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="A start position, such as crank=90deg; repeatable.")
 ]
 SetVelocity = Annotated[list[str] | None, typer.Option(metavar="NAME=VALUE", help="A start velocity, such as crank=90deg/s; repeatable.")]
-RandomStart = Annotated[int | None, typer.Option(metavar="SEED", min=0, help="Start at a random position of this seed; --set changes it.")]
+RandomStart = Annotated[
+    int | None, typer.Option(metavar="SEED", min=0, help="Start at random, well inside the joint limits; --set changes single coordinates.")
+]
 Keyframe = Annotated[str | None, typer.Option(metavar="NAME", help="Start at a keyframe of an MJCF file; --set changes it.")]
 IntegratorName = Annotated[
     str, typer.Option(metavar="NAME", help="How to integrate; an unknown name lists the choices.", autocompletion=completion.integrators)
@@ -214,4 +235,4 @@ def main(
     only; NO_COLOR turns them off and FORCE_COLOR on. --install-completion lets the shell complete commands, examples, files and methods.
     """
     if ctx.invoked_subcommand is None:
-        typer.echo(ctx.get_help())
+        typer.echo(FIRST)

@@ -222,9 +222,9 @@ def _print_facts(console: Console, m: Model, facts: dict[str, Any]) -> None:
         "mass": f"{facts['mass']:.6g} kg",
         "gravity": f"{printing.vector_text(m.gravity)} m/s^2",
         "options": (", ".join(f"{name} on {len(bodies)}" for name, bodies in options.items()) or "none") + smoothed,
-        "limits": ", ".join(f"{name} {printing.interval_text(*pair)}" for name, pair in facts["limits"].items()) or "none",
+        "limits": _listed({name: printing.interval_text(*pair) for name, pair in facts["limits"].items()}) or "none",
         **{
-            option: ", ".join(f"{name} {most:g}" for name, most in facts[option].items())
+            option: _listed({name: f"{most:g}" for name, most in facts[option].items()})
             for option in ("effort", "velocity")
             if facts[option]
         },
@@ -253,6 +253,17 @@ def _print_facts(console: Console, m: Model, facts: dict[str, Any]) -> None:
     for title, coordinates in (("\nPositions q", facts["q"]), ("\nVelocities v", facts["v"])):
         cells = [(str(i), *(coordinate.get(key, "") for key in keys)) for i, coordinate in enumerate(coordinates)]
         printing.print_table(console, title, (">index", *keys), cells, printing.ROWS)
+
+
+def _listed(texts: dict[str, str]) -> str:
+    """Return what coordinates have, once where several have the same.
+
+    >>> _listed({"hip": "1", "knee": "2"}), _listed(dict.fromkeys(("hip", "knee", "ankle"), "-1..1"))
+    ('hip 1, knee 2', '-1..1 on 3 coordinates')
+    """
+    if len(texts) > 2 and len({*texts.values()}) == 1:
+        return f"{next(iter(texts.values()))} on {len(texts)} coordinates"
+    return ", ".join(f"{name} {text}" for name, text in texts.items())
 
 
 def _mobility_rows(facts: dict[str, Any]) -> dict[str, str]:
