@@ -17,7 +17,8 @@ from sphinx.transforms import SphinxTransform
 from typer.testing import CliRunner
 
 import catena
-from catena.cli import app as command
+from catena.cli.app import COMMANDS
+from catena.cli.app import app as command
 
 ROOT = Path(__file__).parents[1]
 DOCS = Path(__file__).parent
@@ -150,8 +151,7 @@ def _write_commands(app: Sphinx, docname: str, source: list[str]) -> None:
 
 def _commands() -> str:
     """Return a section for every command, with the help that it prints."""
-    names = sorted(known.name or known.callback.__name__ for known in command.registered_commands if known.callback)
-    return "\n\n".join(f"## catena {name}\n\n```text\n{_help(name)}\n```" for name in names)
+    return "\n\n".join(f"## catena {name}\n\n```text\n{_help(name)}\n```" for name in sorted(COMMANDS))
 
 
 def _help(name: str) -> str:

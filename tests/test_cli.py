@@ -15,6 +15,7 @@ from typer.testing import CliRunner
 
 import catena as ct
 from catena import cli, comparison
+from catena.cli.app import COMMANDS
 from catena.examples import EXAMPLES
 from catena.formulations import METHODS
 from catena.references import REFERENCES
@@ -500,11 +501,67 @@ def test_simulate_records_at_times(tmp_path):
 
 
 def test_simulate_begins_at_random_but_for_what_is_set(tmp_path):
-    file = tmp_path / "run.npz"
-    summary("arm", "--random", "7", "--set", "wrist=0.25", "--until", "0.01", "--save", str(file))
-    expected = EXAMPLES["arm"]().random(7)
-    expected[5] = 0.25
-    np.testing.assert_array_equal(ct.Trajectory.load(file).q[0], expected)
+    m = EXAMPLES["arm"]()
+    (q, v), (same, _), (other, _) = (start(tmp_path, "arm", "--random", seed) for seed in ("7", "7", "8"))
+    np.testing.assert_array_equal(q, same)
+    assert (q != other).all()
+    q_set, v_set = start(tmp_path, "arm", "--random", "7", "--set", "wrist=0.25", "--set-velocity", "elbow=-2")
+    np.testing.assert_array_equal(q_set, np.where(np.array(m.q_names) == "wrist", 0.25, q))
+    assert v_set[m.v_names.index("elbow")] == -2.0
+    assert (v_set != 0.0).all()
+    assert (v != 0.0).all()
+
+
+def test_a_random_start_moves_at_a_speed_that_fits_the_size(tmp_path):
+    """The fastest body, by the Jacobians, at the speed after a fall of a twentieth of the size; models of other sizes move alike."""
+    speeds = {}
+    for length in (0.1, 1.0):
+        m = EXAMPLES["arm"]()
+        m.scale(length)
+        m.save(tmp_path / "arm.toml")
+        q, v = start(tmp_path, str(tmp_path / "arm.toml"), "--random", "3")
+        points = [ct.jacobian(m, link.name, point=point)(q)[3:] @ v for link in m.links for point in (link.body.com, (0, 0, 0))]
+        speeds[length] = max(np.linalg.norm(points, axis=1))
+    assert 0.5 < speeds[1.0] < 1.5
+    np.testing.assert_allclose(speeds[0.1], np.sqrt(0.1) * speeds[1.0], rtol=1e-6)
+
+
+def test_a_random_start_keeps_to_largest_velocities(tmp_path):
+    m = ct.Model("slow")
+    m.add("arm", ct.rod(1.0, mass=1.0), ct.Revolute("y", velocity=0.2))
+    m.save(tmp_path / "slow.toml")
+    np.testing.assert_allclose(np.abs(start(tmp_path, str(tmp_path / "slow.toml"), "--random", "0")[1]), 0.2)
+
+
+def test_the_base_of_a_floating_robot_is_held_where_it_starts_at_random_in_the_air():
+    m = EXAMPLES["humanoid"]()
+    base = m.links[0].name
+    short = ("humanoid", "--until", "0.001")
+    found = summary(*short, "--random", "0")
+    assert found["held"] == base
+    assert found["freedom"] == m.nv - 6
+    assert summary(*short)["held"] is None
+    assert summary(*short, "--random", "0", "--free-base")["freedom"] == m.nv
+    assert summary(*short, "--hold-base")["held"] == base
+    output = run("simulate", *short, "--random", "0")[1]
+    assert f"{base} is held; --free-base lets it move" in output
+    assert "random (seed 0), bodies at up to" in output
+    code, _, errors = run("simulate", "arm", "--hold-base")
+    assert code == 1
+    assert "has no free body that carries others" in errors
+
+
+def test_a_robot_that_touches_the_ground_is_not_held(tmp_path):
+    m = ct.Model("hopper")
+    m.add("trunk", ct.box(0.2, 0.2, 0.2, mass=5.0), ct.Free())
+    m.add("leg", ct.rod(0.3, mass=1.0, axis="z"), ct.Revolute("y"), parent="trunk", at=(0, 0, -0.4))
+    m.home = [0.0, 0.0, 1.0, 1.0, 0.0, 0.0, 0.0, 0.1]
+    for contacts, held in ((False, "trunk"), (True, None)):
+        if contacts:
+            m.add_contact("floor", "trunk")
+        m.save(tmp_path / "hopper.toml")
+        found = summary(str(tmp_path / "hopper.toml"), "--random", "0", "--until", "0.001")
+        assert (found["held"], found["freedom"]) == (held, m.nv - 6 * (held is not None))
 
 
 def start(tmp_path, *arguments):
@@ -564,10 +621,13 @@ def test_whole_joints_are_held_and_ball_joints_are_a_guess(tmp_path):
 
 def test_a_random_start_closes_the_loops(tmp_path):
     m = EXAMPLES["watt"]()
-    q, _ = start(tmp_path, "watt", "--random", "5")
-    np.testing.assert_allclose(q, m.assemble(m.random(5)), atol=1e-12)
-    q, _ = start(tmp_path, "watt", "--random", "5", "--set", "crank=20deg")
-    np.testing.assert_allclose(q, m.assemble(m.random(5), crank=np.radians(20.0)), atol=1e-12)
+    q, v = start(tmp_path, "watt", "--random", "5")
+    assert np.abs(ct.loop_error(m)(q)).max() < 1e-12
+    np.testing.assert_allclose(m.project_velocity(q, v), v, atol=1e-12)
+    assert np.abs(v).max() > 0.1
+    q, v = start(tmp_path, "watt", "--random", "5", "--set", "crank=20deg", "--set-velocity", "crank=2")
+    assert np.abs(ct.loop_error(m)(q)).max() < 1e-12
+    np.testing.assert_allclose([q[m.q_names.index("crank")], v[m.v_names.index("crank")]], [np.radians(20.0), 2.0])
 
 
 def test_a_random_start_keeps_to_the_limits(tmp_path):
@@ -984,7 +1044,17 @@ def test_version():
     assert run("--version") == (0, f"catena {ct.__version__}\n", "")
 
 
-@pytest.mark.parametrize("arguments", [(), ("--help",), ("-h",)])
+def test_without_arguments_the_first_commands_are_printed():
+    code, output, errors = run()
+    assert (code, errors) == (0, "")
+    named = re.findall(r"^  catena (\w+)", output, re.M)
+    assert len(named) > 4
+    assert {*named} <= {*COMMANDS}
+    assert len(output.splitlines()) < 15
+    assert "catena --help" in output
+
+
+@pytest.mark.parametrize("arguments", [("--help",), ("-h",)])
 def test_help_has_examples(arguments):
     code, output, _ = run(*arguments)
     assert code == 0
@@ -1101,7 +1171,7 @@ def test_debug_shows_the_traceback(arguments, folder):
 def test_wrong_usage_is_exit_code_2(arguments):
     code, output, errors = run(*arguments)
     assert (code, output) == (2, "")
-    assert errors.startswith("Usage: ")
+    assert re.fullmatch(r"error: [^\n]+ --help\n", errors)
 
 
 def test_warning_is_one_line(folder):

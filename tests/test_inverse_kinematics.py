@@ -11,7 +11,7 @@ import catena as ct
 from catena import examples
 from catena.errors import ArgumentError, ConvergenceWarning, ModelError
 from catena.graph import Trace
-from catena.inverse_kinematics.targets import rotation_vector
+from catena.kinematic_targets.targets import rotation_vector
 from catena.spatial import quaternion_exp, rotation
 
 PARALLEL = ("delta", "delta_ruu", "stewart_ups", "five_bar_robot", "planar_3rrr", "spherical_3rrr")

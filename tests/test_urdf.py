@@ -497,7 +497,7 @@ def test_a_side_file_of_another_name_is_read_where_it_is_the_only_one_that_fits(
     (tmp_path / "gains.yaml").write_text("controllers: {gain: 3}\n")
     m = read(frames(), tmp_path)
     assert [loop.name for loop in m.loops] == ["end_A-end_B"]
-    assert f"1 loops are closed by {tmp_path / name}" in m.notes
+    assert f"1 loop is closed by {tmp_path / name}" in m.notes
     m = read(frames(), tmp_path, ignore="closed_loop")
     assert not m.loops
     assert "ignored as asked: closed_loop (1)" in m.notes

@@ -1,153 +1,29 @@
 """catena: recursive multibody dynamics. Describe a mechanism; get its equations of motion as fast NumPy functions."""
 
 from importlib import import_module
-from typing import Any
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any
 
-from catena.analysis import Equilibrium, Linearization, Mode, Modes, equilibrium, linearize, modes
-from catena.control import (
-    CartesianPath,
-    OptimalMotion,
-    Path,
-    cartesian_path,
-    computed_torque,
-    cycloidal,
-    ilqr,
-    polynomial,
-    trapezoidal,
-)
-from catena.errors import (
-    ArgumentError,
-    AssemblyWarning,
-    CatenaError,
-    CompileError,
-    ConvergenceWarning,
-    ExportError,
-    InertiaWarning,
-    LimitWarning,
-    MethodError,
-    MissingPackageError,
-    ModelError,
-    ModelFileError,
-    SimulationError,
-    SingularWarning,
-    StiffnessWarning,
-    TraceError,
-    TrajectoryFileError,
-    ViewWarning,
-)
-from catena.export import CSource, export_c, export_casadi, export_jax
-from catena.facade import Model, load
-from catena.graph import atan2, maximum, minimum, where
-from catena.identification import (
-    BaseParameters,
-    FourierPath,
-    Identified,
-    base_parameters,
-    excitation,
-    identify,
-    linear_parameters,
-    regressor,
-)
-from catena.inverse_kinematics import InverseKinematics, Target, inverse_kinematics
-from catena.kernels.actuation import actuator_forces
-from catena.kernels.derivatives import forward_dynamics_derivatives, inverse_dynamics_derivatives
-from catena.kernels.dynamics import (
-    bias_force,
-    contact_forces,
-    driving_forces,
-    energy,
-    forward_dynamics,
-    hamiltonian_dynamics,
-    inverse_dynamics,
-    joint_wrenches,
-    loop_error,
-    mass_matrix,
-    momenta,
-    velocities,
-)
-from catena.kernels.kinematics import (
-    bias_acceleration,
-    center_of_mass,
-    centroidal_momentum,
-    frame_acceleration,
-    frame_velocity,
-    jacobian,
-    poses,
-)
-from catena.kernels.methods import methods
-from catena.kernels.reduced import Reduced, reduced
-from catena.model import (
-    Body,
-    Custom,
-    Cylindrical,
-    Distance,
-    Driven,
-    Fixed,
-    Free,
-    Geometry,
-    Harmonic,
-    Helical,
-    Planar,
-    Pose,
-    Prismatic,
-    Revolute,
-    Spherical,
-    Universal,
-    box,
-    cylinder,
-    dissipation_of,
-    hull_points,
-    point_mass,
-    python,
-    restitution_of,
-    rod,
-    sphere,
-)
-from catena.native import Kernel
-from catena.parallel import ParallelManipulator
-from catena.simulation import (
-    Event,
-    MotionGradient,
-    MotionSensitivity,
-    Occurrence,
-    Rollout,
-    Trajectory,
-    ensemble,
-    rollout,
-    rollout_gradient,
-    rollout_sensitivity,
-    simulate,
-    simulate_gradient,
-    stepper,
-)
-from catena.spatial_operators import Operators, operators
-from catena.version import __version__ as __version__
+if TYPE_CHECKING:
+    from catena import environments as environments
+    from catena.public_names import *  # noqa: F403
+    from catena.public_names import __all__ as __all__
+    from catena.version import __version__ as __version__
+else:
 
-__all__ = [
-    "ArgumentError", "AssemblyWarning", "BaseParameters", "Body", "CSource", "CartesianPath", "CatenaError", "CompileError",
-    "ConvergenceWarning", "Custom", "Cylindrical", "Distance", "Driven", "Equilibrium", "Event", "ExportError", "Fixed", "FourierPath",
-    "Free", "Geometry", "Harmonic", "Helical", "Identified", "InertiaWarning", "InverseKinematics", "Kernel", "LimitWarning",
-    "Linearization", "MethodError", "MissingPackageError", "Mode", "Model", "ModelError", "ModelFileError", "Modes", "MotionGradient",
-    "MotionSensitivity", "Occurrence", "Operators", "OptimalMotion", "ParallelManipulator", "Path", "Planar", "Pose", "Prismatic",
-    "Reduced", "Revolute", "Rollout", "SimulationError", "SingularWarning", "Spherical", "StiffnessWarning", "Target", "TraceError",
-    "Trajectory", "TrajectoryFileError", "Universal", "ViewWarning", "actuator_forces", "atan2", "base_parameters", "bias_acceleration",
-    "bias_force", "box", "cartesian_path", "center_of_mass", "centroidal_momentum", "computed_torque", "contact_forces", "cycloidal",
-    "cylinder", "dissipation_of", "driving_forces", "energy", "ensemble", "equilibrium", "excitation", "export_c", "export_casadi",
-    "export_jax", "forward_dynamics", "forward_dynamics_derivatives", "frame_acceleration", "frame_velocity", "hamiltonian_dynamics",
-    "hull_points", "identify", "ilqr", "inverse_dynamics", "inverse_dynamics_derivatives", "inverse_kinematics", "jacobian",
-    "joint_wrenches", "linear_parameters", "linearize", "load", "loop_error", "mass_matrix", "maximum", "methods", "minimum", "modes",
-    "momenta", "operators", "point_mass", "polynomial", "poses", "python", "reduced", "regressor", "restitution_of", "rod", "rollout",
-    "rollout_gradient", "rollout_sensitivity", "simulate", "simulate_gradient", "sphere", "stepper", "trapezoidal", "velocities", "where",
-]  # fmt: skip
+    def __getattr__(name: str) -> Any:
+        """Return a room of catena, or import all public names, when one is first used: `import catena` itself takes no time."""
+        if name == "__version__":
+            return import_module("catena.version").__version__
+        if not name.startswith("__") and find_spec(f"catena.{name}"):
+            return import_module(f"catena.{name}")
+        if name == "__all__" or not name.startswith("_"):
+            names = import_module("catena.public_names")
+            globals().update({public: getattr(names, public) for public in ("__all__", *names.__all__)})
+            if name in globals():
+                return globals()[name]
+        raise AttributeError(f"module 'catena' has no attribute {name!r}")
 
-
-def __getattr__(name: str) -> Any:
-    """Return `catena.environments`, which needs a package that not everyone has, when it is first used."""
-    if name == "environments":
-        return import_module("catena.environments")
-    raise AttributeError(f"module 'catena' has no attribute {name!r}")
-
-
-def __dir__() -> list[str]:
-    """Return the public names."""
-    return [*__all__, "__version__", "environments"]
+    def __dir__() -> list[str]:
+        """Return the public names."""
+        return [*__getattr__("__all__"), "__version__", "environments"]

@@ -1,6 +1,15 @@
 """The command `catena`: what a model is made of, how it moves and looks, its methods and their times, its kernels as files."""
 
-from catena.cli import bench, cite, compare, demo, export, info, simulate, sweep, view
-from catena.cli.app import app
+from importlib import import_module
+from types import ModuleType
 
-__all__ = ["app", "bench", "cite", "compare", "demo", "export", "info", "simulate", "sweep", "view"]
+from catena.cli.app import COMMANDS, app
+
+__all__ = ["app"]
+
+
+def __getattr__(name: str) -> ModuleType:
+    """Return the module of a command, when it is first used."""
+    if name in COMMANDS:
+        return import_module(f"catena.cli.{name}")
+    raise AttributeError(f"module 'catena.cli' has no attribute {name!r}")

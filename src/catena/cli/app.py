@@ -7,43 +7,80 @@ import io
 import os
 import sys
 import warnings
+from importlib import import_module
 from typing import Annotated, Any, NoReturn
 
 import typer
 from typer.core import TyperGroup
+from typer.main import get_command
 
 import catena as ct
 from catena.cli import completion
-from catena.cli.printing import new_console, print_message
 from catena.errors import CatenaError
 
-#: Exit codes: an error of catena's tree; something that catena did not expect; the reader of a pipe is gone; Ctrl-C.
-FAILED, BUG, BROKEN_PIPE, INTERRUPTED = 1, 70, 141, 130
+#: Exit codes: an error of catena's tree; wrong usage; something that catena did not expect; the reader of a pipe is gone; Ctrl-C.
+FAILED, USAGE, BUG, BROKEN_PIPE, INTERRUPTED = 1, 2, 70, 141, 130
 
-#: The commands in the order in which the help lists them.
-_ORDER = ("demo", "info", "simulate", "sweep", "compare", "bench", "view", "export", "cite")
+#: The commands in the order in which the help lists them. Each is a module of this room, which is imported when it is called.
+COMMANDS = {
+    "demo": "Check and time an arm, simulate, draw a picture.",
+    "info": "Print what a model is made of.",
+    "simulate": "Simulate a model, and print, plot or save its motion.",
+    "sweep": "Measure a model for values of its numbers.",
+    "compare": "Compare the methods on a model.",
+    "bench": "Time the kernels of a model on this machine.",
+    "view": "Show a model in the browser, with sliders for its joints.",
+    "export": "Write a kernel as C, CasADi or JAX.",
+    "cite": "Print the references of a method, as BibTeX.",
+}
+
+#: What the command prints without arguments.
+FIRST = """\
+catena computes how mechanisms and robots move. To begin:
+
+  catena demo                           check and time an arm, simulate, draw a picture
+  catena info                           list the built-in examples
+  catena info robot.urdf                print what a model is made of
+  catena simulate robot.urdf --random 0 --until 2 --plot robot.png
+                                        simulate 2 s from a random start, and plot them
+  catena view robot.urdf                show it in the browser, with sliders for its joints
+  catena export c robot.urdf            write its forward dynamics as C
+
+robot.urdf is a file of yours (.urdf, MuJoCo's .xml, catena's .toml) or the name of an example, such as arm.
+catena --help lists all commands, catena simulate --help the options of one."""
 
 #: Errors in the use of the command; the package that Typer takes them from depends on its version.
 _UsageError: Any = typer.BadParameter.__base__
 
 
 class _Group(TyperGroup):
-    """Prints errors and warnings as one line each, and suggests a name where one is not known."""
+    """Prints errors and warnings in one line each, and suggests a name where one is not known."""
 
     def list_commands(self, ctx: typer.Context) -> list[str]:  # type: ignore[override]
-        return sorted(super().list_commands(ctx), key=lambda name: _ORDER.index(name) if name in _ORDER else len(_ORDER))
+        return list(COMMANDS)
+
+    def get_command(self, ctx: typer.Context, cmd_name: str) -> Any:  # type: ignore[override]
+        if cmd_name not in COMMANDS:
+            return None
+        import_module(f"catena.cli.{cmd_name}")  # which enters it in the app
+        group: Any = get_command(app)
+        return group.commands[cmd_name]
+
+    def format_commands(self, ctx: typer.Context, formatter: Any) -> None:  # type: ignore[override]
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
 
     def parse_args(self, ctx: typer.Context, args: list[str]) -> list[str]:  # type: ignore[override]
         try:
             return super().parse_args(ctx, args)
         except _UsageError as error:
-            raise _with_suggestion(error) from None
+            _print_usage_error(error, ctx)
 
     def resolve_command(self, ctx: typer.Context, args: list[str]) -> Any:  # type: ignore[override]
-        name, known = args[0], self.list_commands(ctx)
-        if not name.startswith("-") and name not in known:
-            near = [f"Did you mean '{other}'? " for other in difflib.get_close_matches(name, known, n=1)]
-            ctx.fail(f"No such command '{name}'. {''.join(near)}Choose from {', '.join(known)}.")
+        name = args[0]
+        if not name.startswith("-") and name not in COMMANDS:
+            near = "".join(f"did you mean '{other}'? " for other in difflib.get_close_matches(name, COMMANDS, n=1))
+            ctx.fail(f"no such command '{name}'; {near}{'C' if near else 'c'}hoose from {', '.join(COMMANDS)}")
         return super().resolve_command(ctx, args)
 
     def invoke(self, ctx: typer.Context) -> Any:  # type: ignore[override]
@@ -51,7 +88,7 @@ class _Group(TyperGroup):
             if isinstance(stream, io.TextIOWrapper):
                 stream.reconfigure(errors="replace")  # a name that the terminal cannot show does not stop the command
         with warnings.catch_warnings():
-            warnings.showwarning = lambda message, *_, **__: print_message("warning", message)
+            warnings.showwarning = lambda message, *_, **__: _print_message("warning", message)
             try:
                 result = super().invoke(ctx)
                 sys.stdout.flush()
@@ -59,9 +96,9 @@ class _Group(TyperGroup):
             except (typer.Exit, typer.Abort):
                 raise
             except _UsageError as error:
-                raise _with_suggestion(error) from None
+                _print_usage_error(error, ctx)
             except KeyboardInterrupt:
-                new_console(stderr=True).print("interrupted")
+                typer.echo("interrupted", err=True)
                 raise typer.Exit(INTERRUPTED) from None
             except BrokenPipeError:
                 if isinstance(sys.stdout, io.TextIOWrapper):  # discards buffered output, so that the process ends without a complaint
@@ -73,21 +110,31 @@ class _Group(TyperGroup):
                 _print_error(error)
 
 
+def _print_message(kind: str, message: Any) -> None:
+    from catena.cli.printing import print_message  # here, because the help does not wait for what prints tables
+
+    print_message(kind, message)
+
+
 def _print_error(error: Exception) -> NoReturn:
     """Print an error in one line, and end with its exit code."""
     if isinstance(error, (CatenaError, MemoryError)):
-        print_message("error", error if isinstance(error, CatenaError) else f"there is not enough memory: {error}".removesuffix(": "))
+        _print_message("error", error if isinstance(error, CatenaError) else f"there is not enough memory: {error}".removesuffix(": "))
         raise typer.Exit(FAILED) from None
-    print_message("error", f"{type(error).__name__}: {error}; this is a bug of catena: --debug shows where it is, for a report")
+    _print_message("error", f"{type(error).__name__}: {error}; this is a bug of catena: --debug shows where it is, for a report")
     raise typer.Exit(BUG) from None
 
 
-def _with_suggestion(error: Any) -> Any:
-    """Return an error in the use of the command, with the options that an unknown one may stand for."""
-    near = getattr(error, "possibilities", None)
-    if near:
-        error.message, error.possibilities = f"No such option: {error.option_name}. Did you mean {' or '.join(sorted(near))}?", None
-    return error
+def _print_usage_error(error: Any, ctx: typer.Context) -> NoReturn:
+    """Print an error in the use of the command in one line, with the options that an unknown one may stand for, and end."""
+    near = sorted(getattr(error, "possibilities", None) or ())
+    text = f"no such option {error.option_name}; did you mean {' or '.join(near)}?" if near else error.format_message()
+    for theirs, ours in (("Value error, ", ""), ("Input should be", "it must be"), (", unable to parse string as an integer", "")):
+        text = text.replace(theirs, ours)
+    text = (text[:1].lower() + text[1:]).rstrip(".")
+    end = " See" if text.endswith("?") else "; see"
+    _print_message("error", f"{text}{end} {(error.ctx or ctx).command_path} --help")
+    raise typer.Exit(USAGE) from None
 
 
 def _set_debug(ctx: typer.Context, value: bool) -> bool:
@@ -138,7 +185,9 @@ SetPosition = Annotated[
     list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="A start position, such as crank=90deg; repeatable.")
 ]
 SetVelocity = Annotated[list[str] | None, typer.Option(metavar="NAME=VALUE", help="A start velocity, such as crank=90deg/s; repeatable.")]
-RandomStart = Annotated[int | None, typer.Option(metavar="SEED", min=0, help="Start at a random position of this seed; --set changes it.")]
+RandomStart = Annotated[
+    int | None, typer.Option(metavar="SEED", min=0, help="Start at random, well inside the joint limits; --set changes single coordinates.")
+]
 Keyframe = Annotated[str | None, typer.Option(metavar="NAME", help="Start at a keyframe of an MJCF file; --set changes it.")]
 IntegratorName = Annotated[
     str, typer.Option(metavar="NAME", help="How to integrate; an unknown name lists the choices.", autocompletion=completion.integrators)
@@ -193,4 +242,4 @@ def main(
     only; NO_COLOR turns them off and FORCE_COLOR on. --install-completion lets the shell complete commands, examples, files and methods.
     """
     if ctx.invoked_subcommand is None:
-        typer.echo(ctx.get_help())
+        typer.echo(FIRST)

@@ -18,7 +18,7 @@ from catena.comparison import Bench
 from catena.simulation.rollout import thread_count
 
 
-@app.command(short_help="Time the kernels of a model on this machine.")
+@app.command()
 def bench(
     model: Annotated[str, model_argument("A model file or a built-in example; without it the arm.")] = "arm",
     threads: Annotated[int | None, typer.Option(metavar="N", min=1, help="Cores to use at most; without it all.")] = None,

@@ -35,7 +35,7 @@ def _named(what: str | None) -> tuple[str, ...]:
     return tuple(comparison.REFERENCE) if what is None else tuple(name.strip().replace("-", "_") for name in what.split(","))
 
 
-@app.command(short_help="Compare the methods on a model.")
+@app.command()
 def compare(
     model: ModelName,
     states: Annotated[
@@ -135,9 +135,10 @@ def _print_comparison(console: Console, compared: Comparison) -> None:
             if row.iterations is not None:
                 taken = f"{row.iterations:.1f} iterations on average, residual up to {row.residual:.1e}"
                 console.print(f"{row.method}, on {row.states} states: {taken}{f'; {row.note}' if row.note else ''}")
-        for lack in compared.lacking:
-            if lack.problem == choice.problem:
-                console.print(f"{lack.method} does not fit: {lack.lacks}")
+        why = {lack.method: lack.lacks for lack in compared.lacking if lack.problem == choice.problem}
+        for lacks in dict.fromkeys(why.values()):
+            unfit = [method for method in why if why[method] == lacks]
+            console.print(f"{', '.join(unfit)} {'does' if len(unfit) == 1 else 'do'} not fit: {lacks}")
         for peer in compared.peers:
             if peer.problem == choice.problem:
                 said = f"is not compared: {peer.why_not}"

@@ -1,4 +1,7 @@
-"""What the shell may complete: names of examples, model files, numbers of models, methods, integrators and quantities."""
+"""What the shell may complete: names of examples, model files, numbers of models, methods, integrators and quantities.
+
+Names are imported when the shell asks for them, as the help of the command does not.
+"""
 
 from __future__ import annotations
 
@@ -9,11 +12,6 @@ from pathlib import Path
 import typer
 
 from catena.errors import CatenaError
-from catena.examples import EXAMPLES
-from catena.facade import load
-from catena.formulations import METHODS
-from catena.simulation.integrators.steps import INTEGRATORS
-from catena.view import plots
 
 #: Endings of model files.
 ENDINGS = (".toml", ".urdf", ".xml")
@@ -25,6 +23,8 @@ def models(incomplete: str) -> list[str]:
     >>> models("four")
     ['four-bar']
     """
+    from catena.examples import EXAMPLES
+
     folder, slash, begin = incomplete.rpartition("/")
     place = Path(folder + slash or ".")
     entries = sorted(place.iterdir()) if place.is_dir() else []
@@ -36,6 +36,9 @@ def models(incomplete: str) -> list[str]:
 
 def parameters(ctx: typer.Context, incomplete: str) -> list[str]:
     """Return paths of numbers of the model that is named before, where they begin like this."""
+    from catena.examples import EXAMPLES
+    from catena.facade import load
+
     model = next((word for word in ctx.args if word in EXAMPLES or Path(word).is_file()), None)
     if model is None:
         return []
@@ -54,21 +57,51 @@ def quantities(incomplete: str) -> list[str]:
     >>> quantities("q,ph")
     ['q,phase']
     """
+    from catena.view import plots
+
     before, comma, last = incomplete.rpartition(",")
     return [f"{before}{comma}{name}" for name in among(plots.KNOWN)(last)]
+
+
+def methods(incomplete: str) -> list[str]:
+    """Return the methods that begin like this.
+
+    >>> methods("comp")
+    ['composite-inverse', 'composite-body']
+    """
+    from catena.formulations import METHODS
+
+    return among(METHODS)(incomplete)
+
+
+def methods_or_auto(incomplete: str) -> list[str]:
+    """Return the methods that begin like this, with `auto`.
+
+    >>> methods_or_auto("a")
+    ['auto', 'articulated-body', 'armstrong']
+    """
+    return [*among(["auto"])(incomplete), *methods(incomplete)]
+
+
+def integrators(incomplete: str) -> list[str]:
+    """Return the integrators that begin like this, with `auto`.
+
+    >>> integrators("r")
+    ['rk4', 'rang-angermann']
+    """
+    from catena.simulation.integrators.steps import INTEGRATORS
+
+    return among(["auto", *INTEGRATORS])(incomplete)
 
 
 def among(names: Iterable[str]) -> Callable[[str], list[str]]:
     """Return a function that completes one of some names.
 
-    >>> methods("comp"), methods_or_auto("a"), integrators("r")
-    (['composite-inverse', 'composite-body'], ['auto', 'articulated-body', 'armstrong'], ['rk4', 'rang-angermann'])
+    >>> among(("one", "two"))("t")
+    ['two']
     """
 
     def complete(incomplete: str) -> list[str]:
         return [name for name in names if name.startswith(incomplete)]
 
     return complete
-
-
-methods, methods_or_auto, integrators = map(among, (METHODS, ("auto", *METHODS), ("auto", *INTEGRATORS)))

@@ -27,7 +27,7 @@ from catena.examples import arm
 print(ct.forward_dynamics(arm())([0.3] * 7, [0.0] * 7, [0.0] * 7))"""
 
 
-@app.command(short_help="Check and time an arm, simulate, draw a picture.")
+@app.command()
 def demo(json: Json = False, debug: Debug = False) -> None:
     """Compare the methods for a 7-joint arm and take their times; simulate a double pendulum and draw a picture.
 

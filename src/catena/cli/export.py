@@ -44,7 +44,7 @@ _EXPORTS: dict[Target, tuple[Callable[..., Any], tuple[str, ...]]] = {
 }
 
 
-@app.command(short_help="Write a kernel as C, CasADi or JAX.")
+@app.command()
 def export(
     target: Annotated[Target, typer.Argument(metavar="c|casadi|jax", help="C99, a CasADi function, or a Python module for JAX.")],
     model: ModelName,

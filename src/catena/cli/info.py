@@ -12,19 +12,19 @@ import numpy as np
 import typer
 from rich.console import Console
 
-import catena as ct
 from catena.cli import printing
 from catena.cli.app import Contact, Debug, FloatingBase, Ignore, Json, SetParameter, Tolerance, app, model_argument
 from catena.cli.parameter_settings import with_settings
 from catena.errors import ArgumentError, ModelError
 from catena.examples import EXAMPLES
-from catena.facade import Model
+from catena.facade import Model, load
+from catena.kernels.dynamics import forward_dynamics_graph
 from catena.model.contacts import NUMBERS as CONTACT_NUMBERS
 from catena.model.wording import choice
 from catena.spatial import Screw
 
 
-@app.command(short_help="Print what a model is made of.")
+@app.command()
 def info(
     model: Annotated[str | None, model_argument()] = None,
     parameters: Annotated[bool, typer.Option("--parameters", help="List the numbers of the model, by the paths that name them.")] = False,
@@ -90,7 +90,7 @@ def find(
             raise ModelError(f"'{name}' is a built-in example, and {options} are for files; leave them out")
         return with_settings(EXAMPLES[name](), set_parameter or ()), _description(EXAMPLES[name])
     if Path(name).suffix or Path(name).exists():
-        m = ct.load(name, floating_base=floating_base, ignore=ignore or (), tolerance=tolerance, contact=contact)
+        m = load(name, floating_base=floating_base, ignore=ignore or (), tolerance=tolerance, contact=contact)
         return with_settings(m, set_parameter or ()), f"from {name}"
     raise ModelError(f"'{name}' is neither a built-in example nor a file; {choice(name, EXAMPLES)}; files end in .toml, .urdf or .xml")
 
@@ -103,7 +103,7 @@ def _description(make: Callable[[], Model]) -> str:
 def _facts(m: Model) -> dict[str, Any]:
     """Return the facts of a model, in values that JSON can hold."""
     tree = m.tree().at(0.0)
-    kernel = ct.forward_dynamics(m)
+    method, graph = forward_dynamics_graph(m)
     names = (*tree.names, "ground")
     children = Counter(names[p] for p in tree.parent)
     placements = [factor for k in range(tree.n) for factor in tree.placement(k, m.neutral()).factors]
@@ -135,7 +135,7 @@ def _facts(m: Model) -> dict[str, Any]:
         "depth": max(tree.depth, default=-1) + 1,
         "branches": {name: count for name, count in children.items() if count > 1},
         "placements": {"screws": screws, "dense": len(placements) - screws},
-        "forward_dynamics": {"method": kernel.method, "operations": kernel.operations, "total": sum(kernel.operations.values())},
+        "forward_dynamics": {"method": method, "operations": graph.operations, "total": sum(graph.operations.values())},
         "q": _coordinates(m, "q"),
         "v": _coordinates(m, "v"),
     }
@@ -225,9 +225,9 @@ def _print_facts(console: Console, m: Model, facts: dict[str, Any]) -> None:
         "mass": f"{facts['mass']:.6g} kg",
         "gravity": f"{printing.vector_text(m.gravity)} m/s^2",
         "options": (", ".join(f"{name} on {len(bodies)}" for name, bodies in options.items()) or "none") + smoothed,
-        "limits": ", ".join(f"{name} {printing.interval_text(*pair)}" for name, pair in facts["limits"].items()) or "none",
+        "limits": _listed({name: printing.interval_text(*pair) for name, pair in facts["limits"].items()}) or "none",
         **{
-            option: ", ".join(f"{name} {most:g}" for name, most in facts[option].items())
+            option: _listed({name: f"{most:g}" for name, most in facts[option].items()})
             for option in ("effort", "velocity")
             if facts[option]
         },
@@ -256,6 +256,17 @@ def _print_facts(console: Console, m: Model, facts: dict[str, Any]) -> None:
     for title, coordinates in (("\nPositions q", facts["q"]), ("\nVelocities v", facts["v"])):
         cells = [(str(i), *(coordinate.get(key, "") for key in keys)) for i, coordinate in enumerate(coordinates)]
         printing.print_table(console, title, (">index", *keys), cells, printing.ROWS)
+
+
+def _listed(texts: dict[str, str]) -> str:
+    """Return what coordinates have, once where several have the same.
+
+    >>> _listed({"hip": "1", "knee": "2"}), _listed(dict.fromkeys(("hip", "knee", "ankle"), "-1..1"))
+    ('hip 1, knee 2', '-1..1 on 3 coordinates')
+    """
+    if len(texts) > 2 and len({*texts.values()}) == 1:
+        return f"{next(iter(texts.values()))} on {len(texts)} coordinates"
+    return ", ".join(f"{name} {text}" for name, text in texts.items())
 
 
 def _mobility_rows(facts: dict[str, Any]) -> dict[str, str]:

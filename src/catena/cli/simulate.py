@@ -31,7 +31,8 @@ from catena.cli.app import (
 )  # fmt: skip
 from catena.cli.info import find
 from catena.cli.printing import ROWS, freedom_text, new_console, print_json, print_rows, print_table, print_title
-from catena.cli.start import Start
+from catena.cli.random_state import fastest
+from catena.cli.start import Start, with_base_held
 from catena.errors import ArgumentError, MissingPackageError, SimulationError
 from catena.facade import Model
 from catena.loops.mobility import mobility
@@ -49,6 +50,9 @@ def simulate(
     set_velocity: SetVelocity = None,
     random: RandomStart = None,
     keyframe: Keyframe = None,
+    hold_base: Annotated[
+        bool | None, typer.Option("--hold-base/--free-base", help="Hold the base of a robot that floats; --random holds it in the air.")
+    ] = None,
     step: Annotated[str | None, typer.Option(metavar="TIME", help="A fixed step size; without it the steps are adapted.")] = None,
     integrator: IntegratorName = "auto",
     method: Annotated[
@@ -89,6 +93,9 @@ def simulate(
     coordinates. Loops are closed first: coordinates that are set keep their value, but those of ball and free joints are a guess; the
     others follow, within the limits of the joints where that is possible.
 
+    With --random it starts in motion, near the middle of the joint limits, or near home where the file has one; bodies move at about 1 m/s
+    where the model reaches 1 m. The base of a robot that floats is held unless something touches the ground.
+
     \b
     NAME is one of
       a coordinate, as catena info lists them  crank=90deg  piston.shift=5mm
@@ -117,6 +124,7 @@ def simulate(
     """
     m, _ = find(model, floating_base, ignore, tolerance, set_parameter, contact)
     end = settings.quantity("--until", until, "s")
+    m, base = (m, None) if hold_base is None and (random is None or floating_base) else with_base_held(m, hold_base)
     q0, v0 = Start.of(m, set_, set_velocity, random, keyframe).state(m)
     controls = _controls(m, q0, control or [], actuators)
     outputs = {"plot": plot, "animate": animate, "save": save, "csv": csv}
@@ -142,6 +150,7 @@ def simulate(
     if csv is not None:
         run.to_csv(csv)
     summary = _summary(run, controls, {name: str(path) for name, path in outputs.items() if path is not None})
+    summary |= {"seed": random, "held": base}
     if json:
         print_json(summary)
     else:
@@ -244,6 +253,8 @@ def _print_summary(console: Console, run: Trajectory, summary: dict[str, Any]) -
     error = summary["loop_error"]
     loops = {} if error is None else {"loops": f"closure residual up to {error:.1e} m or rad{switches}"}
     rows = {
+        **({} if summary["seed"] is None else {"start": _random_text(run, summary["seed"])}),
+        **({} if summary["held"] is None else {"base": f"{summary['held']} is held; --free-base lets it move"}),
         "time": f"{summary['start']:g} to {summary['end']:.9g} s{stopped}",
         "steps": f"{summary['steps']:,}{rejected} ({summary['integrator']}, {summary['method']}{why}); {summary['samples']:,} samples",
         "took": f"{summary['seconds']:.3f} s, compiling included",
@@ -269,9 +280,15 @@ def _controls_text(controls: dict[str, float]) -> str:
     return f"{shown} and {len(controls) - 4} more" if len(controls) > 4 else shown
 
 
+def _random_text(run: Trajectory, seed: int) -> str:
+    """Return how a run began at random."""
+    speed = fastest(run.model, run.q[0], run.v[0])
+    return f"random (seed {seed}), bodies at up to {speed:.2g} m/s; --random N takes other numbers, --set and --set-velocity single ones"
+
+
 def _energy_change(run: Trajectory, causes: list[str]) -> str:
     """Return the drift of a run that conserves energy; else the change of its energy, and the causes."""
-    if not causes:
+    if not causes or np.abs(run.drift).max() < 1e-6:
         return f"drift {np.abs(run.drift).max():.1e}"
     listed = f"{', '.join(causes[:-1])} and {causes[-1]}" if causes[1:] else causes[0]
     verb = "" if {"forces", "driven joints", "actuators"} & {*causes} else "dissipated "

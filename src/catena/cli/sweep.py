@@ -41,7 +41,7 @@ from catena.simulation import settings
 _NAMED = 3
 
 
-@app.command(short_help="Measure a model for values of its numbers.")
+@app.command()
 def sweep(
     model: ModelName,
     parameter: Annotated[

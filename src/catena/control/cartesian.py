@@ -11,10 +11,10 @@ import numpy as np
 from catena.control.paths import Path, polynomial
 from catena.errors import ArgumentError, ConvergenceWarning, ModelError
 from catena.graph import where
-from catena.inverse_kinematics import Target, inverse_kinematics
 from catena.kernels.kinematics import poses
 from catena.kernels.named_coordinates import coordinates, places
 from catena.kernels.tracing import frozen
+from catena.kinematic_targets import Target, inverse_kinematics
 from catena.model import Mechanism
 from catena.model.values import floats
 from catena.simulation.arguments import positive

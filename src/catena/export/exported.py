@@ -12,7 +12,6 @@ from catena.graph import Graph, LinearSystem, Port, SaddlePoint, Subgraph
 from catena.kernels.iterative import IterativeKernel
 from catena.kernels.planned import ConstrainedKernel
 from catena.kernels.state_flags import BREAKING, OPEN, OPENING, SINGULAR, WEAK
-from catena.version import __version__
 
 #: What the flags of a state of a mechanism with loops mean, by name.
 FLAGS: dict[str, tuple[int, str]] = {
@@ -54,6 +53,8 @@ class Exported(NamedTuple):
 
     @property
     def origin(self) -> str:
+        from catena.version import __version__  # here, because looking it up takes long
+
         return f"Written by catena {__version__}."
 
 

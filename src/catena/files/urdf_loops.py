@@ -215,7 +215,7 @@ class Side:
         for name, node in zip(motors, self._list("name_mot"), strict=True):
             if name not in self.reader.joints:
                 self._fail(node, no_such("joint", name, self.reader.joints))
-        model.parts.notes.append(f"{len(pairs)} loops are closed by {self.file}")
+        model.parts.notes.append(f"{'1 loop is' if len(pairs) == 1 else f'{len(pairs)} loops are'} closed by {self.file}")
         if motors:
             model.parts.notes.append("motors, by their coordinates: " + ", ".join(self.reader.carried(name) for name in motors))
         if unread := sorted(self.entries.keys() - {"closed_loop", "type", "name_mot", "joint_name", "joint_type"}):

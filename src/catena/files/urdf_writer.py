@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator
-from xml.sax.saxutils import quoteattr
 
 import numpy as np
 
@@ -172,6 +171,8 @@ def _numbers(entries: Collection[float] | np.ndarray) -> str:
 
 
 def _quoted(name: str) -> str:
+    from xml.sax.saxutils import quoteattr  # here, because it imports what Python has for the web
+
     if unfit := re.search("[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]", name):
         raise ModelError(f"name {name!r} has the character {unfit[0]!r}, which XML cannot hold; rename it")
     return quoteattr(name, {"\n": "&#10;", "\r": "&#13;", "\t": "&#9;"})

@@ -21,7 +21,7 @@ from catena.formulations.kinematics import velocities as body_velocities
 from catena.formulations.kinematics import world_frames
 from catena.formulations.loops.basic_constraints import closure_residual
 from catena.formulations.loops.constraints import constraint_jacobian
-from catena.graph import Trace
+from catena.graph import Graph, Trace
 from catena.graph.functions import maximum
 from catena.graph.stages import split
 from catena.kernels import loop_dynamics as closed
@@ -29,7 +29,7 @@ from catena.kernels import reactions
 from catena.kernels.iterative import IterativeKernel
 from catena.kernels.methods import Solution, solution
 from catena.kernels.planned import ConstrainedKernel
-from catena.kernels.tracing import Bodies, Parameters, dynamics_kernel, frozen, traced_kernel
+from catena.kernels.tracing import Bodies, Parameters, dynamics_graph, dynamics_kernel, frozen, traced_kernel
 from catena.loops.scaling import loop_owners
 from catena.model import Mechanism, Tree
 from catena.model.driven_trees import undriven_tree, with_driven_coordinates
@@ -65,11 +65,23 @@ def forward_dynamics(
         return _iterative(m, by)
     if m.has_loops:
         return closed.forward_dynamics(m, by, at)
+    return dynamics_kernel(m, "forward_dynamics", ("q", "v", "tau"), ("vdot",), _of_tree(by), by.method, by.references)
 
+
+def forward_dynamics_graph(m: Mechanism) -> tuple[str, Graph]:
+    """Return the method and the graph of the kernel that `forward_dynamics` makes; nothing is compiled."""
+    m = frozen(m, "forward_dynamics")
+    by = solution("forward_dynamics", "auto", m)
+    if m.has_loops:
+        return by.method, closed.forward_dynamics_graph(m, by)
+    return by.method, dynamics_graph(m, "forward_dynamics", ("q", "v", "tau"), ("vdot",), _of_tree(by))
+
+
+def _of_tree(by: Solution) -> Callable[..., Any]:
     def function(tree: Tree, q: Any, v: Any, tau: Any, force: Any, wrenches: Any) -> Any:
         return by.function(tree, q, v, tau + force, wrenches)
 
-    return dynamics_kernel(m, "forward_dynamics", ("q", "v", "tau"), ("vdot",), function, by.method, by.references)
+    return function
 
 
 def _iterative(m: Mechanism, by: Solution) -> IterativeKernel:

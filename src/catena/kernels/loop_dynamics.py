@@ -15,12 +15,13 @@ from catena.formulations.linear import canonical_loops
 from catena.formulations.loops.dependence import DependentMap
 from catena.formulations.loops.partitions import CoordinatePartition
 from catena.formulations.loops.pivoted_constraints import total
+from catena.graph import Graph
 from catena.graph.functions import where
 from catena.kernels.methods import Solution
 from catena.kernels.named_coordinates import coordinates
 from catena.kernels.planned import ConstrainedKernel, planned_kernel
 from catena.kernels.state_flags import flags, pivoted_flags, solved_flags
-from catena.kernels.tracing import dynamics_kernel, traced_kernel
+from catena.kernels.tracing import dynamics_graph, dynamics_kernel, traced_kernel
 from catena.loops.conditioning import measures
 from catena.loops.mobility import partition
 from catena.loops.plan_library import REDUCTION, configuration, eliminated, explained, plan_of
@@ -33,22 +34,32 @@ from catena.tolerances import RANK
 
 def forward_dynamics(m: Mechanism, by: Solution, at: Any) -> ConstrainedKernel:
     """Return forward dynamics of a mechanism with loops."""
-    closes = METHODS[by.name].closes
-    assert closes is not None
-
-    def planned(chosen: Any) -> Any:
-        def function(tree: Tree, q: Any, v: Any, tau: Any, force: Any, wrenches: Any) -> Any:
-            solved = closes.forward_dynamics(tree, q, v, tau + force, wrenches, plan=chosen)
-            return solved.vdot, solved_flags(m, solved, tree, v, eliminated(by.name, chosen))
-
-        return function
 
     def pivoted(tree: Tree, q: Any, v: Any, tau: Any, force: Any, wrenches: Any) -> Any:
         solved = all_constraints.forward_dynamics(tree, q, v, tau + force, wrenches, measures=measures(m))
         return solved.vdot, pivoted_flags(solved, v)
 
     make = partial(dynamics_kernel, m, "forward_dynamics", ("q", "v", "tau"), ("vdot", "flags"), method=by.method, references=by.references)
-    return _of_method(m, at, by.name, planned, pivoted, make)
+    return _of_method(m, at, by.name, partial(_planned, m, by), pivoted, make)
+
+
+def forward_dynamics_graph(m: Mechanism, by: Solution) -> Graph:
+    """Return the graph of forward dynamics with the plan of a generic configuration; nothing is compiled."""
+    now, q = configuration(m, None)
+    chosen = plan_of(now, by.name, q)
+    return dynamics_graph(m, "forward_dynamics", ("q", "v", "tau"), ("vdot", "flags"), _planned(m, by, chosen))
+
+
+def _planned(m: Mechanism, by: Solution, chosen: Any) -> Callable[..., Any]:
+    """Return forward dynamics with a plan, and the flags of its states."""
+    closes = METHODS[by.name].closes
+    assert closes is not None
+
+    def function(tree: Tree, q: Any, v: Any, tau: Any, force: Any, wrenches: Any) -> Any:
+        solved = closes.forward_dynamics(tree, q, v, tau + force, wrenches, plan=chosen)
+        return solved.vdot, solved_flags(m, solved, tree, v, eliminated(by.name, chosen))
+
+    return function
 
 
 def velocities(m: Mechanism, by: Solution, at: Any) -> ConstrainedKernel:

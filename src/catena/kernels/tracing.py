@@ -152,6 +152,20 @@ def dynamics_kernel(
 
     The inputs begin with q and v; or with q and what the velocities follow from, by `velocities(tree, q, x)`.
     """
+    inputs, acting = with_forces(m, name, inputs, function, velocities)
+    return traced_kernel(m, name, inputs, outputs, acting, method, references, shapes, quick)
+
+
+def dynamics_graph(m: Mechanism, name: str, inputs: tuple[str, ...], outputs: tuple[str, ...], function: Callable[..., Any]) -> Graph:
+    """Return the graph of the kernel that `dynamics_kernel` makes; nothing is compiled."""
+    inputs, acting = with_forces(m, name, inputs, function)
+    return traced_graph(m, name, inputs, outputs, acting)[0]
+
+
+def with_forces(
+    m: Mechanism, name: str, inputs: tuple[str, ...], function: Callable[..., Any], velocities: Callable[..., Any] | None = None
+) -> tuple[tuple[str, ...], Callable[..., Any]]:
+    """Return inputs and function of the tree and these, of a function that has passive and applied forces after them."""
     check_forces(m, name)
     timed = m.time_dependent
 
@@ -163,7 +177,7 @@ def dynamics_kernel(
         force, wrenches = acting_forces(tree, t, q, v)
         return function(tree, q, x, *rest, force, wrenches)
 
-    return traced_kernel(m, name, ("t", *inputs) if timed else inputs, outputs, acting, method, references, shapes, quick)
+    return (("t", *inputs) if timed else inputs), acting
 
 
 def acting_forces(tree: Tree, t: Any, q: Any, v: Any) -> tuple[Any, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import BrokenExecutor, CancelledError, ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures import BrokenExecutor, CancelledError, ThreadPoolExecutor
 from dataclasses import replace
 from functools import lru_cache
 from typing import Any
@@ -198,6 +198,8 @@ class _Workers:
 
     def _renew(self) -> None:
         """Replace a pool of processes that is broken, which takes nothing any more."""
+        from concurrent.futures import ProcessPoolExecutor  # here, because few studies need what it imports
+
         old = self.executor
         if not isinstance(old, ProcessPoolExecutor):
             raise SimulationError(f"ensemble: {old!r} takes no more work after one of its workers died; give another executor")

@@ -14,9 +14,6 @@ import weakref
 from functools import cache
 from typing import Any, NamedTuple
 
-import llvmlite
-from llvmlite import binding
-
 from catena.errors import CompileError
 from catena.native.llvm import object_cache as disk
 
@@ -39,11 +36,11 @@ def host() -> Host:
     A value is one vector register of `lanes` doubles. In a batch each block of code runs for `streams` groups of lanes in turn, before the
     next block: the processor overlaps the end of one group with the start of the other. Two registers per value would do so too, but spill.
     """
-    triple = binding.get_process_triple()
-    features = binding.get_host_cpu_features()
+    triple = _llvm().get_process_triple()
+    features = _llvm().get_host_cpu_features()
     x86 = triple.startswith(("x86_64", "amd64"))
     lanes = 8 if features.get("avx512f") else 4 if features.get("avx2") else 2
-    return Host(triple, binding.get_host_cpu_name(), features.flatten(), x86, lanes, streams=2)
+    return Host(triple, _llvm().get_host_cpu_name(), features.flatten(), x86, lanes, streams=2)
 
 
 class Code:
@@ -61,17 +58,28 @@ _lock = threading.RLock()
 _in_memory: weakref.WeakValueDictionary[str, Code] = weakref.WeakValueDictionary()
 
 
-@atexit.register
-def _finish() -> None:
-    """Let another thread end what it compiles before the interpreter ends, which LLVM would not survive; and begin nothing else."""
-    _lock.acquire()
+@cache
+def _llvm() -> Any:
+    """Return the library LLVM; it is imported here, because `import catena` does not wait for it."""
+    from llvmlite import binding
+
+    # another thread ends what it compiles before the interpreter ends, which LLVM would not survive; and begins nothing else
+    atexit.register(_lock.acquire)
+    return binding
+
+
+def _versions() -> tuple[str, str]:
+    """Return the versions that machine code depends on: of LLVM, and of the package that it comes in."""
+    from llvmlite import __version__
+
+    return str(_llvm().llvm_version_info), __version__
 
 
 @cache
 def _target() -> Any:
-    binding.initialize_native_target()
-    binding.initialize_native_asmprinter()
-    return binding.Target.from_triple(host().triple)
+    _llvm().initialize_native_target()
+    _llvm().initialize_native_asmprinter()
+    return _llvm().Target.from_triple(host().triple)
 
 
 def _target_machine(quick: bool = False) -> Any:
@@ -80,15 +88,15 @@ def _target_machine(quick: bool = False) -> Any:
 
 
 def _optimised(text: str, target_machine: Any) -> Any:
-    module = binding.parse_assembly(text)
+    module = _llvm().parse_assembly(text)
     module.triple = target_machine.triple
     module.data_layout = str(target_machine.target_data)
     # straight-line code in vectors leaves little to improve: a higher level doubles the time and gives the same speed
-    options = binding.create_pipeline_tuning_options(speed_level=1)
+    options = _llvm().create_pipeline_tuning_options(speed_level=1)
     options.slp_vectorization = False
     options.loop_vectorization = False
     options.loop_unrolling = False
-    builder = binding.create_pass_builder(target_machine, options)
+    builder = _llvm().create_pass_builder(target_machine, options)
     builder.getModulePassManager().run(module, builder)
     return module
 
@@ -100,7 +108,7 @@ def compiled(text: str, names: tuple[str, ...], quick: bool = False) -> tuple[Co
     """
     this = host()
     level = ("quick",) if quick else ()
-    key = disk.key(text, this.triple, this.processor, this.features, str(binding.llvm_version_info), llvmlite.__version__, *level)
+    key = disk.key(text, this.triple, this.processor, this.features, *_versions(), *level)
     with _lock:
         started = optimised = time.perf_counter()
         code = _in_memory.get(key) or _from_disk(key, names)
@@ -113,7 +121,7 @@ def compiled(text: str, names: tuple[str, ...], quick: bool = False) -> tuple[Co
                 payload = target_machine.emit_object(module)
                 code = _loaded(payload, names)
             except RuntimeError as error:
-                raise CompileError(f"LLVM {'.'.join(map(str, binding.llvm_version_info))} could not compile the kernel: {error}") from error
+                raise CompileError(f"LLVM {'.'.join(map(str, _llvm().llvm_version_info))} could not compile the kernel: {error}") from error
             disk.store(key, payload)
         _in_memory[key] = code
         return code, {"optimise": optimised - started, "compile": time.perf_counter() - optimised}, cached
@@ -130,8 +138,8 @@ def _from_disk(key: str, names: tuple[str, ...]) -> Code | None:
 
 def _loaded(payload: bytes, names: tuple[str, ...]) -> Code:
     # an engine is made of a module, here an empty one
-    engine = binding.create_mcjit_compiler(binding.parse_assembly(""), _target_machine())
-    engine.add_object_file(binding.ObjectFileRef.from_data(payload))
+    engine = _llvm().create_mcjit_compiler(_llvm().parse_assembly(""), _target_machine())
+    engine.add_object_file(_llvm().ObjectFileRef.from_data(payload))
     engine.finalize_object()
     return Code(engine, names)
 

@@ -23,7 +23,7 @@ from catena.formulations.loops.basic_constraints import closure_residual
 from catena.formulations.loops.constraints import constraint_jacobian
 from catena.formulations.loops.coupled_loops import all_loops
 from catena.graph import Graph, Trace, maximum, minimum, where
-from catena.inverse_kinematics.targets import ROWS, Target, residual
+from catena.kinematic_targets.targets import ROWS, Target, residual
 from catena.loops.scaling import coordinate_units, loop_owners, mechanism_size
 from catena.model import Mechanism
 from catena.native.iteration import Iteration

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 
 from catena.errors import ArgumentError, ConvergenceWarning
-from catena.inverse_kinematics.search import MET, NONE, Search
-from catena.inverse_kinematics.targets import Target, checked_targets, residual
 from catena.kernels.named_coordinates import coordinates
 from catena.kernels.tracing import frozen, traced_kernel
+from catena.kinematic_targets.search import MET, NONE, Search
+from catena.kinematic_targets.targets import Target, checked_targets, residual
 from catena.loops.groups import loop_groups
 from catena.model import Mechanism, Tree
 from catena.model.parameters import given_values
