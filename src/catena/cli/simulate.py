@@ -59,7 +59,7 @@ def simulate(
         str | None,
         typer.Option(
             metavar="QUANTITY,...",
-            help=f"What to draw, of {', '.join(plots.KNOWN)}; without it q, v, energy, drift and, with loops, loop_error.",
+            help=f"What to draw, of {', '.join(plots.KNOWN)}; without it q, v, energy, energy_change and, with loops, loop_error.",
             autocompletion=completion.quantities,
         ),
     ] = None,
@@ -178,7 +178,7 @@ def _summary(run: Trajectory, files: dict[str, str]) -> dict[str, Any]:
     """Return the facts of a run, in values that JSON can hold."""
     info, m = run.info, run.model
     error = float(run.loop_error.max()) if m.has_loops else None
-    energies = {"start": float(run.total_energy[0]), "end": float(run.total_energy[-1]), "drift": float(np.abs(run.drift).max())}
+    energies = {"start": float(run.total_energy[0]), "end": float(run.total_energy[-1]), "change": float(np.abs(run.energy_change).max())}
     return {
         "model": m.name,
         # the smaller of the two: at a singular configuration, such as a linkage laid flat, there may be more
@@ -193,7 +193,7 @@ def _summary(run: Trajectory, files: dict[str, str]) -> dict[str, Any]:
         "rejected": info.get("rejected", 0),
         "samples": len(run),
         "seconds": info["seconds"],
-        "energy": {**energies, "changed_by": list(m.changes_energy)},
+        "energy": {**energies, "changed_by": list(run.energy_causes)},
         "loop_error": error,
         "switches": info.get("switches", 0),
         "q": dict(zip(run.q_names, run.q[-1].tolist(), strict=True)),
@@ -215,7 +215,7 @@ def _print_summary(console: Console, run: Trajectory, summary: dict[str, Any]) -
         "time": f"{summary['start']:g} to {summary['end']:.9g} s{stopped}",
         "steps": f"{summary['steps']:,}{rejected} ({summary['integrator']}, {summary['method']}{why}); {summary['samples']:,} samples",
         "took": f"{summary['seconds']:.3f} s, compiling included",
-        "energy": f"{total[0]:.6g} to {total[-1]:.6g} J; {_energy_change(run)}",
+        "energy": f"{total[0]:.6g} to {total[-1]:.6g} J; energy change {_energy_change(run)}",
         **loops,
         **{f"--{name}": path for name, path in summary["files"].items()},
     }
@@ -232,10 +232,7 @@ def _print_summary(console: Console, run: Trajectory, summary: dict[str, Any]) -
 
 
 def _energy_change(run: Trajectory) -> str:
-    """Return the drift of a run that conserves energy; else the change of its energy, and the causes."""
-    causes = run.model.changes_energy
-    if not causes:
-        return f"drift {np.abs(run.drift).max():.1e}"
-    listed = f"{', '.join(causes[:-1])} and {causes[-1]}" if causes[1:] else causes[0]
-    verb = "" if {"forces", "driven joints"} & {*causes} else "dissipated "
-    return f"change {100.0 * run.drift[-1]:+.3g} % ({verb}by {listed})"
+    """Return the change of the energy and its causes; of a run that conserves it, the largest relative error."""
+    if not run.energy_causes:
+        return f"{np.abs(run.energy_change).max():.1e}, relative"
+    return f"{100.0 * run.energy_change[-1]:+.3g} % ({run._energy_reason})"

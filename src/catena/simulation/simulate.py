@@ -83,7 +83,7 @@ def simulate(
     >>> m = ct.Model("pendulum")
     >>> m.add("arm", ct.point_mass(1.0, at=(0, 0, -1)), ct.Revolute("y"))
     >>> run = ct.simulate(m, [0.1], until=2.0)
-    >>> abs(run.drift).max() < 1e-7
+    >>> abs(run.energy_change).max() < 1e-7
     np.True_
     """
     if parameters:
