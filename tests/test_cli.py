@@ -673,6 +673,13 @@ def test_simulate_cuts_long_lists(tmp_path):
     assert "and 18 more; --json lists all" in run("simulate", str(tmp_path / "crowd.toml"), "--until", "0.1")[1]
 
 
+def test_simulate_goes_on_from_a_checkpoint(tmp_path):
+    arguments = ["pendulum", "--set", "arm=30deg", "--step", "10ms"]
+    summary(*arguments, "--until", "1", "--checkpoint", str(tmp_path / "run.npz"))
+    longer, whole = (summary(*arguments, "--until", "2", *more) for more in (["--resume", str(tmp_path / "run.npz")], []))
+    assert {**longer, "seconds": 0.0} == {**whole, "seconds": 0.0}
+
+
 def test_simulate_draws_and_saves(tmp_path, monkeypatch):
     pytest.importorskip("xarray")
     monkeypatch.chdir(tmp_path)

@@ -54,6 +54,8 @@ def simulate(
     rtol: Annotated[float, typer.Option(metavar="X", help="Relative tolerance of adaptive steps.")] = 1e-8,
     atol: Annotated[float, typer.Option(metavar="X", help="Absolute tolerance of adaptive steps.")] = 1e-10,
     record: Annotated[str | None, typer.Option(metavar="N|TIME", help="Record every Nth step, or a sample every TIME (10ms).")] = None,
+    checkpoint: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the state every 30 s and at the end: .npz.")] = None,
+    resume: Annotated[Path | None, typer.Option(metavar="FILE", help="Go on from a checkpoint, also to a later --until.")] = None,
     plot: Annotated[Path | None, typer.Option(metavar="FILE", help="Draw the run: .png, .svg or .pdf.")] = None,
     what: Annotated[
         str | None,
@@ -99,6 +101,8 @@ def simulate(
       catena simulate four-bar --set crank=60deg --plot run.png --what q,reactions,phase
       catena simulate top --set top.rpy=20deg,0,0 --set-velocity top=0,0,1500rpm --until 2
       catena simulate four-bar --set crank=60deg --set-velocity crank=30rpm
+      catena simulate four-bar --set crank=60deg --until 1min --checkpoint run.npz
+      catena simulate four-bar --set crank=60deg --until 2min --resume run.npz
       catena simulate arm.toml --until 5 --record 10ms --save run.nc --csv run.csv
       catena simulate pendulum --set-parameter gravity=0,0,-1.62 --set-parameter arm.mass=3
       catena simulate robot.urdf --random 0 --until 2 --plot robot.png --animate robot.html
@@ -113,7 +117,7 @@ def simulate(
     try:
         run = ct.simulate(
             m, q0, v0, until=end, step=None if step is None else settings.quantity("--step", step, "s"), method=method,
-            integrator=integrator, rtol=rtol, atol=atol, record=_record(record, end),
+            integrator=integrator, rtol=rtol, atol=atol, record=_record(record, end), checkpoint=checkpoint, resume=resume,
         )  # fmt: skip
     except SimulationError as error:
         if not isinstance(error.trajectory, Trajectory):
