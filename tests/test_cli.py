@@ -913,6 +913,19 @@ def test_cite_prints_the_reference_of_a_method(method):
     assert run("cite", method) == (0, "\n\n".join(REFERENCES[key] for key in METHODS[method].references) + "\n", "")
 
 
+def test_every_reference_has_the_fields_that_bibtex_requires():
+    required = {
+        "article": {"author", "title", "journal", "year"}, "book": {"author", "title", "publisher", "year"},
+        "inproceedings": {"author", "title", "booktitle", "year"}, "unpublished": {"author", "title", "note", "year"},
+    }  # fmt: skip
+    for key, entry in REFERENCES.items():
+        kind, named = re.match(r"@(\w+)\{(\w+),", entry).groups()
+        fields = dict(re.findall(r"^  (\w+) *= \{(.+?)\},$", entry, re.MULTILINE | re.DOTALL))
+        assert named == key
+        assert required[kind] <= fields.keys()
+        assert entry.count("{") == entry.count("}")
+
+
 def test_cite_prints_every_reference_once():
     code, output, errors = run("cite")
     assert (code, errors) == (0, "")

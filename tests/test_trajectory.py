@@ -650,3 +650,19 @@ def test_run_under_a_force_from_python_needs_its_model_back(tmp_path):
     with pytest.raises(TrajectoryFileError, match=r"holds no model .*force 'motor' is made of Python code"):
         Trajectory.load(tmp_path / "run.npz")
     assert_same(run, Trajectory.load(tmp_path / "run.npz", model=m))
+
+
+def test_a_frame_and_the_table_of_a_run_are_the_same(swing, tmp_path):
+    pytest.importorskip("pandas")
+    swing.to_csv(tmp_path / "run.csv")
+    frame = swing.to_pandas()
+    head, *rows = (tmp_path / "run.csv").read_text().splitlines()
+    assert [frame.index.name, *frame.columns] == head.split(",")
+    numbers = np.array([[float(x) for x in row.split(",")] for row in rows])
+    np.testing.assert_array_equal(np.column_stack([frame.index, frame.to_numpy()]), numbers)
+
+
+def test_missing_pandas_is_named(swing, monkeypatch):
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    with pytest.raises(ct.MissingPackageError, match=r'needs pandas, which is not installed; pip install "catena\[data\]", or write'):
+        swing.to_pandas()

@@ -21,10 +21,12 @@ from catena.model.values import floats
 from catena.model.wording import choice, listed
 from catena.simulation.interpolation import agree, interpolate, turns
 from catena.simulation.loop_states import opening
+from catena.tables import Table, facts
 from catena.tolerances import LOOSE
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+    from pandas import DataFrame
     from xarray import Dataset
 
     from catena.view.viewer import Viewer
@@ -129,6 +131,17 @@ class Trajectory:
         samples = f"{len(self)} sample{'s' if len(self) > 1 else ''}"
         made_by = f"{f', {made}' if made else ''}{f', stopped: {stopped}' if stopped else ''}"
         return f"<Trajectory '{self.model.name}': t = {self.t[0]:.6g} to {self.t[-1]:.6g} s, {samples}{made_by}>"
+
+    def _repr_html_(self) -> str:
+        described = facts(f"Trajectory of {self.model.name}", {
+            "time": f"{self.t[0]:.6g} to {self.t[-1]:.6g} s, {len(self):,} samples",
+            "made by": ", ".join(str(self.info[key]) for key in ("integrator", "method") if self.info.get(key)),
+            "stopped": str(self.info.get("stopped", "")), "events": ", ".join(dict.fromkeys(event.name for event in self.events)),
+        })  # fmt: skip
+        units = [f"{name} [{unit}]" if unit else name for name, unit in zip(self.q_names, self.q_units, strict=True)]
+        columns = zip(units, self.q.T, strict=True)
+        rows = [(name, *(f"{x:.6g}" for x in (column[0], column[-1], column.min(), column.max()))) for name, column in columns]
+        return described.html() + Table("", ("position", ">start", ">end", ">least", ">most"), rows).html()
 
     # --- coordinates and energies
 
@@ -490,6 +503,24 @@ class Trajectory:
         from catena.simulation.trajectory_files import dataset  # here, because files are made of trajectories
 
         return dataset(self)
+
+    def to_pandas(self) -> DataFrame:
+        """Return the run as a pandas DataFrame, indexed by time [s], with the columns of `to_csv`.
+
+        Needs pandas: `pip install "catena[data]"`.
+
+        >>> m = ct.Model("slider")
+        >>> m.add("cart", ct.point_mass(2.0), ct.Prismatic("x"))
+        >>> run = ct.Trajectory(m, [0.0, 1.0], q=[[0.0], [0.5]], v=[[0.5], [0.5]])
+        >>> run.to_pandas()[["q cart [m]", "kinetic [J]"]]
+               q cart [m]  kinetic [J]
+        t [s]
+        0.0           0.0         0.25
+        1.0           0.5         0.25
+        """
+        from catena.simulation.trajectory_files import frame  # here, because files are made of trajectories
+
+        return frame(self)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the run to a file that `Trajectory.load` reads: .npz (NumPy), or .nc (NetCDF; needs xarray).

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import io
 import os
 import shutil
 import subprocess
@@ -75,6 +76,13 @@ def draw(model: Mechanism, path: str | os.PathLike[str], q: Any = None, t: float
     file = as_path(path, TrajectoryFileError)
     if file.suffix.lower() != ".png":
         raise TrajectoryFileError(f"{file}: a picture of a model is written as .png, not as '{file.suffix}'; change the ending")
+    content = png(model, q, t, size)
+    with replacing(file, TrajectoryFileError) as stream:
+        stream.write(content)
+
+
+def png(model: Mechanism, q: Any = None, t: float = 0.0, size: tuple[int, int] = (640, 480)) -> bytes:
+    """Return a picture of a model at q, or assembled where q is not given, as the content of a .png file."""
     _check(1.0, 1.0, size, ())
     scene = Scene(model)
     at = assemble(model, t=t) if q is None else model.checked("q", q, model.nq)
@@ -82,8 +90,9 @@ def draw(model: Mechanism, path: str | os.PathLike[str], q: Any = None, t: float
         warn_open(model, at, t)
     places = scene.places(t, at)
     box = scene.box(places)
-    with replacing(file, TrajectoryFileError) as stream:
-        painter.picture(scene, places, painter.camera(box), painter.floor(box), size).save(stream, "PNG")
+    content = io.BytesIO()
+    painter.picture(scene, places, painter.camera(box), painter.floor(box), size).save(content, "PNG")
+    return content.getvalue()
 
 
 def strip(run: Trajectory, path: str | os.PathLike[str], size: tuple[int, int] = (320, 320)) -> None:
