@@ -42,7 +42,7 @@ print("torque at 0, 5, 10, 15 and 20 s:", ", ".join(f"{x:.3f}" for x in tau[::25
 free = ct.simulate(m, q[-1], until=5.0, record=np.linspace(0.0, 5.0, 1001), rtol=1e-9, atol=1e-10)
 lowest, highest = np.degrees([free["crank"].min(), free["crank"].max()])
 print(f"free: crank between {lowest:.2f} and {highest:.2f} degrees")
-print(f"free: energy drifts by less than 1e-8: {bool(np.abs(free.drift).max() < 1e-8)}")
+print(f"free: energy changes by less than 1e-8: {bool(np.abs(free.energy_change).max() < 1e-8)}")
 
 # forced: the torque over time, without feedback; and with it
 leaves = ct.Event("leaves", lambda t, q, v: abs(q[0] - path(t).position[0]) - np.radians(1.0), action="record")

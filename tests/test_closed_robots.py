@@ -141,7 +141,7 @@ def test_runs_compile_nothing_after_their_first_step_where_they_change_plans_too
     assert run.info["switches"] >= 1
     assert ct.loop_error(m)(run.q).max() < 1e-10
     if "events" not in options:
-        assert np.abs(run.drift).max() < 1e-6
+        assert np.abs(run.energy_change).max() < 1e-6
 
 
 def test_stages_of_a_step_share_the_code_of_large_mechanisms() -> None:

@@ -15,9 +15,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
-from tests.long_run import Q0, pair, run
+from tests.long_run import Q0, V0, pair, run
 
 import catena as ct
+from catena.examples import EXAMPLES
 
 pytestmark = pytest.mark.long
 
@@ -195,6 +196,53 @@ def test_finished_stopped_and_interrupted_runs_resume(tmp_path):
     assert_same(ct.simulate(m, Q0, **stop, resume=path), whole)
 
 
+@pytest.mark.parametrize("step", [2e-3, 0.011])
+def test_a_run_that_goes_on_to_a_later_end_is_the_run_in_one_go(step, tmp_path):
+    path, settings = tmp_path / "run.npz", {"step": step, "record": 3, "events": [
+        ct.Event("up", lambda t, q, v: v[3], "record"), ct.Event("brake", lambda t, q, v: np.sin(t), lambda t, q, v: (q, 0.99 * v)),
+    ]}  # fmt: skip
+    m = pair()
+    whole = ct.simulate(m, Q0, V0, until=8.0, **settings)
+    first = ct.simulate(m, Q0, V0, until=3.0, **settings, checkpoint=path)
+    assert (first.t[-1], first.info["stopped"]) == (3.0, "end")
+    second = ct.simulate(m, Q0, V0, until=6.3, **settings, resume=path, checkpoint=path)
+    assert_same(second, ct.simulate(m, Q0, V0, until=6.3, **settings))
+    assert_same(ct.simulate(m, Q0, V0, until=8.0, **settings, resume=path), whole)
+    with pytest.raises(ct.SimulationError, match=r"resume: '.*' is at t = 6\.\d+ s, after until = 2 s; give a later time"):
+        ct.simulate(m, Q0, V0, until=2.0, **settings, resume=path)
+
+
+TIMES: list[float] = []
+
+
+def noting(t, q, v):
+    TIMES.append(t)
+    return np.zeros(4)
+
+
+def test_functions_in_python_are_called_once_for_each_step(tmp_path):
+    settings = {"step": 0.01, "controller": ct.python(noting), "integrator": "semi-implicit-euler"}
+    path, m = tmp_path / "run.npz", pair()
+    TIMES.clear()
+    whole = ct.simulate(m, Q0, V0, until=0.2, **settings)
+    in_one_go = list(TIMES)
+    TIMES.clear()
+    ct.simulate(m, Q0, V0, until=0.2, **settings, checkpoint=path)
+    assert in_one_go == TIMES
+    ct.simulate(m, Q0, V0, until=0.11, **settings, checkpoint=path)
+    assert_same(ct.simulate(m, Q0, V0, until=0.2, **settings, resume=path), whole)
+
+
+def test_an_adaptive_run_goes_on_to_a_later_end_within_its_tolerance(tmp_path):
+    path, m = tmp_path / "run.npz", EXAMPLES["four-bar"]()
+    q0, settings = m.assemble(crank=1.0), {"rtol": 1e-8, "record": np.linspace(0.0, 2.0, 9)}
+    whole = ct.simulate(m, q0, until=2.0, **settings)
+    ct.simulate(m, q0, until=0.7, rtol=1e-8, checkpoint=path)
+    longer = ct.simulate(m, q0, until=2.0, **settings, resume=path)
+    np.testing.assert_allclose(longer.q, whole.q, atol=1e-6)
+    np.testing.assert_allclose(longer.v, whole.v, atol=1e-6)
+
+
 def test_samples_at_given_times_resume(tmp_path):
     path = tmp_path / "run.npz"
     times = np.linspace(0.0, 2.0, 17)
@@ -252,7 +300,7 @@ CHANGES = {
     "position": ({}, {"q0": [0.2]}),
     "velocity": ({}, {"v0": [0.2]}),
     "start": ({}, {"start": 0.1}),
-    "end": ({}, {"until": 2.0}),
+    "largest step": ({}, {"largest_step": 0.01}),
     "tolerance": ({}, {"rtol": 1e-7}),
     "step": ({}, {"step": 0.1}),
     "integrator": ({}, {"integrator": "dop853"}),

@@ -29,6 +29,19 @@ def moving(m, samples=50, **options):
     return Trajectory(m, t, q, v, -v, v, info={"integrator": "rk4", "method": "articulated-body"}, **options)
 
 
+def at_samples(line, run):
+    """The points of a line at the samples of its run, of which it has every one."""
+    points = line.get_xydata()
+    kept = np.isin(points[:, 0], run.t)
+    np.testing.assert_array_equal(points[kept, 0], run.t)
+    return points[kept, 1]
+
+
+def remarks(figure):
+    """What is said below the panels, without the breaks of its lines."""
+    return " ".join(text.get_text().strip() for text in figure.texts)
+
+
 def lines(axes):
     """The lines of a panel that show the run: those with a name."""
     return {line.get_label(): line for line in axes.get_lines() if not line.get_label().startswith("_")}
@@ -44,12 +57,69 @@ def test_every_coordinate_is_drawn_once_under_its_name_and_unit(name, what):
         assert lines(axes).keys() == {text.get_text() for text in axes.get_legend().get_texts()}
         for label, line in lines(axes).items():
             assert label not in drawn
-            drawn[label] = (axes.get_ylabel(), line.get_xydata())
+            drawn[label] = (axes.get_ylabel(), at_samples(line, run))
     assert sorted(drawn) == sorted(names)
     for i, (label, unit) in enumerate(zip(names, units, strict=True)):
         shown, points = drawn[label]
         assert (f"[{unit}]" in shown) if unit else ("[" not in shown)
-        np.testing.assert_array_equal(points, np.stack([run.t, values[:, i]], axis=1))
+        np.testing.assert_array_equal(points, values[:, i])
+
+
+def test_lines_follow_the_motion_between_few_samples():
+    m = ct.Model("thrown", gravity=(0, 0, -9.81))
+    m.add("ball", ct.sphere(0.1, mass=1.0), ct.Free())
+    v0 = [0.4, -0.3, 0.5, 1.0, 0.0, 2.0]
+    run = ct.simulate(m, m.neutral(), v0, until=1.0, record=np.linspace(0.0, 1.0, 9))
+    (height,) = (lines(axes)["ball.z"] for axes in run.plot(what="q").axes if "ball.z" in lines(axes))
+    t, z = height.get_xydata().T
+    assert len(t) > plots.POINTS
+    np.testing.assert_allclose(z, 2.0 * t - 0.5 * 9.81 * t**2, atol=1e-6)
+    assert height.get_markevery() == np.flatnonzero(np.isin(t, run.t)).tolist()
+    kinetic = lines(run.plot(what="energy").axes[0])["kinetic"].get_ydata()
+    exact = ct.simulate(m, m.neutral(), v0, until=1.0, record=t)
+    np.testing.assert_allclose(kinetic, exact.energy[0], rtol=1e-6)
+
+
+def test_lines_are_straight_where_samples_do_not_tell_the_motion():
+    m = EXAMPLES["double-pendulum"]()
+    sparse = ct.simulate(m, [-0.8, 0.3], until=10.0, record=np.linspace(0.0, 10.0, 11))
+    m = ct.Model("spinning")
+    m.add("top", ct.box(0.1, 0.2, 0.3, mass=1.0), ct.Spherical())
+    spinning = ct.simulate(m, m.neutral(), [0.0, 0.0, 200.0], until=1.0, record=np.linspace(0.0, 1.0, 9))
+    for run in (sparse, spinning):
+        for axes in run.plot(what="v").axes:
+            for line in lines(axes).values():
+                np.testing.assert_array_equal(line.get_xdata(), run.t)
+
+
+@pytest.mark.parametrize("record", [None, np.linspace(0.0, 0.8, 31)])
+def test_corners_at_events_stay_sharp(record):
+    m = ct.Model("bouncing", gravity=(0, 0, -9.81))
+    m.add("ball", ct.sphere(0.1, mass=1.0), ct.Prismatic("z"))
+    hit = ct.Event("hit", lambda t, q, v: q[0], direction=-1, action=lambda t, q, v: (q, -0.5 * v))
+    run = ct.simulate(m, [1.0], until=0.8, events=[hit], record=record)
+    fall = np.sqrt(2.0 / 9.81)
+    t, v = lines(run.plot(what="v").axes[0])["ball"].get_xydata().T
+    if record is None:  # the jump itself is drawn
+        (before,) = np.flatnonzero(np.diff(v) > 1.0)
+        np.testing.assert_allclose((t[before], t[before + 1]), fall, rtol=1e-9)
+        np.testing.assert_allclose((v[before], v[before + 1]), (-9.81 * fall, 0.5 * 9.81 * fall), rtol=1e-9)
+    else:  # it is between two samples, with nothing made up
+        (between,) = np.flatnonzero(np.diff(v) > 0.5)
+        assert {t[between], t[between + 1]} <= {*run.t}
+    assert run.energy_causes == ("events",)
+
+
+def test_what_does_not_change_is_a_remark_and_no_panel():
+    m = EXAMPLES["biped"]()
+    run = ct.simulate(m, m.assemble(), until=0.2)
+    figure = run.plot()
+    assert [axes.get_ylabel() for axes in figure.axes] == ["displacement [m]", "velocity [m/s]", "energy [J]"]
+    said = remarks(figure)
+    assert "Positions that do not change: pelvis.qw at 1; pelvis.qx, pelvis.qy and pelvis.qz at 0; left hip yaw, " in said
+    assert "Velocities that do not change: pelvis.wx, pelvis.wy, pelvis.wz, left hip yaw, left hip roll and 40 others at 0 rad/s" in said
+    assert "Energy change: rounding, up to " in said
+    assert "Loop error: rounding, up to " in said
 
 
 @pytest.mark.parametrize("name", list(EXAMPLES))
@@ -63,7 +133,7 @@ def test_units_and_quaternions_have_panels_of_their_own():
     labels = [axes.get_ylabel() for axes in moving(EXAMPLES["gallery"]()).plot().axes]
     assert labels == [
         "angle [rad]", "displacement [m]", "quaternion", "coordinate", "angular velocity [rad/s]", "velocity [m/s]", "v of coordinate",
-        "energy [J]", "drift",
+        "energy [J]", "energy change [%]",
     ]  # fmt: skip
 
 
@@ -84,17 +154,35 @@ def test_very_many_coordinates_are_one_bundle():
     assert axes.get_title(loc="right") == "60 coordinates"
 
 
-def test_energies_and_drift_are_those_of_the_run():
-    run = moving(EXAMPLES["double-pendulum"]())
-    energy, drift = run.plot(what=("energy", "drift")).axes
+def test_energies_and_their_change_are_those_of_the_run():
+    run = ct.simulate(EXAMPLES["double-pendulum"](), [-0.8, 0.3], until=1.0)
+    energy, change = run.plot(what=("energy", "energy_change")).axes
     for label, values in {"kinetic": run.energy[0], "potential": run.energy[1], "total": run.total_energy}.items():
-        np.testing.assert_array_equal(lines(energy)[label].get_ydata(), values)
-    np.testing.assert_array_equal(drift.get_lines()[0].get_ydata(), run.drift)
-    assert drift.get_yscale() == "symlog"
+        np.testing.assert_array_equal(at_samples(lines(energy)[label], run), values)
+    np.testing.assert_array_equal(change.get_lines()[0].get_xydata().T, (run.t, run.energy_change))
+    assert change.get_yscale() == "symlog"
     scale = max(np.abs(run.total_energy).max(), np.ptp(run.energy[0]))
-    said = drift.get_title(loc="left")
-    assert said.startswith("Drift: change of the total energy since the start, relative to ")
-    assert float(said.split()[-2]) == pytest.approx(scale, rel=5e-3)
+    before, after = change.get_title(loc="left").split(" J: ")
+    assert (before.rpartition(" ")[0], after) == ("Energy change, relative to", "the error of the integrator")
+    assert float(before.split()[-1]) == pytest.approx(scale, rel=5e-3)
+    with pytest.warns(DeprecationWarning, match="'energy_change'"):
+        assert run.plot(what="drift").axes[0].get_ylabel() == "energy change"
+    with pytest.warns(DeprecationWarning, match="energy_change"):
+        assert run.drift is run.energy_change
+
+
+def test_the_plot_says_what_changes_the_energy():
+    m = ct.Model("door")
+    m.add("leaf", ct.box(0.8, 0.04, 2.0, mass=20.0), ct.Revolute("z", damping=1.5, friction=0.5, limits=(-1.0, 1.0)))
+    swung = ct.simulate(m, [0.0], [0.5], until=0.5)
+    (axes,) = swung.plot(what="energy_change").axes
+    assert axes.get_title(loc="left").endswith(" J: dissipated by damping and friction")  # the stops are not reached
+    np.testing.assert_allclose(at_samples(axes.get_lines()[0], swung), 100.0 * swung.energy_change, rtol=1e-12)
+    slammed = ct.simulate(m, [0.9], [2.0], until=0.5)
+    assert slammed.energy_causes == ("damping", "friction", "stops")
+    pushed = ct.simulate(m, [0.0], [0.5], until=0.5, tau=[1.0])
+    (axes,) = pushed.plot(what="energy_change").axes
+    assert axes.get_title(loc="left").endswith("dissipated by damping and friction; work of joint forces")
 
 
 def test_figure_says_what_was_run():
@@ -109,8 +197,8 @@ def test_events_are_lines_in_every_panel_and_named_once():
     events = tuple(Occurrence(name, t, run.q[0], run.v[0]) for name, t in (("hit", 0.5), ("stop", 1.0), ("hit", 1.5)))
     figure = moving(EXAMPLES["pendulum"](), events=events).plot(what=("q", "v"))
     for axes in figure.axes:
-        times = [line.get_xdata()[0] for line in axes.get_lines() if len(line.get_xdata()) == 2]
-        assert times == [0.5, 1.0, 1.5]
+        drawn = {tuple(line.get_xdata()[::3]) for line in axes.get_lines() if np.nanmax(line.get_ydata()) == 1.0}
+        assert drawn == {(0.5, 1.5), (1.0,)}
     shown = [[text.get_text() for text in axes.get_legend().get_texts()] for axes in figure.axes]
     assert shown == [["arm", "hit", "stop"], ["arm"]]
 
@@ -142,7 +230,7 @@ def test_requests_that_cannot_be():
     run = moving(EXAMPLES["pendulum"]())
     bare = Trajectory(run.model, run.t, run.q, run.v)
     for what, message in [
-        ("speed", "'speed' is not a quantity of a trajectory; choose from q, v, vdot, tau, driving_force, energy, drift, "
+        ("speed", "'speed' is not a quantity of a trajectory; choose from q, v, vdot, tau, driving_force, energy, energy_change, "
          "loop_error, reactions, phase$"),
         (("q", 3), "3 is not a quantity"),
         ("tau", "holds no tau"),
@@ -255,19 +343,18 @@ def test_loop_errors_are_drawn_by_name_and_unit_on_a_log_axis():
         assert axes.get_ylim()[0] < run.loop_error[:, i].min() <= run.loop_error[:, i].max() < axes.get_ylim()[1]
 
 
-def test_loop_errors_that_are_zero_are_drawn(tmp_path):
+def test_loop_errors_that_are_rounding_are_a_remark(tmp_path):
     m = ct.Model("gears")
     m.add("a", ct.cylinder(0.1, 0.1, mass=1.0), ct.Revolute("z"))
     m.add("b", ct.cylinder(0.1, 0.1, mass=1.0), ct.Revolute("z"))
     m.couple("mesh", {"a": 1.0, "b": 1.0})
-    (axes,) = Trajectory(m, [0.0, 1.0], np.zeros((2, 2)), np.zeros((2, 2))).plot(tmp_path / "run.png", what="loop_error").axes
-    assert (axes.get_yscale(), axes.get_ylabel(), axes.get_ylim()) == ("linear", "error [rad]", (-0.05, 1.0))
+    figure = Trajectory(m, [0.0, 1.0], np.zeros((2, 2)), np.zeros((2, 2))).plot(tmp_path / "run.png", what="loop_error")
+    assert (figure.axes, remarks(figure)) == ([], "gears Loop error: rounding, up to 0.0e+00 rad")
 
 
 def test_default_shows_the_loop_error_where_there_are_loops():
-    titles = {name: [axes.get_title(loc="left") for axes in falling(EXAMPLES[name]()).plot().axes] for name in ("four-bar", "pendulum")}
-    assert titles["four-bar"][-1] == "Loop error"
-    assert len(titles["four-bar"]) == len(titles["pendulum"]) + 1
+    for name, shown in (("four-bar", True), ("pendulum", False)):
+        assert ("Loop error" in remarks(falling(EXAMPLES[name]()).plot())) == shown
 
 
 @pytest.mark.parametrize("name", ["double-pendulum", "four-bar", "slider-crank", "quarter-car"])
@@ -286,14 +373,18 @@ def test_reactions_are_sizes_of_what_is_unique(name):
         for label, at in (("force [N]", slice(3, 6)), ("moment [N m]", slice(0, 3))):
             if kernel.unique[i, at].any():
                 expected[label, joint] = np.linalg.norm(wrenches[:, i, at][:, kernel.unique[i, at]], axis=1)
+    flat = max(sizes.max() for (label, _), sizes in expected.items() if label == "moment [N m]") < 1e-10
+    assert flat == (name in ("double-pendulum", "four-bar"))  # all in a plane, and no torque
+    assert flat == ("Moments in the joints: zero, to rounding" in remarks(figure))
+    expected = {key: sizes for key, sizes in expected.items() if key[0] == "force [N]" or not flat}
     assert drawn.keys() == expected.keys()
     for key, line in drawn.items():
-        np.testing.assert_allclose(line.get_ydata(), expected[key], rtol=1e-12)
+        np.testing.assert_allclose(at_samples(line, run), expected[key], rtol=1e-12)
     notes = {axes.get_ylabel(): axes.get_title(loc="right") for axes in figure.axes}
     if not kernel.unique.all():
-        assert notes == {
-            "force [N]": "components x, z; the others are not unique", "moment [N m]": "components y; the others are not unique"
-        }  # fmt: skip
+        moments = "components y; the others are not unique"
+        assert notes == {"force [N]": "components x, z; the others are not unique", **({} if flat else {"moment [N m]": moments})}
+        assert remarks(figure).endswith(f"to rounding; {moments}" if flat else "")
     else:
         assert set(notes.values()) == {""}
 
@@ -301,6 +392,7 @@ def test_reactions_are_sizes_of_what_is_unique(name):
 def test_joints_without_a_unique_component_are_left_out_and_counted(monkeypatch):
     m = EXAMPLES["four-bar"]()
     run = falling(m)
+    monkeypatch.setattr(Trajectory, "_fine", lambda self, *_, **__: self)
     wrenches = np.ones((len(run), 4, 6))
     wrenches[:, 0, 3:] = np.nan
     wrenches[:, 1, 3:5] = np.nan
@@ -310,11 +402,6 @@ def test_joints_without_a_unique_component_are_left_out_and_counted(monkeypatch)
     assert force.get_title(loc="right") == "components in brackets; the others are not unique; not unique: crank"
     assert list(lines(moment)) == ["crank", "coupler", "rocker", "pin"]
     assert moment.get_title(loc="right") == ""
-
-
-def test_moments_that_are_rounding_lie_at_zero():
-    _, moment = falling(EXAMPLES["double-pendulum"]()).plot(what="reactions").axes  # all in a plane, and no torque
-    assert moment.get_ylim() == (-0.05, 1.0)
 
 
 def test_phase_portraits_are_velocity_over_position_with_start_and_end():

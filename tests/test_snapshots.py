@@ -130,7 +130,7 @@ def operator_parts(found: Any, *_: Any) -> list[Any]:
 
 
 def trajectory_parts(run: Any, *_: Any) -> list[Any]:
-    parts = [run.q, run.v, *run.energy, run.drift, run.reactions, run.at([0.015]).q]
+    parts = [run.q, run.v, *run.energy, run.energy_change, run.reactions, run.at([0.015]).q]
     return [*parts, run.loop_error] if run.loop_names else parts
 
 

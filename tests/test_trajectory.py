@@ -120,7 +120,8 @@ def test_model_is_checked():
 def test_nothing_can_be_changed(swing):
     with pytest.raises(FrozenInstanceError):
         swing.t = swing.t
-    for array in (swing.t, swing.q, swing.v, swing.vdot, swing.tau, *swing.energy, swing.total_energy, swing.drift, swing.events[0].q):
+    energies = (*swing.energy, swing.total_energy, swing.energy_change)
+    for array in (swing.t, swing.q, swing.v, swing.vdot, swing.tau, *energies, swing.events[0].q):
         with pytest.raises(ValueError, match="read-only"):
             array[0] = 1.0
     given = np.array([[0.0], [1.0]])
@@ -171,28 +172,28 @@ def test_energies_are_those_of_the_kernel_and_hardly_drift(name):
     expected = np.array([kernel(q, v) for q, v in zip(run.q, run.v, strict=True)])
     np.testing.assert_allclose(np.stack(run.energy, axis=1), expected, rtol=1e-13, atol=1e-13 * np.abs(expected).max())
     np.testing.assert_array_equal(run.total_energy, run.energy[0] + run.energy[1])
-    assert run.drift[0] == 0.0
-    assert 0.0 < np.abs(run.drift).max() < 1e-5
+    assert run.energy_change[0] == 0.0
+    assert 0.0 < np.abs(run.energy_change).max() < 1e-5
 
 
-def test_drift_is_relative_to_the_largest_energy():
+def test_energy_change_is_relative_to_the_largest_energy():
     run = slider()  # kinetic energy 4 t^2, so 16 at the end
-    np.testing.assert_allclose(run.drift, (run.t / 2.0) ** 2, rtol=1e-15)
+    np.testing.assert_allclose(run.energy_change, (run.t / 2.0) ** 2, rtol=1e-15)
     # a total energy of zero throughout: the span of the kinetic energy takes its place
     m = ct.Model("fall")
     m.add("stone", ct.point_mass(1.0), ct.Prismatic("z"))
     t = np.linspace(0.0, 1.0, 5)[:, None]
     fall = Trajectory(m, t[:, 0], -0.5 * 9.81 * t**2, -9.81 * t)
     assert np.abs(fall.total_energy).max() < 1e-14
-    assert np.abs(fall.drift).max() < 1e-15
+    assert np.abs(fall.energy_change).max() < 1e-15
     still = Trajectory(m, t[:, 0], 0.0 * t, 0.0 * t)
-    np.testing.assert_array_equal(still.drift, np.zeros(5))
+    np.testing.assert_array_equal(still.energy_change, np.zeros(5))
 
 
 def test_drift_of_a_run_that_went_wrong_is_known_up_to_there():
     run = with_parts(slider(), q=[[0.0], [1.0], [2.0], [np.inf], [np.nan]], v=[[0.0], [1.0], [2.0], [np.nan], [np.nan]])
-    np.testing.assert_allclose(run.drift[:3], [0.0, 0.25, 1.0])
-    assert np.isnan(run.drift[3:]).all()
+    np.testing.assert_allclose(run.energy_change[:3], [0.0, 0.25, 1.0])
+    assert np.isnan(run.energy_change[3:]).all()
 
 
 def test_energy_that_depends_on_time_is_given_the_time(monkeypatch):
@@ -649,3 +650,19 @@ def test_run_under_a_force_from_python_needs_its_model_back(tmp_path):
     with pytest.raises(TrajectoryFileError, match=r"holds no model .*force 'motor' is made of Python code"):
         Trajectory.load(tmp_path / "run.npz")
     assert_same(run, Trajectory.load(tmp_path / "run.npz", model=m))
+
+
+def test_a_frame_and_the_table_of_a_run_are_the_same(swing, tmp_path):
+    pytest.importorskip("pandas")
+    swing.to_csv(tmp_path / "run.csv")
+    frame = swing.to_pandas()
+    head, *rows = (tmp_path / "run.csv").read_text().splitlines()
+    assert [frame.index.name, *frame.columns] == head.split(",")
+    numbers = np.array([[float(x) for x in row.split(",")] for row in rows])
+    np.testing.assert_array_equal(np.column_stack([frame.index, frame.to_numpy()]), numbers)
+
+
+def test_missing_pandas_is_named(swing, monkeypatch):
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    with pytest.raises(ct.MissingPackageError, match=r'needs pandas, which is not installed; pip install "catena\[data\]", or write'):
+        swing.to_pandas()

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import base64
 import copy
 import os
 from collections.abc import Collection, Mapping
+from html import escape
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from catena import files
+from catena.errors import CatenaError
 from catena.loops.assembly import assemble, assemble_all, project_velocity
 from catena.loops.mobility import Mobility, mobility
 from catena.model import sections
 from catena.model.composer import Composer
 from catena.model.mechanism import Mechanism
+from catena.model.outline import COLUMNS, outline
 from catena.model.parameters import given_values
+from catena.tables import Table
 
 if TYPE_CHECKING:
     from catena.view.viewer import Viewer
@@ -148,6 +153,21 @@ class _ModelMethods(Mechanism):
         from catena.view.animation import draw  # here, because it needs an optional package
 
         draw(self, path, q, t, size, frames)
+
+    def _repr_html_(self) -> str:
+        """Return the bodies as a table, and a picture of the model, for notebooks."""
+        if repr(self).endswith(", incomplete>"):
+            return f"<pre>{escape(repr(self))}</pre>"
+        from catena.view.animation import png  # here, because it needs an optional package
+
+        described = Table(repr(self).strip("<>"), COLUMNS, outline(self)).html()
+        if not self.links:
+            return described
+        try:
+            shown = f'<img src="data:image/png;base64,{base64.b64encode(png(self, size=(320, 240))).decode()}" alt="{escape(self.name)}">'
+        except CatenaError as error:  # a table without a picture, which says why
+            shown = f"<div>no picture: {escape(str(error))}</div>"
+        return f"{described}{shown}"
 
     def view(self, q: Any = None, *, port: int = 8080, browser: bool = True, wait: bool | None = None) -> Viewer:
         """Show the model in the browser, with sliders for its joints; loops stay closed. Needs viser: `pip install "catena[view]"`.

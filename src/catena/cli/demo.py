@@ -125,7 +125,7 @@ def _simulated() -> dict[str, Any]:
     again = ct.simulate(m, START, until=UNTIL, show_progress=False)
     per_step = (long.info["seconds"] - again.info["seconds"]) / (long.info["steps"] - again.info["steps"])
     facts = {key: run.info[key] for key in ("integrator", "steps", "rejected", "seconds")}
-    facts = {"model": m.name, "until": UNTIL, **facts, "step_us": 1e6 * per_step, "drift": float(np.abs(run.drift).max())}
+    facts = {"model": m.name, "until": UNTIL, **facts, "step_us": 1e6 * per_step, "energy_change": float(np.abs(run.energy_change).max())}
     try:
         run.plot(PICTURE)
         return {**facts, "picture": PICTURE, "no_picture": ""}
@@ -140,7 +140,7 @@ def _print_run(console: Console, run: dict[str, Any]) -> None:
         "integrator": f"{run['integrator']}, adaptive steps, relative tolerance 1e-8",
         "steps": f"{run['steps']:,}, and {run['rejected']:,} rejected",
         "time": f"{run['seconds']:.2f} s with compiling; {run['step_us']:.1f} us a step after that",
-        "drift": f"{run['drift']:.1e}, the largest change of the energy, relative",
+        "energy change": f"{run['energy_change']:.1e} at most, relative",
         "picture": picture,
     }
     print_rows(console, rows)

@@ -61,7 +61,7 @@ def export(
     ] = None,
     plans: Annotated[int | None, typer.Option(metavar="N", min=1, help="The most plans that close the loops; without it all.")] = None,
     name: Annotated[str | None, typer.Option(metavar="NAME", help="The name of function and files; without it, model and kernel.")] = None,
-    out: Annotated[Path, typer.Option(metavar="FOLDER", help="Where to write to; files of the same name are replaced.")] = Path("."),
+    out: Annotated[Path, typer.Option(metavar="FOLDER", help="Where to write to; it is made, and files in it are replaced.")] = Path("."),
     set_parameter: SetParameter = None,
     floating_base: FloatingBase = False,
     ignore: Ignore = None,
@@ -84,13 +84,15 @@ def export(
     """
     m, _ = find(model, floating_base, ignore, tolerance, set_parameter, contact)
     make = _maker(m, what, method, body, point, actuated)
-    if not out.is_dir():
-        raise ExportError(f"--out {out}: there is no such folder; make it first")
     if name is not None:
         identifier_of(name)
     if target is not Target.c:
         package(target.value)
     kernel = make()
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ExportError(f"--out {out}: cannot be made: {(error.strerror or str(error)).lower()}; name another folder") from None
     write, endings = _EXPORTS[target]
     written = write(kernel, out, name=name, plans=plans)
     known = name_of(kernel, name)

@@ -20,6 +20,7 @@ from catena.examples import EXAMPLES
 from catena.facade import Model, load
 from catena.kernels.dynamics import forward_dynamics_graph
 from catena.model.contacts import NUMBERS as CONTACT_NUMBERS
+from catena.model.outline import vector_text
 from catena.model.wording import choice
 from catena.spatial import Screw
 
@@ -223,7 +224,7 @@ def _print_facts(console: Console, m: Model, facts: dict[str, Any]) -> None:
         "freedom": f"{printing.freedom_text(facts['freedom'])}; nq = {m.nq}, nv = {m.nv}",
         **_mobility_rows(facts),
         "mass": f"{facts['mass']:.6g} kg",
-        "gravity": f"{printing.vector_text(m.gravity)} m/s^2",
+        "gravity": f"{vector_text(m.gravity)} m/s^2",
         "options": (", ".join(f"{name} on {len(bodies)}" for name, bodies in options.items()) or "none") + smoothed,
         "limits": _listed({name: printing.interval_text(*pair) for name, pair in facts["limits"].items()}) or "none",
         **{

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import typer
@@ -14,6 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from catena.facade import Model
+from catena.model.outline import COLUMNS, outline
 
 #: Rows of coordinates that are printed.
 ROWS = 60
@@ -90,41 +91,14 @@ def print_rows(console: Console, rows: dict[str, str]) -> None:
 
 def topology(m: Model, console: Console) -> Table:
     """Return the tree of bodies with their joints and coordinates."""
-    table = new_table("body", "joint", "axis", "q", "v")
-    table.add_row("ground")
-    rows = {link.name: (link.joint, at_q, at_v) for link, at_q, at_v in m.slices()}
-    for guide, name in _outline(m, "ground", "", console.options.ascii_only):
-        joint, at_q, at_v = rows[name]
-        axes = [_axis_text(getattr(joint, key)) for key in ("axis", "axis1", "axis2") if hasattr(joint, key)]
-        table.add_row(guide + name, joint.kind, ", ".join(axes), _range_text(at_q), _range_text(at_v))
+    table = new_table(*COLUMNS)
+    for row in outline(m, console.options.ascii_only):
+        table.add_row(*row)
     return table
-
-
-def _outline(m: Model, root: str, indent: str, ascii_only: bool) -> Iterator[tuple[str, str]]:
-    """Yield the bodies outward from a root, each with the guide lines that lead to it."""
-    children = [link.name for link in m.links if link.parent == root]
-    for name in children:
-        last = name == children[-1]
-        fork, through = ("`- " if last else "+- ", "|  ") if ascii_only else ("└─ " if last else "├─ ", "│  ")
-        yield indent + fork, name
-        yield from _outline(m, name, indent + ("   " if last else through), ascii_only)
-
-
-def _axis_text(axis: tuple[float, float, float]) -> str:
-    letters = [f"{'-' if x < 0 else ''}{letter}" for letter, x in zip("xyz", axis, strict=True) if x]
-    return letters[0] if len(letters) == 1 else vector_text(axis)
-
-
-def vector_text(entries: tuple[float, ...]) -> str:
-    return f"({', '.join(f'{x:.4g}' for x in entries)})"
 
 
 def interval_text(lower: float | None, upper: float | None) -> str:
     return f"{'-inf' if lower is None else f'{lower:.4g}'}..{'inf' if upper is None else f'{upper:.4g}'}"
-
-
-def _range_text(at: slice) -> str:
-    return "" if at.start == at.stop else str(at.start) if at.stop == at.start + 1 else f"{at.start}..{at.stop - 1}"
 
 
 def sum_text(terms: Iterable[tuple[float, str]]) -> str:

@@ -61,12 +61,14 @@ def simulate(
     rtol: Annotated[float, typer.Option(metavar="X", help="Relative tolerance of adaptive steps.")] = 1e-8,
     atol: Annotated[float, typer.Option(metavar="X", help="Absolute tolerance of adaptive steps.")] = 1e-10,
     record: Annotated[str | None, typer.Option(metavar="N|TIME", help="Record every Nth step, or a sample every TIME (10ms).")] = None,
+    checkpoint: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the state every 30 s and at the end: .npz.")] = None,
+    resume: Annotated[Path | None, typer.Option(metavar="FILE", help="Go on from a checkpoint, also to a later --until.")] = None,
     plot: Annotated[Path | None, typer.Option(metavar="FILE", help="Draw the run: .png, .svg or .pdf.")] = None,
     what: Annotated[
         str | None,
         typer.Option(
             metavar="QUANTITY,...",
-            help=f"What to draw, of {', '.join(plots.KNOWN)}; without it q, v, energy, drift and, with loops, loop_error.",
+            help=f"What to draw, of {', '.join(plots.KNOWN)}; without it q, v, energy, energy_change and, with loops, loop_error.",
             autocompletion=completion.quantities,
         ),
     ] = None,
@@ -117,6 +119,8 @@ def simulate(
       catena simulate four-bar --set crank=60deg --plot run.png --what q,reactions,phase
       catena simulate top --set top.rpy=20deg,0,0 --set-velocity top=0,0,1500rpm --until 2
       catena simulate four-bar --set crank=60deg --set-velocity crank=30rpm
+      catena simulate four-bar --set crank=60deg --until 1min --checkpoint run.npz
+      catena simulate four-bar --set crank=60deg --until 2min --resume run.npz
       catena simulate arm.toml --until 5 --record 10ms --save run.nc --csv run.csv
       catena simulate pendulum --set-parameter gravity=0,0,-1.62 --set-parameter arm.mass=3
       catena simulate robot.urdf --random 0 --until 2 --plot robot.png --animate robot.html
@@ -134,7 +138,7 @@ def simulate(
     try:
         run = ct.simulate(
             m, q0, v0, until=end, step=None if step is None else settings.quantity("--step", step, "s"), method=method,
-            integrator=integrator, rtol=rtol, atol=atol, record=_record(record, end),
+            integrator=integrator, rtol=rtol, atol=atol, record=_record(record, end), checkpoint=checkpoint, resume=resume,
             controls=None if controls is None else list(controls.values()),
         )  # fmt: skip
     except SimulationError as error:
@@ -218,7 +222,7 @@ def _summary(run: Trajectory, controls: dict[str, float] | None, files: dict[str
     """Return the facts of a run, in values that JSON can hold."""
     info, m = run.info, run.model
     error = float(run.loop_error.max()) if m.has_loops else None
-    energies = {"start": float(run.total_energy[0]), "end": float(run.total_energy[-1]), "drift": float(np.abs(run.drift).max())}
+    energies = {"start": float(run.total_energy[0]), "end": float(run.total_energy[-1]), "change": float(np.abs(run.energy_change).max())}
     return {
         "model": m.name,
         # the smaller of the two: at a singular configuration, such as a linkage laid flat, there may be more
@@ -233,7 +237,7 @@ def _summary(run: Trajectory, controls: dict[str, float] | None, files: dict[str
         "rejected": info.get("rejected", 0),
         "samples": len(run),
         "seconds": info["seconds"],
-        "energy": {**energies, "changed_by": [*m.changes_energy, *([] if controls is None else ["actuators"])]},
+        "energy": {**energies, "changed_by": list(run.energy_causes)},
         "loop_error": error,
         "controls": controls,
         "switches": info.get("switches", 0),
@@ -258,7 +262,7 @@ def _print_summary(console: Console, run: Trajectory, summary: dict[str, Any]) -
         "time": f"{summary['start']:g} to {summary['end']:.9g} s{stopped}",
         "steps": f"{summary['steps']:,}{rejected} ({summary['integrator']}, {summary['method']}{why}); {summary['samples']:,} samples",
         "took": f"{summary['seconds']:.3f} s, compiling included",
-        "energy": f"{total[0]:.6g} to {total[-1]:.6g} J; {_energy_change(run, summary['energy']['changed_by'])}",
+        "energy": f"{total[0]:.6g} to {total[-1]:.6g} J; energy change {_energy_change(run)}",
         **loops,
         **({} if summary["controls"] is None else {"controls": _controls_text(summary["controls"])}),
         **{f"--{name}": path for name, path in summary["files"].items()},
@@ -286,10 +290,8 @@ def _random_text(run: Trajectory, seed: int) -> str:
     return f"random (seed {seed}), bodies at up to {speed:.2g} m/s; --random N takes other numbers, --set and --set-velocity single ones"
 
 
-def _energy_change(run: Trajectory, causes: list[str]) -> str:
-    """Return the drift of a run that conserves energy; else the change of its energy, and the causes."""
-    if not causes or np.abs(run.drift).max() < 1e-6:
-        return f"drift {np.abs(run.drift).max():.1e}"
-    listed = f"{', '.join(causes[:-1])} and {causes[-1]}" if causes[1:] else causes[0]
-    verb = "" if {"forces", "driven joints", "actuators"} & {*causes} else "dissipated "
-    return f"change {100.0 * run.drift[-1]:+.3g} % ({verb}by {listed})"
+def _energy_change(run: Trajectory) -> str:
+    """Return the change of the energy and its causes; of a run that conserves it, the largest relative error."""
+    if not run.energy_causes:
+        return f"{np.abs(run.energy_change).max():.1e}, relative"
+    return f"{100.0 * run.energy_change[-1]:+.3g} % ({run._energy_reason})"

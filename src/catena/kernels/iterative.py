@@ -14,6 +14,7 @@ from catena.errors import ArgumentError, ConvergenceWarning
 from catena.formulations.quadratic.conjugate_gradient import TOLERANCE
 from catena.native import Kernel, arguments
 from catena.native.differentiable import Differentiable
+from catena.tables import facts
 
 _Stages = tuple[Kernel, Kernel]  # q, or (t, q) -> what depends on it alone; that and a vector -> a vector
 
@@ -141,6 +142,10 @@ class IterativeKernel(Differentiable):
     def cite(self) -> str:
         """Return the sources of the method, one a line."""
         return "\n".join(self.references)
+
+    def _repr_html_(self) -> str:
+        operations = f"{sum(self.operations.values()):,} an iteration"
+        return facts(self.name.replace("_", " "), {"method": self.method, "arguments": self.signature, "operations": operations}).html()
 
     def __repr__(self) -> str:
         return f"<IterativeKernel {self.name} by {self.method}: {self.signature}; {sum(self.operations.values())} operations an iteration>"

@@ -20,6 +20,7 @@ from catena.loops.mobility import configurations, regular
 from catena.loops.scaling import loop_units
 from catena.model import Mechanism
 from catena.native import Kernel
+from catena.native.arguments import described
 from catena.native.differentiable import Differentiable
 
 #: How many plans go out with a kernel, and the steps of the walk on which they are found.
@@ -106,6 +107,9 @@ class ConstrainedKernel(Differentiable):
     def __repr__(self) -> str:
         flags = f", ({self.planned.outputs[-1].name}: scalar)"  # which are for this class alone
         return repr(self.planned).replace("<Kernel", f"<{type(self).__name__}").replace(flags, "", 1)
+
+    def _repr_html_(self) -> str:
+        return self.planned.table(outputs=described(self.outputs), plan=self.plan).html()
 
     def _derived(self, transform: Callable[[Graph, Collection[str]], Graph], labels: dict[str, tuple[str, ...]]) -> ConstrainedKernel:
         flags = (self.planned.outputs[-1].name,)

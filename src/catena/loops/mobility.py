@@ -18,6 +18,7 @@ from catena.loops.assembly import assemble, closing, loop_residuals, moved_along
 from catena.loops.groups import loop_groups
 from catena.loops.scaling import coordinate_units, loop_units, mechanism_size
 from catena.model import Mechanism
+from catena.tables import Table, facts
 from catena.tolerances import ABOVE_ROUNDING, GENERIC, LOOSE, RANK
 
 #: Length of the steps of a walk through the configurations [rad or m], and the longest time that one takes where joints are driven [s].
@@ -37,7 +38,7 @@ class Loop:
     constraints: int
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Mobility:
     """The mobility of a mechanism at a configuration that closes its loops.
 
@@ -67,6 +68,29 @@ class Mobility:
         """Number of degrees of freedom."""
         return len(self.independent)
 
+    def __repr__(self) -> str:
+        degrees = f"{self.freedom} degree{'' if self.freedom == 1 else 's'} of freedom"
+        constraints = f"{self.constraints} constraints, {self.redundant} of them redundant"
+        return f"<Mobility: {degrees}; {self.coordinates} coordinates, {constraints}{'; singular' if self.singular else ''}>"
+
+    def __str__(self) -> str:
+        return "\n\n".join(table.text() for table in self._tables())
+
+    def _repr_html_(self) -> str:
+        return "".join(table.html() for table in self._tables())
+
+    def _tables(self) -> Iterator[Table]:
+        branches = ", ".join(map(str, self.freedoms)) if len({*self.freedoms, self.freedom}) > 1 else ""
+        yield facts("", {
+            "degrees of freedom": f"{self.freedom}{', at a singular configuration' if self.singular else ''}",
+            "on other branches": branches, "coordinates": str(self.coordinates),
+            "constraints": f"{self.constraints}, of which {self.redundant} are redundant" if self.constraints else "",
+            "independent": ", ".join(self.independent), "dependent": ", ".join(self.dependent),
+        })  # fmt: skip
+        if self.loops:
+            rows = [(loop.name, loop.base, ", ".join(loop.bodies), str(loop.constraints)) for loop in self.loops]
+            yield Table("", ("loop", "base", "bodies", ">constraints"), rows)
+
 
 def mobility(m: Mechanism, q: Any = None, t: float | None = None) -> Mobility:
     """Return the mobility of a model at q, or at a generic configuration; at a time where joints are driven.
@@ -79,6 +103,15 @@ def mobility(m: Mechanism, q: Any = None, t: float | None = None) -> Mobility:
     >>> found = mobility(m)
     >>> found.freedom, found.constraints, found.redundant
     (1, 5, 3)
+    >>> print(found)
+    degrees of freedom  1
+    coordinates         3
+    constraints         5, of which 3 are redundant
+    independent         crank
+    dependent           rod, piston
+    <BLANKLINE>
+    loop  base    bodies              constraints
+    pin   ground  rod, crank, piston            5
     """
 
     def make() -> Mobility:

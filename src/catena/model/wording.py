@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import re
 import warnings
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -50,6 +50,15 @@ def choice(given: Any, known: Collection[str]) -> str:
 def no_such(kind: str, name: str, known: Collection[str]) -> str:
     """Return the message of a name that nothing of a kind has."""
     return f"there is no {kind} {short(name)}; {choice(name, known)}"
+
+
+def listed(entries: Sequence[str]) -> str:
+    """Return entries as a list in a sentence.
+
+    >>> listed(["damping", "friction", "contact"])
+    'damping, friction and contact'
+    """
+    return f"{', '.join(entries[:-1])} and {entries[-1]}" if len(entries) > 1 else "".join(entries)
 
 
 def short(value: Any) -> str:

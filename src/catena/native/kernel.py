@@ -21,6 +21,7 @@ from catena.native.compiled_program import compiled_program
 from catena.native.differentiable import Differentiable
 from catena.native.llvm import machine
 from catena.native.llvm.batch_loop import loop
+from catena.tables import Table, facts
 
 #: States to one set of inputs with defaults from which on what follows from these is computed once, by code of its own.
 STAGED = 1024
@@ -176,6 +177,19 @@ class Kernel(Differentiable):
             f"<Kernel {self.name}{method}: {self.signature}; {sum(self.operations.values())} operations, "
             f"{self.lanes} lanes, {blocks}, {made}>"
         )
+
+    def _repr_html_(self) -> str:
+        return self.table().html()
+
+    def table(self, **more: str) -> Table:
+        """Return the facts of the kernel, and more of them, as a table."""
+        counts = ", ".join(f"{count:,} {kind}" for kind, count in self.operations.items() if count)
+        code = "1 block" if self.merged else f"{self.blocks} blocks, {self.calls} calls"
+        made = "from the cache" if self.cached else f"compiled in {self.seconds['optimise'] + self.seconds['compile']:.2f} s"
+        return facts(f"{self.name.replace('_', ' ')}{f' of {self.model}' if self.model else ''}", {
+            "method": self.method, "inputs": arguments.described(self.inputs), "outputs": arguments.described(self.outputs), **more,
+            "operations": f"{sum(self.operations.values()):,}: {counts}", "code": f"{self.lanes} lanes, {code}, {made}",
+        })  # fmt: skip
 
     def _derived(self, transform: Callable[[Graph, Collection[str]], Graph], labels: dict[str, tuple[str, ...]]) -> Kernel:
         started = time.perf_counter()

@@ -1,4 +1,8 @@
-"""Checkpoints: the state of a run in a file, from which it goes on to the same bits."""
+"""Checkpoints: the state of a run in a file, from which it goes on to the same bits.
+
+The checkpoint of a run that came to its end is from before its last step, which that end may have cut: so the run can go on to a later one
+as if it had been made in one go.
+"""
 
 from __future__ import annotations
 
@@ -20,9 +24,10 @@ from catena.model.user_functions import Wrapped, python
 from catena.scalars import expression
 from catena.simulation.arguments import number
 from catena.simulation.run import Run
+from catena.simulation.stepping import RUNNING
 from catena.simulation.trajectory import Occurrence
 
-_FORMAT = "catena checkpoint 5"
+_FORMAT = "catena checkpoint 6"
 
 
 class Checkpoint:
@@ -63,7 +68,7 @@ class Checkpoint:
 
 
 def restore(run: Run, path: str | os.PathLike[str]) -> None:
-    """Put a run into the state of a checkpoint, which must come from the same run."""
+    """Put a run into the state of a checkpoint, which must come from the same run; its end may differ."""
     file = as_path(path, SimulationError)
     try:
         with zipfile.ZipFile(file) as archive:  # np.load alone would accept other files, too
@@ -81,6 +86,9 @@ def restore(run: Run, path: str | os.PathLike[str]) -> None:
         raise SimulationError(f"resume: '{file}' is not a checkpoint of catena, or damaged ({why}); start the run anew") from None
     if made != key(run) or state.shape != run.state.shape:
         raise SimulationError(f"resume: '{file}' belongs to another run; give the model, state, forces and settings that it was made with")
+    reached = float(state[0, run.at["t"].start])
+    if reached > run.settings.until or (reached == run.settings.until and state[0, 0] == RUNNING):
+        raise SimulationError(f"resume: '{file}' is at t = {reached:.9g} s, after until = {run.settings.until:g} s; give a later time")
     run.state[:] = state
     run.samples = [samples] if len(samples) else []
     restored = run.system.plans.restored
@@ -90,7 +98,7 @@ def restore(run: Run, path: str | os.PathLike[str]) -> None:
 
 
 def key(run: Run) -> str:
-    """Return a digest of a run: its model, numbers and graph; of functions called from Python, their code and the values they hold."""
+    """Return a digest of a run, apart from its end: model, numbers, graph; of functions called from Python their code and their values."""
     digest, given = hashlib.sha256(), run.settings
 
     def add(*values: Any) -> None:
@@ -102,7 +110,9 @@ def key(run: Run) -> str:
     for link in run.model.links:
         options = [described(getattr(link.joint, field.name)) for field in fields(link.joint)]
         add(link.name, link.parent, link.at.p, link.at.R, link.body.matrix(), link.joint.kind, options)
-    add(given.q0, given.v0, given.start, run.table, run.constants)
+    at = run.system.stepping.constants.at
+    numbers = [run.constants[0, at[name]] for name in at if name not in ("until", "largest")]
+    add(given.q0, given.v0, given.start, run.table, *numbers, given.given_largest)
     graph = run.system.kernel("accelerations").graph if given.in_python else run.system.iteration().graph
     add(graph.nodes, graph.inputs, graph.results)
     for event in given.events:

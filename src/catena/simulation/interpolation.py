@@ -44,11 +44,15 @@ _B = Polynomial([(-1.0) ** k / factorial(2 * k + 2) for k in range(16)])
 _C = Polynomial([2.0 * _zeta(2 * k) / (2.0 * np.pi) ** (2 * k) for k in range(1, 32)])
 _D = Polynomial([(-1.0) ** k / factorial(2 * k + 3) for k in range(16)])
 
+#: Velocities that differ by no more than this part of their change agree.
+_AGREEMENT = 0.05
+
 Curve = tuple[Any, Any, Any]  # positions, velocities and accelerations over time; no accelerations are None
+Jumps = Mapping[int, tuple[np.ndarray, np.ndarray]]  # q and v before a jump by the sample after it
 
 
-def interpolate(run: Trajectory, times: np.ndarray, jumps: Mapping[int, tuple[np.ndarray, np.ndarray]]) -> Curve:
-    """Return q, v and vdot of a run at other times, at samples these; `jumps` has q and v before a jump by the sample after it."""
+def interpolate(run: Trajectory, times: np.ndarray, jumps: Jumps) -> Curve:
+    """Return q, v and vdot of a run at other times, at samples these."""
     t, q, v, vdot = run.t, run.q, run.v, run.vdot
     if len(t) == 1:
         same = np.zeros(len(times), int)
@@ -56,19 +60,14 @@ def interpolate(run: Trajectory, times: np.ndarray, jumps: Mapping[int, tuple[np
     k = np.clip(np.searchsorted(t, times, side="right") - 1, 0, len(t) - 2)
     h = (t[k + 1] - t[k])[:, None]
     s = (times - t[k])[:, None] / h
-    q1, v1, vdot1 = q[k + 1], v[k + 1], None if vdot is None else vdot[k + 1]
-    for sample, (q_before, v_before) in jumps.items():
-        q1[k + 1 == sample], v1[k + 1 == sample] = q_before, v_before
-        if vdot1 is not None:
-            vdot1[k + 1 == sample] = np.nan
+    q1, v1, vdot1 = _ends(run, jumps, k)
+    _check_turns(run, jumps, k[(s[:, 0] > 0.0) & (s[:, 0] < 1.0)])
     result_q, result_v = np.empty((len(times), q.shape[1])), np.empty((len(times), v.shape[1]))
     result_vdot = None if vdot is None else np.empty_like(result_v)
 
     for link, at_q, at_v in run.model.slices():
         start: Curve = (q[k, at_q], v[k, at_v], None if vdot is None else vdot[k, at_v])
         end: Curve = (q1[:, at_q], v1[:, at_v], None if vdot1 is None else vdot1[:, at_v])
-        if isinstance(link.joint, (Spherical, Free)):
-            _check_turn(link.name, t, k, h, s, start[1][:, :3], end[1][:, :3])
         if isinstance(link.joint, Spherical):
             between = _rotation(s, h, start, end)
         elif isinstance(link.joint, Free):
@@ -87,17 +86,58 @@ def interpolate(run: Trajectory, times: np.ndarray, jumps: Mapping[int, tuple[np
     return result_q, result_v, result_vdot
 
 
-def _check_turn(name: str, t: np.ndarray, k: np.ndarray, h: np.ndarray, s: np.ndarray, w0: np.ndarray, w1: np.ndarray) -> None:
-    """Refuse samples so far apart that a rotation between them may have gone round: its quaternions do not tell."""
-    turn = 0.5 * h[:, 0] * (np.linalg.norm(w0, axis=1) + np.linalg.norm(w1, axis=1))
-    turn = np.where((s[:, 0] > 0.0) & (s[:, 0] < 1.0), turn, 0.0)
-    worst = int(np.argmax(turn))
-    if turn[worst] > np.pi:
-        a, b = t[k[worst]], t[k[worst] + 1]
-        raise ArgumentError(
-            f"'{name}' turns by about {turn[worst]:.3g} rad between the samples at t = {a:.6g} and {b:.6g}, too far to interpolate a "
-            "rotation; record more samples, less than half a turn apart"
-        )
+def _ends(run: Trajectory, jumps: Jumps, k: np.ndarray) -> Curve:
+    """Return q, v and vdot at the ends of the stretches after samples k: before a jump, if there is one, where vdot is not known."""
+    q, v, vdot = run.q[k + 1], run.v[k + 1], None if run.vdot is None else run.vdot[k + 1]
+    for sample, (q_before, v_before) in jumps.items():
+        q[k + 1 == sample], v[k + 1 == sample] = q_before, v_before
+        if vdot is not None:
+            vdot[k + 1 == sample] = np.nan
+    return q, v, vdot
+
+
+def turns(run: Trajectory, jumps: Jumps, k: np.ndarray) -> dict[str, np.ndarray]:
+    """Return about how far bodies on ball and free joints turn from samples k to the next [rad], by their names.
+
+    From half a turn on they may have gone round, which their quaternions do not tell: the rotation in between is not known.
+    """
+    h, start, end = run.t[k + 1] - run.t[k], run.v[k], _ends(run, jumps, k)[1]
+    joints = [(link.name, at_v.start) for link, _, at_v in run.model.slices() if isinstance(link.joint, (Spherical, Free))]
+    return {name: 0.5 * h * sum(np.linalg.norm(v[:, i : i + 3], axis=1) for v in (start, end)) for name, i in joints}
+
+
+def agree(run: Trajectory, jumps: Jumps, k: np.ndarray) -> np.ndarray:
+    """Return whether the motion from samples k to the next is known from them: positions lead where velocities say.
+
+    They do not where a body may have gone round, where samples are further apart than the motion is slow, and after large steps of low
+    order. In the middle of a stretch, velocities from all that is known are compared with those from velocities and accelerations alone.
+    """
+    known = np.ones(len(k), dtype=bool)
+    for turn in turns(run, jumps, k).values():
+        known &= turn < np.pi
+    some = k[known]
+    h, v0, v1 = (run.t[some + 1] - run.t[some])[:, None], run.v[some], _ends(run, jumps, some)[1]
+    mean, scale = 0.5 * (v0 + v1), np.abs(v0) + np.abs(v1)
+    if run.vdot is not None:
+        a0, a1 = run.vdot[some], _ends(run, jumps, some)[2]
+        gain = h * (np.abs(a0) + np.abs(a1))
+        mean, scale = np.where(np.isnan(a1), mean, mean + 0.125 * h * (a0 - a1)), np.where(np.isnan(a1), scale, np.abs(v1 - v0) + gain)
+    middle = interpolate(run, run.t[some] + 0.5 * h[:, 0], jumps)[1]
+    least = 1e-6 * np.abs(run.v[np.isfinite(run.v)]).max(initial=0.0)
+    known[known] = (np.abs(middle - mean) <= _AGREEMENT * scale + least).all(axis=1)
+    return known
+
+
+def _check_turns(run: Trajectory, jumps: Jumps, k: np.ndarray) -> None:
+    """Refuse samples so far apart that a rotation between them may have gone round."""
+    for name, turn in turns(run, jumps, k).items():
+        worst = int(np.argmax(turn)) if len(turn) else 0
+        if len(turn) and turn[worst] > np.pi:
+            a, b = run.t[k[worst]], run.t[k[worst] + 1]
+            raise ArgumentError(
+                f"'{name}' turns by about {turn[worst]:.3g} rad between the samples at t = {a:.6g} and {b:.6g}, too far to interpolate a "
+                "rotation; record more samples, less than half a turn apart"
+            )
 
 
 def _hermite(s: Any, h: Any, start: Curve, end: Curve, change: Any = None) -> Curve:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -71,6 +71,11 @@ class RunSettings:
     def adaptive(self) -> bool:
         """Whether steps adapt to the tolerances."""
         return self.step is None
+
+    @property
+    def given_largest(self) -> float | None:
+        """The largest step, if it does not follow from the length of the run."""
+        return None if self.largest == _most(self.start, self.until, bool(self.events)) else self.largest
 
     @property
     def in_python(self) -> bool:
@@ -140,8 +145,7 @@ def _step_sizes(start: float, until: float, step: Any, largest_step: Any, events
     """Return the size of fixed steps, if it is given, and the largest of adaptive ones."""
     remedy = "give a step size above 0 [s], or leave it out"
     size = None if step is None else positive("step", step, f"{remedy} for adaptive steps")
-    # a change of sign is seen if it is still there at the end of a step
-    most = (until - start) / (100.0 if events else 1.0)
+    most = _most(start, until, events)
     largest = most if largest_step is None else positive("largest_step", largest_step, remedy)
     if size is not None and largest_step is not None:
         raise ArgumentError(f"step = {size:g} s fixes the steps, and largest_step = {largest:g} s limits adaptive ones; give one of them")
@@ -149,6 +153,11 @@ def _step_sizes(start: float, until: float, step: Any, largest_step: Any, events
         if given is not None and value is not None:
             check_step(name, value, start, until)
     return size, largest
+
+
+def _most(start: float, until: float, events: bool) -> float:
+    """Return the largest adaptive step, unless given: with events a part of the run, since a change of sign is seen at ends of steps."""
+    return (until - start) / (100.0 if events else 1.0)
 
 
 def _automatic(m: Mechanism, start: float, until: float, step: float | None, stiffest: Fastest | None, acts: bool) -> tuple[str, str]:
@@ -161,6 +170,15 @@ def _automatic(m: Mechanism, start: float, until: float, step: float | None, sti
     if not (acts or m.has_loops or m.changes_energy) and steps >= _LONG and m.nv <= _MOST:
         return "symplectic-gauss-4", f"auto: the model keeps its energy, over {steps:,.0f} steps"
     return "rk4", ""
+
+
+class Snapshot(NamedTuple):
+    """Where a run was."""
+
+    state: np.ndarray
+    samples: list[np.ndarray]
+    occurrences: list[Occurrence]
+    plans: list[Since]
 
 
 class Run:
@@ -243,6 +261,18 @@ class Run:
                 f"simulate '{self.model.name}': until = {given.until:g} s takes {(given.until - self.time) / mean:.1e} steps of {mean:.2g} "
                 f"s, as they are at t = {self.time:.9g} s, more than {MOST_STEPS:.0e}; give an earlier time"
             )
+
+    # --- going back
+
+    def snapshot(self) -> Snapshot:
+        """Return all that changes as the run goes."""
+        return Snapshot(self.state.copy(), list(self.samples), list(self.occurrences), list(self.plans))
+
+    def put_back(self, then: Snapshot) -> None:
+        """Put the run where it was."""
+        self.state[:] = then.state
+        self.samples, self.occurrences = list(then.samples), list(then.occurrences)
+        self.replay(then.plans)
 
     # --- entries of the state, by name
 

@@ -19,7 +19,7 @@ from catena.simulation.inputs import Function, controls_of_run
 from catena.simulation.interrupts import interruptible, noted_interrupts
 from catena.simulation.outcome import react, trajectory, trouble
 from catena.simulation.progress import progress
-from catena.simulation.run import RTOL, Run, RunSettings
+from catena.simulation.run import RTOL, Run, RunSettings, Snapshot
 from catena.simulation.stepping import EVENT, FINISHED, LOOKED, OPENED, RUNNING, STOPPED, WEAKENED, run_in_python
 from catena.simulation.stiffness import StiffnessWatch
 from catena.simulation.trajectory import Trajectory
@@ -79,14 +79,15 @@ def simulate(
     - `parameters` has other numbers of the model, by the paths of `m.parameters`.
     - `wrenches` has moments [N m] and forces [N] at the origins of bodies, in the world's axes, by the bodies' names: (6,) each, or
       functions of (t, q, v), traced or marked like controllers.
-    - `checkpoint` names a file that is written every `checkpoint_every` seconds; `resume` continues from such a file.
+    - `checkpoint` names a file that is written every `checkpoint_every` seconds and at the end; `resume` continues from such a file, to a
+      later `until` as well.
 
     Ctrl-C ends the run and returns what there is.
 
     >>> m = ct.Model("pendulum")
     >>> m.add("arm", ct.point_mass(1.0, at=(0, 0, -1)), ct.Revolute("y"))
     >>> run = ct.simulate(m, [0.1], until=2.0)
-    >>> abs(run.drift).max() < 1e-7
+    >>> abs(run.energy_change).max() < 1e-7
     np.True_
     >>> m.add_actuator("servo", "arm", kp=200.0, kv=20.0)
     >>> run = ct.simulate(m, [0.1], until=2.0, controls=[0.5])
@@ -124,7 +125,7 @@ def simulate(
         restore(run, resume)
     try:
         stopped = _run_to_end(run, file, show_progress)
-        if file is not None:
+        if file is not None and stopped != "end":
             file.save(run)
     except SimulationError as error:
         error.trajectory = trajectory(run, "error", time.perf_counter() - began)
@@ -144,8 +145,10 @@ def _advance(run: Run, buffer: np.ndarray, iterations: int) -> None:
 
 
 def _run_to_end(run: Run, file: Checkpoint | None, show: bool | None) -> str:
-    """Advance a run to its end, and return why it stopped."""
-    given, iterations, watch = run.settings, 64, StiffnessWatch()
+    """Advance a run to its end with checkpoints on the way and there, and return why it stopped."""
+    given, watch = run.settings, StiffnessWatch()
+    most = 1 if given.in_python and file is not None else 2**40  # the last step is not taken again where Python's functions would see it
+    iterations = min(64, most)
     buffer = np.empty((1, _ROWS, run.system.stepping.record.size))
 
     def attempts() -> float:
@@ -154,7 +157,7 @@ def _run_to_end(run: Run, file: Checkpoint | None, show: bool | None) -> str:
     with noted_interrupts() as interrupted, progress(run.model.name, given.start, given.until, show) as report:
         try:
             while True:
-                looked, before = time.perf_counter(), attempts()
+                looked, before, then = time.perf_counter(), attempts(), run.snapshot() if file is not None else None
                 _advance(run, buffer, iterations)
                 run.collect(buffer)
                 code = int(run.state[0, 0])
@@ -168,6 +171,8 @@ def _run_to_end(run: Run, file: Checkpoint | None, show: bool | None) -> str:
                 if code == STOPPED:
                     return f"event '{run.occurrences[-1].name}'"
                 if code == FINISHED:
+                    if file is not None and then is not None:
+                        _save_before_last_step(run, file, then, buffer, round(attempts() - before))
                     return "end"
                 if code != RUNNING:
                     raise trouble(run, code)
@@ -179,9 +184,20 @@ def _run_to_end(run: Run, file: Checkpoint | None, show: bool | None) -> str:
                 if spent > 2.0 * _LOOK:
                     iterations = max(1, iterations // 2)
                 elif spent < 0.5 * _LOOK and attempts() - before >= iterations:
-                    iterations = iterations * 2
+                    iterations = min(iterations * 2, most)
                 if file is not None:
                     file.save_if_due(run)
         except KeyboardInterrupt:
             run.collect(buffer)
             return "interrupted"
+
+
+def _save_before_last_step(run: Run, file: Checkpoint, then: Snapshot, buffer: np.ndarray, attempts: int) -> None:
+    """Save the state before the last of some attempts at steps, from where the run can go on to a later end."""
+    end = run.snapshot()
+    run.put_back(then)
+    if attempts > 1:
+        _advance(run, buffer, attempts - 1)
+        run.collect(buffer)
+    file.save(run)
+    run.put_back(end)

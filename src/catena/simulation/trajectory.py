@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -17,13 +18,15 @@ from catena.loops.projection import on_constraints
 from catena.model import Mechanism
 from catena.model.tree import read_only
 from catena.model.values import floats
-from catena.model.wording import choice
-from catena.simulation.interpolation import interpolate
+from catena.model.wording import choice, listed
+from catena.simulation.interpolation import agree, interpolate, turns
 from catena.simulation.loop_states import opening
+from catena.tables import Table, facts
 from catena.tolerances import LOOSE
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+    from pandas import DataFrame
     from xarray import Dataset
 
     from catena.view.viewer import Viewer
@@ -129,6 +132,17 @@ class Trajectory:
         made_by = f"{f', {made}' if made else ''}{f', stopped: {stopped}' if stopped else ''}"
         return f"<Trajectory '{self.model.name}': t = {self.t[0]:.6g} to {self.t[-1]:.6g} s, {samples}{made_by}>"
 
+    def _repr_html_(self) -> str:
+        described = facts(f"Trajectory of {self.model.name}", {
+            "time": f"{self.t[0]:.6g} to {self.t[-1]:.6g} s, {len(self):,} samples",
+            "made by": ", ".join(str(self.info[key]) for key in ("integrator", "method") if self.info.get(key)),
+            "stopped": str(self.info.get("stopped", "")), "events": ", ".join(dict.fromkeys(event.name for event in self.events)),
+        })  # fmt: skip
+        units = [f"{name} [{unit}]" if unit else name for name, unit in zip(self.q_names, self.q_units, strict=True)]
+        columns = zip(units, self.q.T, strict=True)
+        rows = [(name, *(f"{x:.6g}" for x in (column[0], column[-1], column.min(), column.max()))) for name, column in columns]
+        return described.html() + Table("", ("position", ">start", ">end", ">least", ">most"), rows).html()
+
     # --- coordinates and energies
 
     @property
@@ -194,21 +208,55 @@ class Trajectory:
         return read_only(self.energy[0] + self.energy[1])
 
     @cached_property
-    def drift(self) -> np.ndarray:
+    def energy_change(self) -> np.ndarray:
         """Change of the total energy since the start, relative to the largest of |E| and the span of the kinetic energy.
 
         The scale is one number for the whole run. The span is there because the zero of the potential energy is a matter of choice: a run
-        may have E = 0 throughout. For a mechanism that neither gains nor loses energy the drift is the error of the integrator; driven
-        joints give and take it, at the rate `driving_power`.
+        may have E = 0 throughout. Where the model conserves energy the change is the error of the integrator; else `energy_causes` says
+        what gives and takes it. Driven joints do at the rate `driving_power`.
+
+        >>> m = ct.Model("door")
+        >>> m.add("leaf", ct.box(0.8, 0.04, 2.0, mass=20.0), ct.Revolute("z", damping=1.5))
+        >>> run = ct.simulate(m, [0.0], [1.0], until=1.0)
+        >>> run.energy_change[-1].round(3), run.energy_causes
+        (np.float64(-0.94), ('damping',))
         """
         return read_only((self.total_energy - self.total_energy[0]) / self._energy_scale)
+
+    @property
+    def drift(self) -> np.ndarray:
+        """The former name of `energy_change`."""
+        warnings.warn("Trajectory.drift is now Trajectory.energy_change", DeprecationWarning, stacklevel=2)
+        return self.energy_change
+
+    @property
+    def energy_causes(self) -> tuple[str, ...]:
+        """What may have changed the energy during the run; empty where it was conserved.
+
+        That is what the model has, without stops that no joint came to; joint forces, such as those of a controller; and events that
+        changed the state.
+        """
+        causes = list(self.model.changes_energy)
+        if "stops" in causes and not any(limit.endswith(" position") for limit in self.exceeded()):
+            causes.remove("stops")
+        causes += ["joint forces"] if self.tau is not None and self.tau.any() else []
+        return (*causes, *(["events"] if self._jumps() or self._missed_jumps() else []))
+
+    @property
+    def _energy_reason(self) -> str:
+        """Why the energy changed, in words; nothing where it was conserved."""
+        causes, dissipating = self.energy_causes, ("damping", "friction", "stops", "damped springs", "damped bushings", "contact")
+        lost = [cause for cause in causes if cause in dissipating]
+        work = [cause for cause in causes if cause not in (*dissipating, "events")]
+        kinds = {"dissipated by": lost, "work of": work, "jumps at": [cause for cause in causes if cause == "events"]}
+        return "; ".join(f"{kind} {listed(some)}" for kind, some in kinds.items() if some)
 
     @cached_property
     def _energy_scale(self) -> float:
         kinetic, total = self.energy[0], self.total_energy
         finite = np.isfinite(kinetic) & np.isfinite(total)
         scale = max(np.abs(total[finite]).max(), np.ptp(kinetic[finite])) if finite.any() else 0.0
-        return float(scale) or 1.0  # without any energy there is no drift
+        return float(scale) or 1.0  # without any energy there is no change
 
     @property
     def driven_names(self) -> tuple[str, ...]:
@@ -300,14 +348,62 @@ class Trajectory:
         wanted = np.clip(wanted, first, last)
         if wanted.ndim != 1 or len(wanted) == 0 or (np.diff(wanted) <= 0.0).any():
             raise ArgumentError("at: the times do not increase; give one time, or an array of shape (T,) of increasing times")
-        q, v, vdot = interpolate(self, wanted, self._jumps())
-        if self.model.has_loops:
-            whole, k = opening(self.model, self.t, self.q) <= LOOSE, np.searchsorted(self.t, wanted)
-            between = np.flatnonzero((self.t[k] > wanted) & whole[k] & whole[k - 1])
-            q[between], v[between] = on_constraints(self.model, wanted[between], q[between], v[between], self._rank)
-        tau = None if self.tau is None else np.stack([np.interp(wanted, self.t, column) for column in self.tau.T], axis=1)
-        events = tuple(event for event in self.events if wanted[0] <= event.t <= wanted[-1])
-        return Trajectory(self.model, wanted, q, v, vdot, tau, info=self.info, events=events)
+        found = self._between(wanted)
+        if not self.model.has_loops:
+            return found
+        whole, k = opening(self.model, self.t, self.q) <= LOOSE, np.searchsorted(self.t, wanted)
+        between = np.flatnonzero((self.t[k] > wanted) & whole[k] & whole[k - 1])
+        q, v = found.q.copy(), found.v.copy()
+        q[between], v[between] = on_constraints(self.model, wanted[between], q[between], v[between], self._rank)
+        return Trajectory(self.model, wanted, q, v, found.vdot, found.tau, info=self.info, events=found.events)
+
+    def _between(self, times: np.ndarray) -> Trajectory:
+        """Return the motion at other times within its span, checked, as it is interpolated: loops may be open a little."""
+        q, v, vdot = interpolate(self, times, self._jumps())
+        tau = None if self.tau is None else np.stack([np.interp(times, self.t, column) for column in self.tau.T], axis=1)
+        events = tuple(event for event in self.events if times[0] <= event.t <= times[-1])
+        return Trajectory(self.model, times, q, v, vdot, tau, info=self.info, events=events)
+
+    def _fine(self, points: int, *, closed: bool) -> Trajectory:
+        """Return the run with states between samples that are more than a part of `points` of its time apart, for lines to be smooth.
+
+        A jump has two samples, next to each other in time. Loops are `closed` to rounding in between, or as the states are interpolated.
+        """
+        if len(self) == 1:
+            return self
+        jumps, h = self._jumps(), np.diff(self.t)
+        parts = np.ceil(points * h / (self.t[-1] - self.t[0])).astype(int).clip(1)
+        finite = np.asarray(np.isfinite(np.concatenate([self.q, self.v], axis=1)).all(axis=1))
+        parts[~(finite[1:] & finite[:-1])] = 1
+        long = np.flatnonzero(parts > 1)
+        parts[long[~agree(self, jumps, long)]] = 1
+        parts[self._missed_jumps()] = 1
+        k = np.repeat(np.arange(len(h)), parts)
+        inside = self.t[k] + h[k] * (np.arange(len(k)) - np.repeat(np.cumsum(parts) - parts, parts)) / parts[k]
+        before = np.array([i - 1 for i in jumps], dtype=int)
+        before = before[self._turn_known(before)]
+        times = np.unique(np.concatenate([inside, self.t[-1:], np.nextafter(self.t[before + 1], -np.inf)]))
+        with np.errstate(invalid="ignore"):  # a state that is not finite is drawn as a gap
+            return self.at(times) if closed else self._between(times)
+
+    def _missed_jumps(self) -> list[int]:
+        """Return after which samples an event changed the state, in a way that no sample at its time shows."""
+        at = [(int(np.searchsorted(self.t, event.t)) - 1, event) for event in self.events]
+        inside = [(k, event) for k, event in at if 0 <= k < len(self) - 1 and self.t[k + 1] != event.t]
+        known = self._turn_known(np.array([k for k, _ in inside], dtype=int))
+        missed = []
+        for k, event in (pair for pair, one in zip(inside, known, strict=True) if one):
+            off = np.abs(self._between(np.array([event.t])).v[0] - event.v).max()
+            if off > 0.01 * np.abs(self.v[k : k + 2] - event.v).max() + 1e-9 * np.abs(event.v).max():
+                missed.append(k)
+        return missed
+
+    def _turn_known(self, k: np.ndarray) -> np.ndarray:
+        """Return whether no body turns too far for its rotation to be known between samples k and the next."""
+        known = np.ones(len(k), dtype=bool)
+        for turn in turns(self, self._jumps(), k).values():
+            known &= turn < np.pi
+        return known
 
     @property
     def _some(self) -> tuple[int, ...]:
@@ -334,10 +430,11 @@ class Trajectory:
     def plot(self, path: str | os.PathLike[str] | None = None, what: str | Sequence[str] | None = None) -> Figure:
         """Return a figure of the run; with a path, also write it to a .png, .svg or .pdf file.
 
-        `what` names the quantities to show, in their order; without it these are "q", "v", "energy", "drift" and, with loops, "loop_error".
-        There are also "vdot", "tau", "reactions" (sizes of forces and moments in the joints, of their unique components), "phase" (velocity
-        over position, for each coordinate whose velocity is its rate) and, where joints are driven, "driving_force". Coordinates with the
-        same unit share axes. Needs matplotlib: `pip install "catena[plot]"`.
+        `what` names the quantities to show, in their order; without it these are "q", "v", "energy", "energy_change" and, with loops,
+        "loop_error". There are also "vdot", "tau", "reactions" (sizes of forces and moments in the joints, of their unique components),
+        "phase" (velocity over position, for each coordinate whose velocity is its rate) and, where joints are driven, "driving_force".
+        Coordinates with the same unit share axes. Lines follow the motion between the samples; what does not change, and errors that are
+        rounding, are remarks below the panels. Needs matplotlib: `pip install "catena[plot]"`.
 
         >>> m = ct.Model("slider")
         >>> m.add("cart", ct.point_mass(2.0), ct.Prismatic("x"))
@@ -407,6 +504,24 @@ class Trajectory:
         from catena.simulation.trajectory_files import dataset  # here, because files are made of trajectories
 
         return dataset(self)
+
+    def to_pandas(self) -> DataFrame:
+        """Return the run as a pandas DataFrame, indexed by time [s], with the columns of `to_csv`.
+
+        Needs pandas: `pip install "catena[data]"`.
+
+        >>> m = ct.Model("slider")
+        >>> m.add("cart", ct.point_mass(2.0), ct.Prismatic("x"))
+        >>> run = ct.Trajectory(m, [0.0, 1.0], q=[[0.0], [0.5]], v=[[0.5], [0.5]])
+        >>> run.to_pandas()[["q cart [m]", "kinetic [J]"]]
+               q cart [m]  kinetic [J]
+        t [s]
+        0.0           0.0         0.25
+        1.0           0.5         0.25
+        """
+        from catena.simulation.trajectory_files import frame  # here, because files are made of trajectories
+
+        return frame(self)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the run to a file that `Trajectory.load` reads: .npz (NumPy), or .nc (NetCDF; needs xarray).

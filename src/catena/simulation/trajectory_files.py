@@ -25,6 +25,7 @@ from catena.model import Builder, Mechanism
 from catena.simulation.trajectory import Occurrence, Trajectory
 
 if TYPE_CHECKING:
+    from pandas import DataFrame
     from xarray import Dataset
 
 #: What the entry `format` of a file says; the number changes with the meaning of the entries.
@@ -194,21 +195,34 @@ def _model(file: Path, entries: Mapping[str, Any], kind: type[Builder]) -> Mecha
         raise TrajectoryFileError(f"{error}; or give the model with Trajectory.load(path, model=...)") from error
 
 
-def write_csv(run: Trajectory, path: str | os.PathLike[str]) -> None:
-    """Write a run as a table, one row per sample."""
+def _columns(run: Trajectory) -> tuple[list[str], list[np.ndarray]]:
+    """Return the heads of a table of a run, with names and units, and its columns side by side in arrays; time comes first."""
     columns = [("t", run.t[:, None], ("",), ("s",))]
     columns += [(symbol, values, names, units) for symbol, values, names, units in run._quantities()]
     columns += [(symbol, values[:, None], ("",), ("J",)) for symbol, values in zip(("kinetic", "potential"), run.energy, strict=True)]
-    head = [
+    heads = [
         f"{symbol}{f' {name}' if name else ''}{f' [{unit}]' if unit else ''}"
         for symbol, _, names, units in columns
         for name, unit in zip(names, units, strict=True)
     ]
+    return heads, [values for _, values, _, _ in columns]
+
+
+def frame(run: Trajectory) -> DataFrame:
+    """Return a run as a pandas DataFrame."""
+    pandas = optional_package("pandas", "to_pandas needs pandas", 'pip install "catena[data]", or write a table with to_csv')
+    (time, *heads), (_, *columns) = _columns(run)
+    return pandas.DataFrame(np.concatenate(columns, axis=1), index=pandas.Index(run.t, name=time), columns=heads)
+
+
+def write_csv(run: Trajectory, path: str | os.PathLike[str]) -> None:
+    """Write a run as a table, one row per sample."""
+    head, columns = _columns(run)
     with replacing(path, TrajectoryFileError) as stream:
         text = io.TextIOWrapper(stream, encoding="utf-8", errors="backslashreplace", newline="")
         writer = csv.writer(text, lineterminator="\n")
         writer.writerow(head)
         for start in range(0, len(run), 4096):  # a few rows at a time, so that the table is never in memory as text
-            writer.writerows(np.concatenate([values[start : start + 4096] for _, values, _, _ in columns], axis=1).tolist())
+            writer.writerows(np.concatenate([values[start : start + 4096] for values in columns], axis=1).tolist())
         text.flush()
         text.detach()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import io
 import os
 import shutil
 import subprocess
@@ -90,6 +91,13 @@ def draw(
     file = as_path(path, TrajectoryFileError)
     if file.suffix.lower() != ".png":
         raise TrajectoryFileError(f"{file}: a picture of a model is written as .png, not as '{file.suffix}'; change the ending")
+    content = png(model, q, t, size, frames)
+    with replacing(file, TrajectoryFileError) as stream:
+        stream.write(content)
+
+
+def png(model: Mechanism, q: Any = None, t: float = 0.0, size: tuple[int, int] = (640, 480), frames: bool = False) -> bytes:
+    """Return a picture of a model at q, or assembled where q is not given, as the content of a .png file."""
     _check(1.0, 1.0, size, ())
     scene = Scene(model)
     at = assemble(model, t=t) if q is None else model.checked("q", q, model.nq)
@@ -97,8 +105,9 @@ def draw(
         warn_open(model, at, t)
     places = scene.places(t, at)
     box, overlay = scene.box(places), _triads(scene, places) if frames else ()
-    with replacing(file, TrajectoryFileError) as stream:
-        painter.picture(scene, places, painter.camera(box), painter.floor(box), size, overlay=overlay).save(stream, "PNG")
+    content = io.BytesIO()
+    painter.picture(scene, places, painter.camera(box), painter.floor(box), size, overlay=overlay).save(content, "PNG")
+    return content.getvalue()
 
 
 def strip(run: Trajectory, path: str | os.PathLike[str], size: tuple[int, int] = (320, 320)) -> None:

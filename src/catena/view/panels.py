@@ -47,16 +47,17 @@ class Panel(NamedTuple):
     note: str = ""
 
 
-def new_figure(width: float, height: float) -> Figure:
+def new_figure(width: float, height: float, layout: str | None = "constrained") -> Figure:
     """Return an empty figure of a size [in]."""
     figures = optional_package("matplotlib.figure", "plots need matplotlib", 'pip install "catena[view]"')
-    return figures.Figure(figsize=(width, height), layout="constrained")
+    return figures.Figure(figsize=(width, height), layout=layout)
 
 
 def save(figure: Figure, path: Any, ending: str | None) -> None:
     """Write a figure to a file, whole or not at all."""
     with replacing(path, TrajectoryFileError) as stream:
-        figure.savefig(stream, format=ending, dpi=150)
+        quick: dict[str, Any] = {"pil_kwargs": {"compress_level": 3}} if ending == "png" else {}
+        figure.savefig(stream, format=ending, dpi=150, **quick)
 
 
 def format_of(path: Any) -> str:
@@ -68,10 +69,10 @@ def format_of(path: Any) -> str:
     return ending
 
 
-def dress(axes: Axes, title: str, label: str, note: str = "") -> None:
-    """Give axes their title, the label of the y axis, a grid, and a note above them on the right."""
-    axes.set_title(title, loc="left", fontsize="small", fontweight="bold")
-    axes.set_title(note, loc="right", fontsize="x-small", color="0.35")
+def dress(axes: Axes, title: str, label: str, note: str = "", y: float | None = None) -> None:
+    """Give axes their title, the label of the y axis, a grid, and a note above them on the right, both at the height y if it is given."""
+    axes.set_title(title, loc="left", fontsize="small", fontweight="bold", y=y)
+    axes.set_title(note, loc="right", fontsize="x-small", color="0.35", y=y)
     axes.set_ylabel(label, fontsize="small")
     axes.tick_params(labelsize="small")
     for axis in (axes.xaxis, axes.yaxis):
@@ -97,14 +98,14 @@ def parts(names: Sequence[str]) -> list[range]:
     return [range(start, stop) for start, stop in pairwise(edges)]
 
 
-def draw_lines(axes: Axes, t: np.ndarray, names: Sequence[str], values: Sequence[np.ndarray]) -> None:
+def draw_lines(axes: Axes, t: np.ndarray, names: Sequence[str], values: Sequence[np.ndarray], marks: Sequence[int] = ()) -> None:
     """Draw lines, each in its own colour and style; very many as a bundle."""
     if len(names) > MANY:
         _draw_bundle(axes, t, names, values)
         return
     for i, (name, line) in enumerate(zip(names, values, strict=True)):
         style = STYLES[(i // len(COLOURS)) % len(STYLES)]
-        draw(axes, t, line, label=label(name), color=COLOURS[i % len(COLOURS)], linestyle=style, linewidth=1.4)
+        draw(axes, t, line, marks, label=label(name), color=COLOURS[i % len(COLOURS)], linestyle=style, linewidth=1.4)
 
 
 def _draw_bundle(axes: Axes, t: np.ndarray, names: Sequence[str], values: Sequence[np.ndarray]) -> None:
@@ -117,10 +118,13 @@ def _draw_bundle(axes: Axes, t: np.ndarray, names: Sequence[str], values: Sequen
         draw(axes, t, line, label=label(name) if i in named else "_nolegend_", color=shades[i], linewidth=0.6)
 
 
-def draw(axes: Axes, t: np.ndarray, x: np.ndarray, **style: Any) -> None:
-    """Draw a line, thinned where it has more points than can be seen."""
-    chosen = extremes(x)
-    axes.plot(t[chosen], x[chosen], **style, marker="o" if len(t) == 1 else "")
+def draw(axes: Axes, t: np.ndarray, x: np.ndarray, marks: Sequence[int] = (), **style: Any) -> None:
+    """Draw a line with marks at some of its points, or thinned where it has more points than can be seen."""
+    if len(marks):
+        axes.plot(t, x, **style, marker="o", markersize=2.5 if len(t) > 1 else 6.0, markevery=list(marks))
+    else:
+        chosen = extremes(x)
+        axes.plot(t[chosen], x[chosen], **style)
 
 
 def spread(count: int, some: int) -> list[int]:
@@ -155,6 +159,7 @@ def add_legend(axes: Axes) -> None:
         legend = axes.legend(handles, labels, fontsize="x-small", frameon=False, **place)
         for line in legend.get_lines():
             line.set_linewidth(max(line.get_linewidth(), 1.2))
+            line.set_marker("")
 
 
 def label(name: str) -> str:
