@@ -21,6 +21,7 @@ from catena.loops.scaling import loop_units
 from catena.model import Mechanism
 from catena.native import Kernel
 from catena.native.differentiable import Differentiable
+from catena.native.single_call import SingleCalls
 
 #: How many plans go out with a kernel, and the steps of the walk on which they are found.
 _PLANS_OUT, _STEPS = 4, 16
@@ -29,7 +30,7 @@ _PLANS_OUT, _STEPS = 4, 16
 _DENSE = 200_000
 
 
-class ConstrainedKernel(Differentiable):
+class ConstrainedKernel(SingleCalls, Differentiable):
     """A function of arrays for a mechanism with loops; called like a `Kernel`, and described like one.
 
     The code is compiled for a plan: which coordinates depend on which, and which constraints are independent. Every result is checked
@@ -68,9 +69,10 @@ class ConstrainedKernel(Differentiable):
         self.seconds = planned.seconds
         self.cached, self.merged, self.lanes = planned.cached, planned.merged, planned.lanes
         self.signature = planned.signature.rsplit(", ", 1)[0]
+        if sound:
+            self._one, self._one_into = (planned.for_one_state(given=given, flagged=True) for given in (False, True))
 
-    def __call__(self, *arrays: Any, out: Any = None, **named: Any) -> Any:
-        """Return the results for arrays given in the order of `inputs`, or by name; `out=` takes the arrays to write to."""
+    def _evaluate(self, arrays: tuple, out: Any, named: dict[str, Any]) -> Any:
         given = None
         if out is not None:
             out = out if isinstance(out, tuple) else (out,)
@@ -166,7 +168,7 @@ class ConstrainedKernel(Differentiable):
                     f"{self.name}: {names[i]} of model '{self.model}' is singular: its loops leave open there how it goes on, and what is "
                     "asked is not determined",
                     SingularWarning,
-                    stacklevel=3,
+                    stacklevel=4,
                 )
         for x, own in zip(whole, solved, strict=True):
             x[at] = own
