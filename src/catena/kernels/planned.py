@@ -21,7 +21,7 @@ from catena.loops.scaling import loop_units
 from catena.model import Mechanism
 from catena.native import Kernel
 from catena.native.differentiable import Differentiable
-from catena.native.single_call import SingleCalls
+from catena.native.single_call import SingleCalls, nothing
 
 #: How many plans go out with a kernel, and the steps of the walk on which they are found.
 _PLANS_OUT, _STEPS = 4, 16
@@ -69,10 +69,12 @@ class ConstrainedKernel(SingleCalls, Differentiable):
         self.seconds = planned.seconds
         self.cached, self.merged, self.lanes = planned.cached, planned.merged, planned.lanes
         self.signature = planned.signature.rsplit(", ", 1)[0]
-        if sound:
-            self._one, self._one_into = (planned.for_one_state(given=given, flagged=True) for given in (False, True))
 
-    def _evaluate(self, arrays: tuple, out: Any, named: dict[str, Any]) -> Any:
+    def for_one_state(self, *, given: bool) -> Callable[..., Any]:
+        """Return the function of one state that raises no flag."""
+        return self.planned.for_one_state(given=given, flagged=True) if self._sound else nothing
+
+    def _general(self, arrays: tuple, out: Any, named: dict[str, Any]) -> Any:
         given = None
         if out is not None:
             out = out if isinstance(out, tuple) else (out,)

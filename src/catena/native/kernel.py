@@ -85,14 +85,13 @@ class Kernel(SingleCalls, Differentiable):
         self.llvm, self.cached = code.llvm, code.cached
         self.ufunc = ufunc.gufunc(graph.name, code.entry, code.data, graph.inputs, graph.outputs, code.keep_alive)
         self._code = code
-        self._one, self._one_into = self.for_one_state(), self.for_one_state(given=True)
         self.seconds: dict[str, float] = {"trace": trace_seconds, **code.seconds, "lower": before + code.seconds["lower"]}
         self._count = len(graph.inputs)
         self._run: Callable[..., Any] = self.ufunc
         if not all(port.size for port in (*graph.inputs, *graph.outputs)):
             self._run = arguments.with_empty(self.ufunc, graph.inputs, graph.outputs)
 
-    def _evaluate(self, arrays: tuple, out: Any, named: dict[str, Any]) -> Any:
+    def _general(self, arrays: tuple, out: Any, named: dict[str, Any]) -> Any:
         if named or len(arrays) != self._count:
             arrays = arguments.ordered(self.name, self.inputs, arrays, named, self.defaults)
         try:
@@ -105,11 +104,10 @@ class Kernel(SingleCalls, Differentiable):
                 return self._inlined(trace, arrays)
             self._explain(error, arrays, out)
 
-    def for_one_state(self, *, given: bool = False, flagged: bool = False) -> Callable[..., Any]:
-        """Return the function of one state in arrays that are as they should be, see `catena.native.single_call`."""
-        return for_one_state(
-            self._code.entry, self._code.data, self.inputs, self.outputs, self._code.keep_alive, given=given, flagged=flagged
-        )
+    def for_one_state(self, *, given: bool, flagged: bool = False) -> Callable[..., Any]:
+        """Return the function of one state; of a kernel that is `flagged`, without its last output, which has to be zero."""
+        code = self._code
+        return for_one_state(code.entry, code.data, self.inputs, self.outputs, code.keep_alive, given=given, flagged=flagged)
 
     def _inlined(self, trace: Trace, arrays: tuple) -> Any:
         """Return the outputs for arguments that are being traced: the kernel becomes part of that trace."""

@@ -6,7 +6,7 @@ import ctypes
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from functools import cache
+from functools import cache, cached_property
 from itertools import chain
 from typing import Any
 
@@ -31,16 +31,13 @@ class _Method(ctypes.Structure):
     _fields_ = [("name", ctypes.c_char_p), ("function", ctypes.c_void_p), ("flags", ctypes.c_int), ("doc", ctypes.c_char_p)]
 
 
-def _nothing(*arrays: Any) -> Any:
+def nothing(*arrays: Any) -> Any:
     """Return `NotImplemented`, as a function of one state does that cannot take its arguments."""
     return NotImplemented
 
 
 class SingleCalls(ABC):
-    """A kernel that is called quickly with one state, in arrays that are as they should be, and evaluates all other arguments."""
-
-    _one: Callable[..., Any] = staticmethod(_nothing)
-    _one_into: Callable[..., Any] = staticmethod(_nothing)
+    """A kernel that answers one state quickly, in arrays that are as they should be; it has another way for all other arguments."""
 
     def __call__(self, *arrays: Any, out: Any = None, **named: Any) -> Any:
         """Return the outputs for arrays given in the order of `inputs`, or by name; `out=` takes the array, or arrays, to write to."""
@@ -48,10 +45,22 @@ class SingleCalls(ABC):
             results = self._one(*arrays) if out is None else self._one_into(*arrays, *(out if isinstance(out, tuple) else (out,)))
             if results is not NotImplemented:
                 return results
-        return self._evaluate(arrays, out, named)
+        return self._general(arrays, out, named)
+
+    @cached_property
+    def _one(self) -> Callable[..., Any]:
+        return self.for_one_state(given=False)
+
+    @cached_property
+    def _one_into(self) -> Callable[..., Any]:
+        return self.for_one_state(given=True)
 
     @abstractmethod
-    def _evaluate(self, arrays: tuple, out: Any, named: dict[str, Any]) -> Any:
+    def for_one_state(self, *, given: bool) -> Callable[..., Any]:
+        """Return the function of one state, see `for_one_state`."""
+
+    @abstractmethod
+    def _general(self, arrays: tuple, out: Any, named: dict[str, Any]) -> Any:
         """Return the outputs for any arguments."""
 
 
@@ -73,7 +82,7 @@ def for_one_state(
     operands, shown = (*inputs, *outputs), len(outputs) - flagged
     fits = len(operands) < OPERANDS and all(port.size and len(port.shape) <= AXES for port in operands)
     if not (fits and shown and _known_layout()):
-        return _nothing
+        return nothing
     strides = [tuple(8 * math.prod(port.shape[k + 1 :]) for k in range(len(port.shape))) for port in operands]
     steps = np.array([0] * len(operands) + list(chain.from_iterable(strides)) + [0], dtype=np.int64)
     table = np.zeros(len(Table) + DESCRIPTION * len(operands), dtype=np.uint64)
