@@ -81,7 +81,7 @@ def motion_outboard(S, G, nu, A):
 
 
 def _own_rows(S, G):
-    """Return the rows of coordinates along which alone a column of S moves, and of which G has a row of the identity; by row, the column."""
+    """Return, by row, the columns of S that are one of the unit vectors, where G has the row of the identity that belongs to it."""
     found = {}
     for j in range(S.shape[1]):
         (rows,) = np.nonzero([not vanishes(x) for x in S[:, j]])

@@ -11,6 +11,6 @@ from catena.spatial.vectors import Array, columns, cross, cross_force, cross_mot
 
 __all__ = [
     "LU", "Array", "Factor", "Placement", "Rigid", "Screw", "centroid", "columns", "cross", "cross_force", "cross_motion", "first_moment",
-    "gain", "gyroscopic", "inertia_matrix", "minus_product", "plain", "quaternion_exp", "quaternion_inverse", "quaternion_log", "quaternion_product",
-    "reciprocal", "rigid_inertia", "rotation", "skew", "stack_columns", "symmetric", "vanishes",
+    "gain", "gyroscopic", "inertia_matrix", "minus_product", "plain", "quaternion_exp", "quaternion_inverse", "quaternion_log",
+    "quaternion_product", "reciprocal", "rigid_inertia", "rotation", "skew", "stack_columns", "symmetric", "vanishes",
 ]  # fmt: skip
