@@ -18,7 +18,7 @@ from catena.errors import ArgumentError
 from catena.graph import OPERATIONS, Graph, Port, Subgraph, Trace, division, where
 from catena.graph import atan2 as traced_atan2
 from catena.graph.operations import CONDITION, CONDITIONS
-from catena.native import Kernel, compile_graph
+from catena.native import Kernel, compile_graph, threads
 from catena.native.llvm import functions, machine, tables
 
 LANES = machine.host().lanes
@@ -699,3 +699,30 @@ def test_kernels_are_freed():
     gone = weakref.ref(kernel)
     del kernel
     assert gone() is None
+
+
+# --- threads
+
+
+@pytest.mark.parametrize("shape", [(4000,), (3, 1500), (50, 1, 120), (LANES * 700 + 3,)])
+def test_threads_share_a_batch_and_change_nothing(small, shape):
+    q, v = states(3, *shape)
+    expected = small(q, v)
+    with threads(3):
+        same(small(q, v), expected)
+        out = tuple(np.empty_like(x) for x in expected)
+        assert small(q, v, out=out)[0] is out[0]
+        same(out, expected)
+        same(small(q[:1], v), small.ufunc(q[:1], v))
+        same(small(q[0, ...], v), small.ufunc(q[0, ...], v))
+        moved = q.copy()
+        small(moved, v, out=(moved, None))
+        np.testing.assert_array_equal(moved, expected[0])
+        with pytest.raises(ArgumentError, match="argument 'v' has shape"):
+            small(q, v[..., :2])
+
+
+@pytest.mark.parametrize("number", [0, -1, 1.5, True, "two"])
+def test_a_number_of_threads_that_is_none_is_refused(number):
+    with pytest.raises(ArgumentError, match="not a number of threads"):
+        threads(number)

@@ -22,6 +22,7 @@ from catena.native.differentiable import Differentiable
 from catena.native.llvm import machine
 from catena.native.llvm.batch_loop import loop
 from catena.native.single_call import SingleCalls, for_one_state
+from catena.native.thread_parts import shared
 
 #: States to one set of inputs with defaults from which on what follows from these is computed once, by code of its own.
 STAGED = 1024
@@ -97,6 +98,9 @@ class Kernel(SingleCalls, Differentiable):
         try:
             if self.defaults and self._shares(arrays):
                 return self._in_stages(arrays, out)
+            results = shared(self._run, self.inputs, self.outputs, arrays, out)
+            if results is not NotImplemented:
+                return results
             return self._run(*arrays) if out is None else self._run(*arrays, out=out)
         except Exception as error:
             trace = tracing(arrays)
