@@ -142,6 +142,9 @@ KERNELS: dict[str, tuple[type, Callable[[], Case]]] = {
     "conjugate gradients, preconditioned": (
         IterativeKernel, kernel(short_chain, lambda m: ct.forward_dynamics(m, "conjugate-gradient/block-diagonal")),
     ),
+    "conjugate gradients, articulated": (
+        IterativeKernel, kernel(short_chain, lambda m: ct.forward_dynamics(m, "conjugate-gradient/articulated")),
+    ),
     "conjugate gradients, driven": (IterativeKernel, kernel(crane, lambda m: ct.forward_dynamics(m, "conjugate-gradient"))),
     "loop: forward dynamics": (ConstrainedKernel, kernel(four_bar, ct.forward_dynamics)),
     "loop: regressor": (ConstrainedKernel, kernel(four_bar, ct.regressor)),

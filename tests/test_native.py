@@ -5,6 +5,7 @@ import ctypes
 import gc
 import math
 import pickle
+import sys
 import threading
 import weakref
 
@@ -17,7 +18,7 @@ from catena.errors import ArgumentError
 from catena.graph import OPERATIONS, Graph, Port, Subgraph, Trace, division, where
 from catena.graph import atan2 as traced_atan2
 from catena.graph.operations import CONDITION, CONDITIONS
-from catena.native import Kernel, compile_graph
+from catena.native import Kernel, compile_graph, threads
 from catena.native.llvm import functions, machine, tables
 
 LANES = machine.host().lanes
@@ -588,3 +589,140 @@ def test_a_subgraph_is_compiled_once_and_equals_what_it_stands_for():
             np.testing.assert_allclose(found[1], w, rtol=1e-13)
     assert kernels[1].operations["trig"] == 3 * kernels[0].operations["trig"]
     assert "fdiv" not in kernels[1].llvm  # it is in the code of the subgraph
+
+
+# --- one state, without the gufunc
+
+
+@pytest.fixture(scope="module")
+def mixed() -> Kernel:
+    """A kernel of a number, a vector and a matrix with a vector, a number and a matrix for results."""
+    trace = Trace("mixed")
+    t, x, A = trace.input("t"), trace.input("x", (3,)), trace.input("A", (2, 3))
+    return compile_graph(trace.graph(y=A @ x * t, s=np.sin(t) + x[0], B=A * 2.0))
+
+
+def one_state() -> tuple:
+    rng = np.random.default_rng(5)
+    return 0.3, rng.normal(size=3), rng.normal(size=(2, 3))
+
+
+def same(results: tuple, expected: tuple) -> None:
+    for found, wanted in zip(results, expected, strict=True):
+        assert type(found) is type(wanted)
+        assert np.array_equal(found, wanted)
+
+
+def test_one_state_equals_the_gufunc_to_the_bit(mixed):
+    t, x, A = one_state()
+    for number in (t, np.float64(t), np.array(t)):
+        found = mixed._one(number, x, A)
+        assert found is not NotImplemented
+        same(found, mixed.ufunc(t, x, A))
+        assert all(part.flags.owndata and part.flags.writeable for part in (found[0], found[2]))
+
+
+def test_one_state_is_written_to_arrays_that_are_given(mixed):
+    t, x, A = one_state()
+    y, s, B = np.zeros(2), np.zeros(()), np.zeros((2, 3))
+    found = mixed(t, x, A, out=(y, s, B))
+    assert [id(part) for part in found] == [id(y), id(s), id(B)]
+    same(found[::2], mixed.ufunc(t, x, A)[::2])
+    assert s == mixed.ufunc(t, x, A)[1]
+    assert mixed._one_into(t, x, A, y, s, A) is NotImplemented  # B and A share memory
+    assert mixed._one_into(t, x, A, y, s, None) is NotImplemented
+    locked = np.zeros(2)
+    locked.flags.writeable = False
+    assert mixed._one_into(t, x, A, locked, s, B) is NotImplemented
+
+
+class Special(np.ndarray):
+    """A class of arrays of someone else."""
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda t, x, A: (1, x, A),
+        lambda t, x, A: (True, x, A),
+        lambda t, x, A: (np.float32(0.5), x, A),
+        lambda t, x, A: ([t], x, A),
+        lambda t, x, A: (t, list(x), A),
+        lambda t, x, A: (t, x.astype(np.float32), A),
+        lambda t, x, A: (t, x.astype(">f8"), A),
+        lambda t, x, A: (t, np.repeat(x, 2)[::2], A),
+        lambda t, x, A: (t, x[::-1], A),
+        lambda t, x, A: (t, x, np.asfortranarray(A)),
+        lambda t, x, A: (t, x.view(Special), A),
+        lambda t, x, A: (t, np.frombuffer(b"\0" + x.tobytes(), dtype=np.uint8)[1:].view(float), A),
+        lambda t, x, A: (t, x[None], A),
+        lambda t, x, A: (t, 0.5, A),
+        lambda t, x, A: (t, x, A[:1]),
+        lambda t, x, A: (t, x, A, np.zeros(2), np.zeros(()), np.zeros((2, 3))),
+        lambda t, x, A: (t, x),
+        lambda t, x, A: (),
+        lambda t, x, A: (t, None, A),
+    ],
+)
+def test_arguments_that_are_not_as_they_should_be_go_to_the_gufunc(mixed, change):
+    assert mixed._one(*change(*one_state())) is NotImplemented
+
+
+def test_calls_of_one_state_leave_nothing_behind(mixed):
+    given = (*one_state(), np.zeros(2), np.zeros(()), np.zeros((2, 3)))
+    counted = [*given[1:], np.dtype(float), NotImplemented]
+
+    def calls():
+        for _ in range(100):
+            mixed._one(*given[:3])
+            mixed._one_into(*given)
+            mixed._one(1, 2, 3)
+        return [sys.getrefcount(x) for x in counted]
+
+    before = calls()
+    assert all(after - first < 50 for after, first in zip(calls(), before, strict=True))
+
+
+def test_a_function_of_one_state_outlives_its_kernel():
+    trace = Trace("short lived")
+    x = trace.input("x", (2,))
+    one = compile_graph(trace.graph(y=3.0 * x))._one
+    gc.collect()
+    assert one(np.ones(2)).tolist() == [3.0, 3.0]
+
+
+def test_kernels_are_freed():
+    trace = Trace("freed")
+    x = trace.input("x", (2,))
+    kernel = compile_graph(trace.graph(y=5.0 * x))
+    kernel(np.ones(2))
+    gone = weakref.ref(kernel)
+    del kernel
+    assert gone() is None
+
+
+# --- threads
+
+
+@pytest.mark.parametrize("shape", [(4000,), (3, 1500), (50, 1, 120), (LANES * 700 + 3,)])
+def test_threads_share_a_batch_and_change_nothing(small, shape):
+    q, v = states(3, *shape)
+    expected = small(q, v)
+    with threads(3):
+        same(small(q, v), expected)
+        out = tuple(np.empty_like(x) for x in expected)
+        assert small(q, v, out=out)[0] is out[0]
+        same(out, expected)
+        same(small(q[:1], v), small.ufunc(q[:1], v))
+        same(small(q[0, ...], v), small.ufunc(q[0, ...], v))
+        moved = q.copy()
+        small(moved, v, out=(moved, None))
+        np.testing.assert_array_equal(moved, expected[0])
+        with pytest.raises(ArgumentError, match="argument 'v' has shape"):
+            small(q, v[..., :2])
+
+
+@pytest.mark.parametrize("number", [0, -1, 1.5, True, "two"])
+def test_a_number_of_threads_that_is_none_is_refused(number):
+    with pytest.raises(ArgumentError, match="not a number of threads"):
+        threads(number)

@@ -170,13 +170,25 @@ def test_compiled_conjugate_gradients_reach_their_residual(method: str, example:
 def test_the_block_diagonal_saves_iterations_where_bodies_differ() -> None:
     m = badly_conditioned("lighter outward", "revolute", 0)
     q, v, tau = mechanisms.state(m, 0)
-    plain, preconditioned = (ct.forward_dynamics(m, name) for name in ITERATIVE)
+    plain, preconditioned = (ct.forward_dynamics(m, f"conjugate-gradient{kind}") for kind in ("", "/block-diagonal"))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ct.ConvergenceWarning)
         plain(q, v, tau)
     preconditioned(q, v, tau)
     assert preconditioned.residual <= preconditioned.tolerance
     assert 1.5 * preconditioned.iterations < plain.iterations
+
+
+@pytest.mark.parametrize(("bodies", "most"), [(8, 1), (24, 8)])
+def test_articulated_bodies_that_know_the_next_joints_save_iterations_on_long_chains(bodies: int, most: int) -> None:
+    m = chain(bodies)
+    q, v, tau = mechanisms.state(m, 2, batch=(5,))
+    plain, preconditioned = (ct.forward_dynamics(m, f"conjugate-gradient{kind}") for kind in ("", "/articulated"))
+    expected = ct.forward_dynamics(m, "articulated-body")(q, v, tau)
+    for run in (plain, preconditioned):
+        assert relative(run(q, v, tau), expected) < 1e-7
+    assert np.all(preconditioned.iterations <= most)
+    assert np.all(plain.iterations >= bodies)
 
 
 def test_a_tolerance_that_is_not_reached_is_told() -> None:

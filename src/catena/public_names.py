@@ -100,7 +100,7 @@ from catena.model import (
     rod,
     sphere,
 )
-from catena.native import Kernel
+from catena.native import Kernel, threads
 from catena.parallel import ParallelManipulator
 from catena.simulation import (
     Event,
@@ -133,5 +133,6 @@ __all__ = [
     "hull_points", "identify", "ilqr", "inverse_dynamics", "inverse_dynamics_derivatives", "inverse_kinematics", "jacobian",
     "joint_wrenches", "linear_parameters", "linearize", "load", "loop_error", "mass_matrix", "maximum", "methods", "minimum", "modes",
     "momenta", "operators", "point_mass", "polynomial", "poses", "python", "reduced", "regressor", "restitution_of", "rod", "rollout",
-    "rollout_gradient", "rollout_sensitivity", "simulate", "simulate_gradient", "sphere", "stepper", "trapezoidal", "velocities", "where",
+    "rollout_gradient", "rollout_sensitivity", "simulate", "simulate_gradient", "sphere", "stepper", "threads", "trapezoidal", "velocities",
+    "where",
 ]  # fmt: skip

@@ -117,10 +117,16 @@ METHODS: dict[str, Method] = {
         {"forward_dynamics": conjugate_gradient.forward_dynamics}, ("J91",), "O(n^2)", iterates=(conjugate_gradient.product,)
     ),
     "conjugate-gradient/block-diagonal": Method(
-        {"forward_dynamics": partial(conjugate_gradient.forward_dynamics, preconditioned=True)},
+        {"forward_dynamics": partial(conjugate_gradient.forward_dynamics, preconditioner=conjugate_gradient.precondition)},
         ("J91",),
         "O(n^2)",
         iterates=(conjugate_gradient.product, conjugate_gradient.precondition),
+    ),
+    "conjugate-gradient/articulated": Method(
+        {"forward_dynamics": partial(conjugate_gradient.forward_dynamics, preconditioner=conjugate_gradient.articulated)},
+        ("J91",),
+        "O(n^2)",
+        iterates=(conjugate_gradient.product, conjugate_gradient.articulated),
     ),
     "innovations": Method({"forward_dynamics": innovations.forward_dynamics}, ("J91",), "O(n^2)"),
     "articulated-body": Method({"forward_dynamics": articulated_body.forward_dynamics}, ("J91",), "O(n)"),

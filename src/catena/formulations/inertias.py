@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from catena.spatial import Factor, gain, minus_product
+from catena.spatial import Factor, gain, minus_product, plain, vanishes
 
 
 def composite_inertias(tree, X, M):
@@ -48,3 +48,43 @@ def across_joint(tree, k, P, S):
     factor = Factor(D)
     G = gain(U, D, factor)
     return factor, G, minus_product(P, G, U)
+
+
+def force_inboard(S, G, z, tau):
+    """Return the effective joint force e = tau - S^T z, and z + G e: the force z of a body as it is felt inboard of its joint.
+
+    Along a coordinate of which G has a row of the identity, that is tau.
+    """
+    e = tau - S.T @ z
+    own = _own_rows(S, G)
+    felt = z + np.array([0.0 if i in own else x for i, x in enumerate(G @ e)], dtype=object)
+    for i, j in own.items():
+        felt[i] = tau[j]
+    return e, plain(felt)
+
+
+def motion_outboard(S, G, nu, A):
+    """Return vdot = nu - G^T A, and A + S vdot: the motion A as it is outboard of a joint.
+
+    Along a coordinate of which G has a row of the identity, that is nu less what the other entries of A do.
+    """
+    own = _own_rows(S, G)
+    if len(own) < S.shape[1]:
+        vdot = nu - G.T @ A
+        return vdot, A + S @ vdot
+    outboard = np.array([0.0 if i in own else x for i, x in enumerate(A)], dtype=object)
+    along = nu - G.T @ outboard
+    vdot = np.empty(len(own), dtype=object)
+    for i, j in own.items():
+        vdot[j], outboard[i] = along[j] - A[i], along[j]
+    return plain(vdot), plain(outboard)
+
+
+def _own_rows(S, G):
+    """Return, by row, the columns of S that are one of the unit vectors, where G has the row of the identity that belongs to it."""
+    found = {}
+    for j in range(S.shape[1]):
+        (rows,) = np.nonzero([not vanishes(x) for x in S[:, j]])
+        if len(rows) == 1 and all(isinstance(x, float) and x == (c == j) for part in (S, G) for c, x in enumerate(part[rows[0]])):
+            found[int(rows[0])] = j
+    return found

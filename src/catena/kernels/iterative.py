@@ -1,4 +1,7 @@
-"""Forward dynamics by conjugate gradients: SciPy's iteration on compiled products with the mass matrix."""
+"""Forward dynamics by conjugate gradients, as a compiled iteration of products with the mass matrix.
+
+Many states iterate side by side, in lanes. What the products need of the configurations alone is computed before.
+"""
 
 from __future__ import annotations
 
@@ -6,17 +9,28 @@ import pickle
 import warnings
 from collections import Counter
 from collections.abc import Callable
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from catena.errors import ArgumentError, ConvergenceWarning
 from catena.formulations.quadratic.conjugate_gradient import TOLERANCE
-from catena.native import Kernel, arguments
+from catena.graph import Trace, where
+from catena.native import Iteration, Kernel, arguments
 from catena.native.differentiable import Differentiable
 from catena.tables import facts
 
 _Stages = tuple[Kernel, Kernel]  # q, or (t, q) -> what depends on it alone; that and a vector -> a vector
+
+#: States that iterate together at most, and iterations after which those that have ended leave their places to others.
+_TOGETHER, _ROUND = 1024, 8
+
+#: The numbers of a state before its vectors x, r, p: the first three steer the iteration.
+_NUMBERS = ("done", "row", "table", "count", "z_r")
+
+#: No z.r yet.
+_NONE = 1e300
 
 
 class IterativeKernel(Differentiable):
@@ -43,7 +57,7 @@ class IterativeKernel(Differentiable):
         self._right, self._product, self._precondition = right, product, precondition
         self.labels, self.charts, self._derivatives, self._direct = right.labels, right.charts, {}, direct
         self.defaults = right.defaults
-        self._parts = (right, *product, *(precondition or ()))
+        self._parts = (right, *product, *(precondition or ()), self._iteration)
 
     def __call__(self, *arrays: Any, out: Any = None, **named: Any) -> Any:
         """Return vdot for arrays given in the order of `inputs`, or by name; `out=` takes the array to write to."""
@@ -54,13 +68,17 @@ class IterativeKernel(Differentiable):
         given = dict(zip((port.name for port in self.inputs), arrays, strict=True))
         held = [np.asarray(given[port.name], dtype=float) for port in self._product[0].inputs]
         held = [np.broadcast_to(x, (*batch, *port.shape)) for x, port in zip(held, self._product[0].inputs, strict=True)]
+        flat, at = right.reshape(-1, n), [x.reshape(-1, *port.shape) for x, port in zip(held, self._product[0].inputs, strict=True)]
         # a call has arrays of its own until it is done: other threads may call, too
-        vdot, iterations, residual = np.full_like(right, np.nan), np.zeros(batch, dtype=int), np.full(batch, np.nan)
-        finite = np.isfinite(right).all(axis=-1)
-        for x in held:
-            finite = finite & np.isfinite(x).all(axis=tuple(range(len(batch), x.ndim)))
-        for state in zip(*np.nonzero(finite), strict=True) if batch else [()] * int(finite):
-            vdot[state], iterations[state], residual[state] = self._solve([x[state] for x in held], right[state])
+        vdot, iterations, residual = np.full_like(flat, np.nan), np.zeros(len(flat), dtype=int), np.full(len(flat), np.nan)
+        finite = np.isfinite(flat).all(axis=1)
+        for x in at:
+            finite = finite & np.isfinite(x).all(axis=tuple(range(1, x.ndim)))
+        states = np.flatnonzero(finite)
+        for first in range(0, len(states), _TOGETHER):
+            some = states[first : first + _TOGETHER]
+            vdot[some], iterations[some], residual[some] = self._solve([x[some] for x in at], flat[some])
+        vdot, iterations, residual, finite = vdot.reshape(right.shape), *(x.reshape(batch) for x in (iterations, residual, finite))
         self.iterations, self.residual = iterations, residual
         bad = finite & ~(residual <= self.tolerance)
         if np.any(bad):
@@ -81,29 +99,53 @@ class IterativeKernel(Differentiable):
             raise arguments.explained(self.name, self.inputs, self.outputs, arrays, out, error) from error
         return target
 
-    def _solve(self, at: list[np.ndarray], right: np.ndarray) -> tuple[np.ndarray, int, float]:
-        """Return the solution at one state, the number of iterations and the residual."""
-        from scipy.sparse.linalg import cg
+    def _solve(self, at: list[np.ndarray], right: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return the solutions at some states, the numbers of iterations and the residuals."""
+        count, n = right.shape
+        held = [stages[0](*at) for stages in self._stages]
+        constants = np.concatenate([*held, right, np.full((count, 1), self.tolerance)], axis=1)
+        state = np.zeros((count, len(_NUMBERS) + 3 * n))
+        state[:, _NUMBERS.index("z_r")] = _NONE
+        state[:, len(_NUMBERS) + n : len(_NUMBERS) + 2 * n] = right
+        going = np.arange(count)
+        for _ in range(0, 10 * n, _ROUND):
+            part = np.ascontiguousarray(state[going])
+            self._iteration.run(part, np.zeros((1, 1, 1)), np.ascontiguousarray(constants[going]), np.zeros((len(part), 1, 1)), _ROUND)
+            state[going] = part
+            going = going[part[:, 0] == 0.0]
+            if not len(going):
+                break
+        vdot = state[:, len(_NUMBERS) : len(_NUMBERS) + n]
+        size, left = (np.linalg.norm(x, axis=1) for x in (right, self._product[1](held[0], vdot) - right))
+        residual = np.divide(left, size, out=np.zeros(count), where=size > 0.0)
+        return vdot, state[:, _NUMBERS.index("count")].astype(int), residual
 
-        size = float(np.linalg.norm(right))
-        if size == 0.0:
-            return np.zeros(right.shape), 0, 0.0
-        product, precondition = (self._at(stages, at, right.size) for stages in (self._product, self._precondition))
-        count = Counter()
-        vdot, _ = cg(
-            product, right, rtol=self.tolerance, atol=0.0, maxiter=10 * right.size, M=precondition, callback=lambda _: count.update("i")
-        )
-        return vdot, count["i"], float(np.linalg.norm(product @ vdot - right)) / size
+    @property
+    def _stages(self) -> tuple[_Stages, ...]:
+        return (self._product,) if self._precondition is None else (self._product, self._precondition)
 
-    @staticmethod
-    def _at(stages: _Stages | None, at: list[np.ndarray], n: int) -> Any:
-        """Return the linear operator of two stages at a configuration."""
-        from scipy.sparse.linalg import LinearOperator
-
-        if stages is None:
-            return None
-        held = stages[0](*at)
-        return LinearOperator((n, n), matvec=lambda x: stages[1](held, x), dtype=float)  # type: ignore[call-arg]
+    @cached_property
+    def _iteration(self) -> Iteration:
+        """The compiled iteration: J91 (30), see `catena.formulations.quadratic.conjugate_gradient`."""
+        n, trace = self.outputs[0].size, Trace("conjugate gradients")
+        sizes = [stages[0].outputs[0].size for stages in self._stages]
+        state = trace.input("state", (len(_NUMBERS) + 3 * n,))
+        trace.input("row", (1,))
+        constants = trace.input("constants", (sum(sizes) + n + 1,))
+        held = np.split(constants, np.cumsum([*sizes, n]))
+        done, row, table, count, z_r = state[: len(_NUMBERS)]
+        x, r, p = np.split(state[len(_NUMBERS) :], 3)
+        right, tolerance = held[-2], held[-1][0]
+        over = r @ r <= tolerance * tolerance * (right @ right)
+        z = r if self._precondition is None else self._precondition[1](held[1], r)
+        new = z @ r
+        p_new = z + (new / z_r) * p
+        Mp = self._product[1](held[0], p_new)
+        s = new / (p_new @ Mp)
+        vectors = ((x, x + s * p_new), (r, r - s * Mp), (p, p_new))
+        kept = [where(over, old, now) for before, after in vectors for old, now in zip(before, after, strict=True)]
+        numbers = [where(over, 1.0, done), row, table, where(over, count, count + 1.0), where(over, z_r, new)]
+        return Iteration(trace.graph(state=[*numbers, *kept], record=[done]))
 
     def _derived(self, transform: Any, labels: dict[str, tuple[str, ...]]) -> Kernel:
         if self._direct is None:
@@ -112,6 +154,7 @@ class IterativeKernel(Differentiable):
 
     def __getstate__(self) -> dict[str, Any]:
         state = self.__dict__ | {"_derivatives": {}}
+        state.pop("_iteration", None)
         try:
             pickle.dumps(self._direct)
         except Exception:  # functions defined inside others, which pickle cannot name
@@ -122,8 +165,8 @@ class IterativeKernel(Differentiable):
     def operations(self) -> dict[str, int]:
         """Number of operations by kind of one iteration: a product, and the preconditioner where there is one."""
         total: Counter[str] = Counter()
-        for stages in (self._product, self._precondition):
-            total.update(stages[1].operations if stages else {})
+        for stages in self._stages:
+            total.update(stages[1].operations)
         return dict(sorted(total.items()))
 
     @property

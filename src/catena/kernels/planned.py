@@ -22,6 +22,7 @@ from catena.model import Mechanism
 from catena.native import Kernel
 from catena.native.arguments import described
 from catena.native.differentiable import Differentiable
+from catena.native.single_call import SingleCalls, nothing
 
 #: How many plans go out with a kernel, and the steps of the walk on which they are found.
 _PLANS_OUT, _STEPS = 4, 16
@@ -30,7 +31,7 @@ _PLANS_OUT, _STEPS = 4, 16
 _DENSE = 200_000
 
 
-class ConstrainedKernel(Differentiable):
+class ConstrainedKernel(SingleCalls, Differentiable):
     """A function of arrays for a mechanism with loops; called like a `Kernel`, and described like one.
 
     The code is compiled for a plan: which coordinates depend on which, and which constraints are independent. Every result is checked
@@ -70,8 +71,11 @@ class ConstrainedKernel(Differentiable):
         self.cached, self.merged, self.lanes = planned.cached, planned.merged, planned.lanes
         self.signature = planned.signature.rsplit(", ", 1)[0]
 
-    def __call__(self, *arrays: Any, out: Any = None, **named: Any) -> Any:
-        """Return the results for arrays given in the order of `inputs`, or by name; `out=` takes the arrays to write to."""
+    def for_one_state(self, *, given: bool) -> Callable[..., Any]:
+        """Return the function of one state that raises no flag."""
+        return self.planned.for_one_state(given=given, flagged=True) if self._sound else nothing
+
+    def _general(self, arrays: tuple, out: Any, named: dict[str, Any]) -> Any:
         given = None
         if out is not None:
             out = out if isinstance(out, tuple) else (out,)
@@ -170,7 +174,7 @@ class ConstrainedKernel(Differentiable):
                     f"{self.name}: {names[i]} of model '{self.model}' is singular: its loops leave open there how it goes on, and what is "
                     "asked is not determined",
                     SingularWarning,
-                    stacklevel=3,
+                    stacklevel=4,
                 )
         for x, own in zip(whole, solved, strict=True):
             x[at] = own

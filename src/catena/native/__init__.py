@@ -2,5 +2,6 @@
 
 from catena.native.iteration import Iteration
 from catena.native.kernel import Kernel, compile_graph
+from catena.native.thread_parts import threads
 
-__all__ = ["Iteration", "Kernel", "compile_graph"]
+__all__ = ["Iteration", "Kernel", "compile_graph", "threads"]

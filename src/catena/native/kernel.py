@@ -21,13 +21,15 @@ from catena.native.compiled_program import compiled_program
 from catena.native.differentiable import Differentiable
 from catena.native.llvm import machine
 from catena.native.llvm.batch_loop import loop
+from catena.native.single_call import SingleCalls, for_one_state
+from catena.native.thread_parts import shared
 from catena.tables import Table, facts
 
 #: States to one set of inputs with defaults from which on what follows from these is computed once, by code of its own.
 STAGED = 1024
 
 
-class Kernel(Differentiable):
+class Kernel(SingleCalls, Differentiable):
     """A compiled function of arrays, made by `compile_graph`. Calls broadcast over leading axes like NumPy's own functions.
 
     Where a call fails, the arguments are examined and an `ArgumentError` names the one at fault. Results that are not finite stay in the
@@ -84,25 +86,33 @@ class Kernel(Differentiable):
         code = compiled_program(program, angles, graph, driver, "loop", merged=self.merged, quick=self._quick)
         self.llvm, self.cached = code.llvm, code.cached
         self.ufunc = ufunc.gufunc(graph.name, code.entry, code.data, graph.inputs, graph.outputs, code.keep_alive)
+        self._code = code
         self.seconds: dict[str, float] = {"trace": trace_seconds, **code.seconds, "lower": before + code.seconds["lower"]}
         self._count = len(graph.inputs)
         self._run: Callable[..., Any] = self.ufunc
         if not all(port.size for port in (*graph.inputs, *graph.outputs)):
             self._run = arguments.with_empty(self.ufunc, graph.inputs, graph.outputs)
 
-    def __call__(self, *arrays: Any, out: Any = None, **named: Any) -> Any:
-        """Return the outputs for arrays given in the order of `inputs`, or by name; `out=` takes the array, or arrays, to write to."""
+    def _general(self, arrays: tuple, out: Any, named: dict[str, Any]) -> Any:
         if named or len(arrays) != self._count:
             arrays = arguments.ordered(self.name, self.inputs, arrays, named, self.defaults)
         try:
             if self.defaults and self._shares(arrays):
                 return self._in_stages(arrays, out)
+            results = shared(self._run, self.inputs, self.outputs, arrays, out)
+            if results is not NotImplemented:
+                return results
             return self._run(*arrays) if out is None else self._run(*arrays, out=out)
         except Exception as error:
             trace = tracing(arrays)
             if trace is not None and out is None:
                 return self._inlined(trace, arrays)
             self._explain(error, arrays, out)
+
+    def for_one_state(self, *, given: bool, flagged: bool = False) -> Callable[..., Any]:
+        """Return the function of one state; of a kernel that is `flagged`, without its last output, which has to be zero."""
+        code = self._code
+        return for_one_state(code.entry, code.data, self.inputs, self.outputs, code.keep_alive, given=given, flagged=flagged)
 
     def _inlined(self, trace: Trace, arrays: tuple) -> Any:
         """Return the outputs for arguments that are being traced: the kernel becomes part of that trace."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Sequence
-from functools import cache
 from typing import Any
 
 import numpy as np
@@ -12,27 +11,12 @@ import numpy as np
 from catena.errors import CompileError
 from catena.graph import Port
 from catena.native.arguments import padded
+from catena.native.numpy_api import gufunc_constructor
 
-_FROM_SIGNATURE = 31  # place of PyUFunc_FromFuncAndDataAndSignature in NumPy's table of functions
 _NO_IDENTITY = -1
 _DOUBLE = 12  # NPY_DOUBLE
 
 _immortal: list[Any] = []
-
-
-@cache
-def _constructor() -> Any:
-    """Return NumPy's C function that makes gufuncs."""
-    try:
-        from numpy._core import _multiarray_umath as module  # pyright: ignore[reportAttributeAccessIssue, reportMissingImports]
-    except ImportError:  # NumPy 1
-        from numpy.core import _multiarray_umath as module  # pyright: ignore[reportAttributeAccessIssue]
-    get = ctypes.pythonapi.PyCapsule_GetPointer
-    get.restype, get.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
-    table = ctypes.cast(get(module._UFUNC_API, None), ctypes.POINTER(ctypes.c_void_p))
-    pointer, text, integer = ctypes.c_void_p, ctypes.c_char_p, ctypes.c_int
-    kind = ctypes.PYFUNCTYPE(ctypes.py_object, pointer, pointer, pointer, integer, integer, integer, integer, text, text, integer, text)
-    return kind(table[_FROM_SIGNATURE])
 
 
 def signature(inputs: Sequence[Port], outputs: Sequence[Port]) -> str:
@@ -55,7 +39,7 @@ def gufunc(name: str, address: int, data: np.ndarray, inputs: Sequence[Port], ou
     shapes = signature(inputs, outputs).encode()
     arrays = [ctypes.addressof(array) for array in (functions, tables, types)]
     names = [ctypes.cast(string, ctypes.c_char_p) for string in (title, text)]
-    made = _constructor()(*arrays, 1, len(inputs), len(outputs), _NO_IDENTITY, *names, 0, shapes)
+    made = gufunc_constructor()(*arrays, 1, len(inputs), len(outputs), _NO_IDENTITY, *names, 0, shapes)
     _attach(made, len(inputs), len(outputs), arrays[0], (functions, tables, types, title, text, data, keep_alive))
     return made
 

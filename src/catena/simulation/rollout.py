@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 import threading
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -24,6 +23,7 @@ from catena.model.parameters import check as check_paths
 from catena.model.user_functions import CONDITION, Role
 from catena.model.values import floats
 from catena.native import Iteration
+from catena.native.thread_parts import thread_count as set_thread_count
 from catena.scalars.expression import names
 from catena.simulation.arguments import check_step, count, moving, normalise, number, positive
 from catena.simulation.inputs import Controls, Function, Input, actuated, controller_role
@@ -471,10 +471,8 @@ def _raised(number: int, factor: int) -> int:
 
 
 def thread_count(threads: int | None) -> int:
-    """Return how many threads to use: so many, or one for each core that this process may use."""
-    if threads is not None:
-        return count("threads", threads)
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    """Return how many threads to use: so many, or as many as `ct.threads` says."""
+    return set_thread_count() if threads is None else count("threads", threads)
 
 
 def _stiffest(m: Mechanism, values: Mapping[str, np.ndarray]) -> Mechanism:

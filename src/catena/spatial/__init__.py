@@ -7,10 +7,10 @@ from catena.spatial.inertias import centroid, first_moment, gyroscopic, inertia_
 from catena.spatial.placements import Placement, Rigid, Screw
 from catena.spatial.rotations import quaternion_exp, quaternion_inverse, quaternion_log, quaternion_product, rotation
 from catena.spatial.solves import LU, Factor, gain, reciprocal
-from catena.spatial.vectors import Array, columns, cross, cross_force, cross_motion, skew, stack_columns, vanishes
+from catena.spatial.vectors import Array, columns, cross, cross_force, cross_motion, plain, skew, stack_columns, vanishes
 
 __all__ = [
     "LU", "Array", "Factor", "Placement", "Rigid", "Screw", "centroid", "columns", "cross", "cross_force", "cross_motion", "first_moment",
-    "gain", "gyroscopic", "inertia_matrix", "minus_product", "quaternion_exp", "quaternion_inverse", "quaternion_log", "quaternion_product",
-    "reciprocal", "rigid_inertia", "rotation", "skew", "stack_columns", "symmetric", "vanishes",
+    "gain", "gyroscopic", "inertia_matrix", "minus_product", "plain", "quaternion_exp", "quaternion_inverse", "quaternion_log",
+    "quaternion_product", "reciprocal", "rigid_inertia", "rotation", "skew", "stack_columns", "symmetric", "vanishes",
 ]  # fmt: skip

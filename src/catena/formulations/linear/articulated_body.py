@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from catena.formulations.inertias import across_joint
+from catena.formulations.inertias import across_joint, force_inboard, motion_outboard
 from catena.formulations.kinematics import angular_velocities, bias_wrench, rest_acceleration
 
 
@@ -38,16 +38,14 @@ def forward_dynamics(tree, q, v, tau, wrenches=None):
         at, p = tree.v_slices[k], tree.parent[k]
         D, G[k], P_plus = across_joint(tree, k, P[k], S[k])
         z[k] = z[k] + bias_wrench(tree.regrouped, k, W[k], wrenches)
-        e = tau[at] - S[k].T @ z[k]
+        e, z_plus = force_inboard(S[k], G[k], z[k], tau[at])
         nu[k] = D.solve(e)
-        z_plus = z[k] + P_plus @ a[k] + G[k] @ e
         P[p] = P[p] + X[k].inertia(P_plus)
-        z[p] = z[p] + X[k].force(z_plus)
+        z[p] = z[p] + X[k].force(z_plus + P_plus @ a[k])
 
     # outward: accelerations
     A[-1] = rest_acceleration(tree)
     for k in tree.outward():
         A_plus = X[k].motion(A[tree.parent[k]]) + a[k]
-        vdot[tree.v_slices[k]] = nu[k] - G[k].T @ A_plus
-        A[k] = A_plus + S[k] @ vdot[tree.v_slices[k]]
+        vdot[tree.v_slices[k]], A[k] = motion_outboard(S[k], G[k], nu[k], A_plus)
     return vdot

@@ -26,7 +26,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from catena.formulations.inertias import across_joint
+from catena.formulations.inertias import across_joint, force_inboard, motion_outboard
 from catena.formulations.inverse.newton_euler import bias_force
 from catena.formulations.kinematics import placements
 from catena.spatial import cross, cross_force, first_moment
@@ -44,8 +44,8 @@ def hamiltonian_dynamics(tree, q, p, tau, wrenches=None):
     for k in tree.inward():
         parent = tree.parent[k]
         D, G[k], M_plus[k] = across_joint(tree, k, M[k], S[k])
-        rest = p[tree.v_slices[k]] - S[k].T @ R[k]
-        nu[k], R_plus[k] = D.solve(rest), R[k] + G[k] @ rest
+        rest, R_plus[k] = force_inboard(S[k], G[k], R[k], p[tree.v_slices[k]])
+        nu[k] = D.solve(rest)
         turning[k] = _turning(S[k], M_plus[k], R_plus[k])
         M[parent] = M[parent] + X[k].inertia(M_plus[k])
         W[k] = tree.joint_drift(k)
@@ -57,8 +57,7 @@ def hamiltonian_dynamics(tree, q, p, tau, wrenches=None):
     for k in tree.outward():
         at = tree.v_slices[k]
         V_plus = X[k].motion(V[tree.parent[k]]) + W[k]
-        v[at] = nu[k] - G[k].T @ V_plus
-        V[k] = V_plus + S[k] @ v[at]
+        v[at], V[k] = motion_outboard(S[k], G[k], nu[k], V_plus)
         P = M_plus[k] @ V_plus + R_plus[k]
         pdot[at] = tau[at] + (S[k].T @ loads.on(k) + turning[k](V_plus) + tree.joint_turn(k, q, v).T @ P)
     return v, pdot
