@@ -53,7 +53,15 @@ def motion(frame, V):
 
 
 def touches(contact, frames):
-    """Yield where the shapes of a contact are nearest to what they may touch."""
+    """Yield where the shapes of a contact are nearest to what they may touch; those that may not are at depth 0."""
+    if contact.entered is None:
+        yield from _nearest(contact, frames)
+        return
+    for touch, entered in zip(_nearest(contact, frames), contact.entered, strict=True):
+        yield touch._replace(depth=touch.depth * entered)
+
+
+def _nearest(contact, frames):
     a, b, n = frames[contact.a], frames[contact.b], contact.normal
     for centre, radius in contact.spheres:
         here = a.p + a.R @ centre
@@ -102,19 +110,19 @@ def contact_energy(contact, frames):
     return energy
 
 
-def contact_slopes(contact, frames, V, ahead=None):
+def contact_slopes(contact, frames, V, ahead=()):
     """Yield how fast the forces of points against the ground fall: (place, matrices by displacement and by velocity), none negative.
 
-    Those are tangents. With frames `ahead`, where a long step leads to, they are bounds that keep it from overshooting: at the deeper of
-    both depths, and of friction the secant from rest.
+    Those are tangents. With frames `ahead`, where a long step may lead to, they are bounds that keep it from overshooting: at the largest
+    of the depths, and of friction the secant from rest.
     """
     a, b = (motion(frames[k], V[k]) for k in (contact.a, contact.b))
-    later = touches(contact, frames if ahead is None else ahead)
-    for touch, then in zip(touches(contact, frames), later, strict=True):
+    for touch, *later in zip(*(touches(contact, places) for places in (frames, *ahead)), strict=True):
         n, relative = touch.normal, a.at(touch.point) - b.at(touch.point)
         approach = n @ relative
-        d = positive(touch.depth)
-        deeper = d if ahead is None else d + positive(then.depth - d)
+        deeper = positive(touch.depth)
+        for then in later:
+            deeper = deeper + positive(then.depth - deeper)
         held = positive(1.0 - contact.dissipation * approach)
         along = np.outer(n, n)
         stiffness = contact.stiffness * _power_slope(contact, deeper) * held
@@ -123,7 +131,7 @@ def contact_slopes(contact, frames, V, ahead=None):
         square = u @ u + contact.slip_speed**2
         slip = contact.friction * contact.stiffness * _power(contact, deeper) * held / np.sqrt(square)
         across = np.eye(3) - along
-        if ahead is None:  # along the sliding velocity the slope is less
+        if not later:  # along the sliding velocity the slope is less
             across = across - np.outer(u, u) / square
         yield touch.point, stiffness * along, damping * along + slip * across
 

@@ -17,8 +17,9 @@ from dataclasses import replace
 import numpy as np
 
 from catena.formulations.applied_forces import bushing_frames, spring_ends
-from catena.formulations.contact import at_origin, contact_slopes, positive, touches
+from catena.formulations.contact import at_origin, contact_slopes, positive, present, touches
 from catena.formulations.inverse.newton_euler import wrench_forces
+from catena.formulations.joint_forces import stop_depths
 from catena.formulations.kinematics import velocities, world_frames
 from catena.spatial import cross, vanishes
 
@@ -41,14 +42,14 @@ def _linking(force):
     return force.a != force.b and min(force.a, force.b) >= 0
 
 
-def body_and_link_slopes(tree, q, v, ahead=None):
+def body_and_link_slopes(tree, q, v, ahead=()):
     """Return K and D of anchored bodies, (bodies, 2, 6, 6), and of links U, (3 links, nv), and K and D, (links, 2, 3, 3).
 
-    With positions `ahead`, where a long step leads to, those of contacts are bounds that keep it from overshooting.
+    With positions `ahead`, where a long step may lead to, those of contacts are bounds that keep it from overshooting.
     """
     _, _, V = velocities(tree, q, v)
     frames = world_frames(tree, q)
-    later = None if ahead is None else world_frames(tree, ahead)
+    later = [world_frames(tree, x) for x in ahead]
     held = {k: [np.zeros((6, 6)).astype(object) for _ in range(2)] for k in anchored_bodies(tree)}
     rows, links = [], []
     for force, point, turning, K, D in _all(tree, frames, V, later):
@@ -96,7 +97,7 @@ def steepest(tree, q, weight):
 
 
 def _steepest(tree, frames, weight):
-    yield from _all(replace(tree, contacts=(), springs=tuple(spring._replace(slack=False) for spring in tree.springs)), frames, None, None)
+    yield from _all(replace(tree, contacts=(), springs=tuple(spring._replace(slack=False) for spring in tree.springs)), frames, None, ())
     for contact in tree.contacts:
         if contact.a != contact.b:
             places = list(touches(contact, frames))
@@ -144,6 +145,36 @@ def _turned(R, slope):
     A, B, C = R.T @ slope[:3, :3] @ R, R.T @ slope[:3, 3:] @ R, R.T @ slope[3:, 3:] @ R
     A, C = (np.triu(X) + np.triu(X, 1).T for X in (A, C))
     return np.block([[A, B], [B.T, C]])
+
+
+def one_sided(tree):
+    """Return how many forces push only beyond a limit: the stops of joints, one for each coordinate, and the points of contacts."""
+    stops = any(map(tree.stopped, [*tree.lower, *tree.upper]))
+    return tree.nv + sum(map(_points, tree.contacts)) if stops or tree.contacts else 0
+
+
+def _points(contact):
+    return (len(contact.others) or 1) * len(contact.spheres) + len(contact.ellipsoids)
+
+
+def entered(tree, places):
+    """Return 1 for every one-sided force that is entered at one of several positions, else 0."""
+    depths = [sum(stop_depths(tree, q) for q in places)]
+    frames = [world_frames(tree, q) for q in places]
+    for contact in tree.contacts:
+        tree.mark()
+        points = zip(*(touches(contact, x) for x in frames), strict=True)
+        depths.append(np.array([sum(positive(touch.depth) for touch in same) for same in points]))
+    return present(np.concatenate(depths))
+
+
+def with_entered(tree, entered):
+    """Return a tree with those of its one-sided forces only that are entered."""
+    contacts, at = [], tree.nv
+    for contact in tree.contacts:
+        contacts.append(contact._replace(entered=entered[at : at + _points(contact)]))
+        at += _points(contact)
+    return replace(tree, stop_stiffness=tree.stop_stiffness * entered[: tree.nv], contacts=tuple(contacts))
 
 
 def opposing(tree, q, bodies, *motions):

@@ -32,11 +32,11 @@ def passive_force(tree, q, v):
     return force
 
 
-def passive_slopes(tree, q, v, ahead=None):
+def passive_slopes(tree, q, v, ahead=()):
     """Return how fast the passive forces of the joints fall with their own positions and with their own velocities, none negative.
 
-    Those are tangents at q and v. With positions `ahead`, where a long step leads to, they are bounds that keep it from overshooting: of
-    friction the secant from rest, friction / sqrt(v^2 + s^2), and of stops those that are entered on the way.
+    Those are tangents at q and v. With positions `ahead`, where a long step may lead to, they are bounds that keep it from overshooting: of
+    friction the secant from rest, friction / sqrt(v^2 + s^2), and of stops those that are entered at any of them.
     """
     by_position, by_velocity = tree.vector(), tree.vector()
     for k in range(tree.n):
@@ -45,12 +45,22 @@ def passive_slopes(tree, q, v, ahead=None):
             if not vanishes(tree.friction[i]):
                 square = v[i] * v[i] + tree.friction_speed**2
                 slope = tree.friction[i] / np.sqrt(square)
-                by_velocity[i] = by_velocity[i] + (slope if ahead is not None else slope * (tree.friction_speed**2 / square))
-        for (i, sign, depth), (_, _, deeper) in zip(_stops(tree, k, q), _stops(tree, k, q if ahead is None else ahead), strict=True):
+                by_velocity[i] = by_velocity[i] + (slope if len(ahead) else slope * (tree.friction_speed**2 / square))
+        for (i, sign, depth), *later in zip(*(_stops(tree, k, x) for x in (q, *ahead)), strict=True):
+            deeper = sum((then for _, _, then in later), depth)
             held = positive(1.0 + tree.stop_damping[i] * (sign * v[i]))
-            by_position[i] = by_position[i] + tree.stop_stiffness[i] * held * present(depth + deeper)
+            by_position[i] = by_position[i] + tree.stop_stiffness[i] * held * present(deeper)
             by_velocity[i] = by_velocity[i] + tree.stop_stiffness[i] * tree.stop_damping[i] * depth * present(held)
     return by_position, by_velocity
+
+
+def stop_depths(tree, q):
+    """Return how deep every velocity coordinate is in one of its stops, 0 where it is in none."""
+    depths = np.zeros(tree.nv).astype(object)
+    for k in range(tree.n):
+        for i, _, depth in _stops(tree, k, q):
+            depths[i] = depths[i] + depth
+    return depths
 
 
 def _stops(tree, k, q):

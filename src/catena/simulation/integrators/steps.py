@@ -111,7 +111,7 @@ def _linearly_implicit(tableau: Tableau) -> Callable[..., Step]:
 
     def step(flow: Flow, t: Any, q: Array, v: Array, a: Array, h: Any) -> Step:
         flow.mark()
-        ease = _easing(flow, t, q, v, h, gamma * h)
+        ease, entered = _easing(flow, t, q, v, a, h, gamma * h)
         slopes: list[Array] = []
         accelerations: list[Array] = []
         for i, (row, linear, node) in enumerate(zip(tableau.a, tableau.w, tableau.c, strict=True)):
@@ -122,7 +122,7 @@ def _linearly_implicit(tableau: Tableau) -> Callable[..., Step]:
             else:
                 u, v_stage = combine(h, row, slopes), v + combine(h, row, accelerations)
                 q_stage = flow.model.chart(q, u)
-                acceleration = flow.acceleration(t + node * h, q_stage, v_stage)
+                acceleration = flow.acceleration(t + node * h, q_stage, v_stage, entered)
                 rate = flow.model.chart_rate(q_stage, u, v_stage)
                 before, before_rate = combine(h, linear[:-1], slopes), combine(h, linear[:-1], accelerations)
             flow.mark()
@@ -137,13 +137,34 @@ def _linearly_implicit(tableau: Tableau) -> Callable[..., Step]:
     return step
 
 
-def _easing(flow: Flow, t: Any, q: Array, v: Array, h: Any, gamma_h: Any) -> Callable[[Array, Array, Array], Array]:
-    """Return by how much passive forces ease an acceleration: a function of it, of a shift of positions and of a change of velocities."""
-    found = flow.evaluate("slopes", t, q, v, h)
-    stiffness, damping = found[:2]
+#: By how much passive forces ease an acceleration: a function of it, of a shift of positions and of a change of velocities.
+_Ease = Callable[[Array, Array, Array], Array]
+
+
+def _easing(flow: Flow, t: Any, q: Array, v: Array, a: Array, h: Any, gamma_h: Any) -> tuple[_Ease, Array | None]:
+    """Return by how much passive forces ease accelerations in a step, and which one-sided forces act in it; None for all.
+
+    A fixed step looks ahead for stops and contacts that it enters: those that the velocity leads to, then those that the velocity leads to
+    which the first ones leave, for a joint that strikes its stop may throw the next one into its own. What a stage enters unforeseen, and
+    so is not eased, does not act before the next step: its force, many times that of the weight, would be multiplied by every stage.
+    """
+    rate = flow.model.chart_rate(q, np.zeros(len(v)), v)
+    shifts = [h * rate] * flow.system.looks
+    for k in range(1, flow.system.looks):
+        ease, _ = _eased_by(flow, t, q, v, shifts, gamma_h)
+        shifts[k:] = [h * (rate + gamma_h * (a - ease(a, gamma_h * rate, np.zeros(len(v)))))] * (len(shifts) - k)
+        flow.mark()
+    return _eased_by(flow, t, q, v, shifts, gamma_h)
+
+
+def _eased_by(flow: Flow, t: Any, q: Array, v: Array, shifts: list[Array], gamma_h: Any) -> tuple[_Ease, Array | None]:
+    """Return by how much passive forces ease accelerations, with the slopes at a state and where shifts of positions lead to."""
+    found = flow.evaluate("slopes", t, q, v, np.array(shifts))
+    stiffness, damping, *found = found
+    entered = found.pop(0) if flow.system.looks_ahead else None
     armature = gamma_h * damping + (gamma_h * gamma_h) * stiffness
     shapes = flow.system.slope_shapes
-    bodies = found[2] if 0 not in shapes["bodies"] else None
+    bodies = found[0] if 0 not in shapes["bodies"] else None
     added = None if bodies is None else gamma_h * bodies[:, 1] + (gamma_h * gamma_h) * bodies[:, 0]
 
     def without_links(acceleration: Array, shift: Array, rate: Array) -> Array:
@@ -154,7 +175,7 @@ def _easing(flow: Flow, t: Any, q: Array, v: Array, h: Any, gamma_h: Any) -> Cal
         return flow.evaluate("eased", t, q, armature, added, force)
 
     if 0 in shapes["along"]:
-        return without_links
+        return without_links, entered
     U, links = found[-2:]
     Z = flow.evaluate("responses", t, q, armature, added, U)
     K, D = (_diagonal([link[i] for link in links]) for i in (0, 1))
@@ -169,7 +190,7 @@ def _easing(flow: Flow, t: Any, q: Array, v: Array, h: Any, gamma_h: Any) -> Cal
         flow.mark()
         return eased + Z.T @ (small @ (pull - S @ (U @ eased)))
 
-    return ease
+    return ease, entered
 
 
 def _diagonal(blocks: list[Array]) -> Array:
