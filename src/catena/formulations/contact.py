@@ -110,19 +110,17 @@ def contact_energy(contact, frames):
     return energy
 
 
-def contact_slopes(contact, frames, V, ahead=()):
+def contact_slopes(contact, frames, V, deepest=None):
     """Yield how fast the forces of points against the ground fall: (place, matrices by displacement and by velocity), none negative.
 
-    Those are tangents. With frames `ahead`, where a long step may lead to, they are bounds that keep it from overshooting: at the largest
-    of the depths, and of friction the secant from rest.
+    Those are tangents. With the `deepest` that a long step may bring every point, they are bounds that keep it from overshooting: those
+    at that depth, and of friction the secant from rest.
     """
     a, b = (motion(frames[k], V[k]) for k in (contact.a, contact.b))
-    for touch, *later in zip(*(touches(contact, places) for places in (frames, *ahead)), strict=True):
+    for i, touch in enumerate(touches(contact, frames)):
         n, relative = touch.normal, a.at(touch.point) - b.at(touch.point)
         approach = n @ relative
-        deeper = positive(touch.depth)
-        for then in later:
-            deeper = deeper + positive(then.depth - deeper)
+        deeper = positive(touch.depth) if deepest is None else deepest[i]
         held = positive(1.0 - contact.dissipation * approach)
         along = np.outer(n, n)
         stiffness = contact.stiffness * _power_slope(contact, deeper) * held
@@ -131,7 +129,7 @@ def contact_slopes(contact, frames, V, ahead=()):
         square = u @ u + contact.slip_speed**2
         slip = contact.friction * contact.stiffness * _power(contact, deeper) * held / np.sqrt(square)
         across = np.eye(3) - along
-        if not later:  # along the sliding velocity the slope is less
+        if deepest is None:  # along the sliding velocity the slope is less
             across = across - np.outer(u, u) / square
         yield touch.point, stiffness * along, damping * along + slip * across
 

@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from catena.formulations.contact import positive
 from catena.formulations.derivatives.forces import force_derivatives
 from catena.formulations.derivatives.inverse_dynamics import inverse_dynamics_derivatives
-from catena.formulations.force_slopes import anchored_bodies, body_and_link_slopes, entered, link_count, opposing, with_entered
+from catena.formulations.force_slopes import anchored_bodies, body_and_link_slopes, depths, link_count, opposing, with_entered
 from catena.formulations.joint_forces import passive_slopes
 from catena.formulations.linear import articulated_body, canonical_momenta
 from catena.graph import Subgraph, Trace
@@ -35,7 +36,7 @@ Array = Any
 
 def accelerations(system: System, tree: Tree, t: Any, q: Array, v: Array, tau: Array, entered: Array | None) -> dict[str, Array]:
     """Return vdot under joint forces, without the forces that are called from Python; of one-sided forces with those that are entered."""
-    tree = tree if entered is None else with_entered(tree, entered)
+    tree = tree if entered is None else with_entered(tree, q, entered)
     force, wrenches = acting_forces(tree, t, q, v)
     return {"vdot": system.solve(tree, q, v, tau + force, wrenches)}
 
@@ -61,18 +62,23 @@ def linearised(system: System, tree: Tree, t: Any, q: Array, v: Array, vdot: Arr
     return {"mass": mass, "by_v": by_v - force_by_v, "by_q": by_q - force_by_q}
 
 
-def slopes(system: System, tree: Tree, t: Any, q: Array, v: Array, shifts: Array) -> dict[str, Array]:
+def slopes(system: System, tree: Tree, t: Any, q: Array, v: Array, shift: Array, deepest: Array | None) -> dict[str, Array]:
     """Return how fast passive forces fall with positions and velocities: of joints, and of what springs, bushings and contacts hold.
 
-    With fixed steps, also where shifts of positions lead to, which a step may come to.
+    Fixed steps look ahead to where a shift of positions leads to: bounds of the slopes are those where one-sided forces are deepest, here,
+    there, or where earlier looks found them.
     """
-    ahead = () if system.stepping.adaptive else [system.model.chart(q, x) for x in shifts]
-    by_position, by_velocity = passive_slopes(tree, q, v, ahead)
+    if system.looks_ahead:
+        for x in (q, system.model.chart(q, shift)):
+            deepest = deepest + positive(depths(tree, x) - deepest)
+    elif not system.stepping.adaptive:
+        deepest = np.zeros(0)
+    by_position, by_velocity = passive_slopes(tree, q, v, deepest)
     results = {"by_position": by_position, "by_velocity": by_velocity}
     if system.looks_ahead:
-        results["entered"] = entered(tree, [q, *ahead])
+        results["deepest"] = deepest
     if anchored_bodies(tree) or link_count(tree):
-        bodies, along, links = body_and_link_slopes(tree, q, v, ahead)
+        bodies, along, links = body_and_link_slopes(tree, q, v, deepest)
         results |= {name: x for name, x in (("bodies", bodies), ("along", along), ("links", links)) if x.size}
     return results
 
@@ -110,7 +116,7 @@ def opposed(
 #: The evaluations by name, with their arguments after t and q.
 EVALUATIONS = {
     "accelerations": (accelerations, ("v", "tau", "entered")), "momenta": (momenta, ("v", "tau")), "velocities": (velocities, ("p",)),
-    "linearised": (linearised, ("v", "vdot")), "slopes": (slopes, ("v", "shifts")),
+    "linearised": (linearised, ("v", "vdot")), "slopes": (slopes, ("v", "shift", "deepest")),
     "eased": (eased, ("armature", "added", "force")), "responses": (responses, ("armature", "added", "along")),
     "opposed": (opposed, ("bodies", "added", "acceleration", "shift", "rate")),
 }  # fmt: skip

@@ -30,10 +30,6 @@ from catena.simulation.integrators.flow import Part
 from catena.simulation.integrators.steps import Integrator
 from catena.simulation.stepping import Counted, Layout, Stepping, Timed, attempt
 
-#: How often a fixed step looks ahead: each look finds the stops and contacts into which those of the last look throw the bodies. What is
-#: entered all the same waits for the next step; chains of two to four light links that fall onto their stops show little of it from 3 on.
-LOOKS = 3
-
 Array = Any
 
 
@@ -148,8 +144,8 @@ class System:
 
     def _inputs(self, trace: Trace, names: Sequence[str]) -> list[Any]:
         """Return inputs of a trace by name; None for slopes that the mechanism does not have."""
-        shapes = {"t": (), "h": (), "q": (self.model.nq,), "entered": (self.one_sided if self.looks_ahead else 0,), **self.slope_shapes}
-        shapes |= {"shifts": (self.looks, self.model.nv)}
+        shapes = {"t": (), "h": (), "q": (self.model.nq,), **self.slope_shapes}
+        shapes |= dict.fromkeys(("entered", "deepest"), (self.one_sided if self.looks_ahead else 0,))
         found = ((name, shapes.get(name, (self.model.nv,))) for name in names)
         return [None if 0 in shape else trace.input(name, shape) for name, shape in found]
 
@@ -160,11 +156,6 @@ class System:
         links = link_count(tree)
         held = len(anchored_bodies(tree))
         return {"bodies": (held, 2, 6, 6), "added": (held, 6, 6), "along": (3 * links, tree.nv), "links": (links, 2, 3, 3)}
-
-    @cached_property
-    def looks(self) -> int:
-        """How often a step looks ahead for stops and contacts that it enters."""
-        return LOOKS if self.looks_ahead else 1
 
     @cached_property
     def one_sided(self) -> int:
