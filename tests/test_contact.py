@@ -525,6 +525,7 @@ def test_mjcf_files_touch_their_plane_at_the_depth_that_mujoco_finds(tmp_path: P
         ct.load(file)
     m = ct.load(file, contact="ground")
     assert [(c.body, c.friction) for c in m.contacts] == [("box", 0.6), ("egg", 0.3)]
+    assert not any("ignored" in note for note in m.notes)
     compiled = mujoco.MjModel.from_xml_path(str(file))
     data = mujoco.MjData(compiled)
     rng = np.random.default_rng(0)

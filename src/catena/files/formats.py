@@ -74,7 +74,7 @@ def _load(
         return _finished(model, file, within, starts)
     if floating_base:
         raise ModelFileError(f"{file}:{root.line}: floating_base is for URDF; give the root body a <freejoint/> in the file")
-    source = mjcf_reader.Reader(root, (*left_out, "contact") if contact else left_out)
+    source = mjcf_reader.Reader(root, left_out, contact)
     model = source.model()
     if contact:
         root.attempt(contacts.from_mjcf, model, source)

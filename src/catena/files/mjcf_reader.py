@@ -30,8 +30,9 @@ from catena.spatial import quaternion_inverse, quaternion_product, rotation
 class Reader(Source):
     """An MJCF file on its way to a model."""
 
-    def __init__(self, root: Element, ignore: Collection[str]) -> None:
+    def __init__(self, root: Element, ignore: Collection[str], contact: bool = False) -> None:
         super().__init__(root, ignore)
+        self._contact = contact  # whether contact is read
         self.carriers: dict[int, str] = {}  # the body that the coordinate of a hinge or slider is named after, by the joint
         self.left_out: list[str] = []
         self.unread: dict[str, list[str]] = {}  # what catena cannot represent and is asked to leave out, by its kind
@@ -79,6 +80,8 @@ class Reader(Source):
         first: Element | None = None
         refused: dict[str, list[str]] = {}
         for what, element, said in unsupported(self):
+            if what == "contact" and self._contact:
+                continue
             if what in self.ignore:
                 self.left_out.append(f"{what} ({said})")
             elif UNSUPPORTED in self.ignore:
