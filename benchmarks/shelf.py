@@ -200,9 +200,10 @@ def run_of(robot: Robot, seconds: float) -> tuple[ct.Trajectory, float, float, f
 def judged(robot: Robot, run: ct.Trajectory) -> tuple[str, ...]:
     """Return what came of a robot: heights, tilt, speed, energy, and a word for it."""
     m, speed = robot.model, float(np.abs(run.v[-1]).max(initial=0.0))
-    energy = np.sum(ct.energy(m)(run.q, run.v), axis=0)
-    rise, lost = max(float(np.diff(energy).max()), 0.0), float(np.ptp(energy))
-    kept = "only lost" if rise <= 1e-6 * lost else f"rose by {rise:.1g} J of {lost:.2g} J"
+    kinetic, potential = ct.energy(m)(run.q, run.v)
+    rise, exchanged = max(float(np.diff(kinetic + potential).max()), 0.0), float(np.ptp(kinetic) + np.ptp(potential))
+    rounding = 1e-9 * sum(link.body.mass for link in m.links)  # 0.1 nm of its height
+    kept = "only lost" if rise <= 1e-6 * exchanged + rounding else f"rose by {rise:.1g} J of {exchanged:.2g} J"
     word = "at rest" if speed < RESTING else "moving"
     if not robot.free:
         return "", "", "", f"{speed:.1g}", kept, word
