@@ -298,7 +298,7 @@ def test_implicit_steps_see_the_slopes_of_forces(loops: bool) -> None:
     v = m.project_velocity(q, rng.normal(size=m.nv)) if loops else rng.normal(size=m.nv)
     run = Run(RunSettings.of(m, q, v, 0.0, 1.0, None, "auto", "rang-angermann", None, None, (), None, 1e-8, None, None))
     run.begin()
-    slopes = run.system.kernel("slopes")(0.0, q, v, 1e-3)
+    slopes = run.system.kernel("slopes")(0.0, q, v, np.zeros(m.nv))
     by_position, by_velocity, bodies = slopes[:3]
     acceleration, shift, rate = rng.normal(size=(3, m.nv))
     h = 0.02
@@ -544,6 +544,7 @@ def test_mjcf_files_touch_their_plane_at_the_depth_that_mujoco_finds(tmp_path: P
         ct.load(file)
     m = ct.load(file, contact="ground")
     assert [(c.body, c.friction) for c in m.contacts] == [("box", 0.6), ("egg", 0.3)]
+    assert not any("ignored" in note for note in m.notes)
     compiled = mujoco.MjModel.from_xml_path(str(file))
     data = mujoco.MjData(compiled)
     rng = np.random.default_rng(0)
@@ -568,6 +569,28 @@ def test_mjcf_files_touch_their_plane_at_the_depth_that_mujoco_finds(tmp_path: P
                 assert_allclose(found, sum(depths), atol=1e-9)
                 touched += bool(depths)
     assert touched > 10
+
+
+@pytest.mark.peers
+@pytest.mark.parametrize(
+    ("margins", "pair"), [(("0.01", "0"), ""), (("0.01", "0.02"), ""), (("0", "0"), 'margin="0.03" friction="0.3 0.3 0 0 0"')]
+)
+def test_balls_rest_at_the_distance_that_mujoco_has_by_margins_and_pairs(tmp_path: Path, margins: tuple[str, str], pair: str) -> None:
+    mujoco = pytest.importorskip("mujoco")
+    off = 'contype="0" conaffinity="0"' if pair else ""
+    file = tmp_path / "ball.xml"
+    file.write_text(f"""
+    <mujoco><option timestep="0.001"/><worldbody>
+      <geom name="floor" type="plane" size="5 5 0.1" margin="{margins[0]}"/>
+      <body name="ball" pos="0 0 0.15"><freejoint/><geom name="round" size="0.1" mass="1" margin="{margins[1]}" {off}/></body>
+    </worldbody>{f'<contact><pair geom1="round" geom2="floor" {pair}/></contact>' if pair else ""}</mujoco>""")
+    m = ct.load(file, contact="ground")
+    assert m.contacts[0].friction == (0.3 if pair else 1.0)
+    compiled = mujoco.MjModel.from_xml_path(str(file))
+    data = mujoco.MjData(compiled)
+    for _ in range(2000):
+        mujoco.mj_step(compiled, data)
+    assert_allclose(ct.simulate(m, m.neutral(), until=2.0, step=1e-3).q[-1, 2] + 0.15, data.qpos[2], atol=1e-3)
 
 
 @pytest.mark.peers

@@ -13,6 +13,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 import catena as ct
 from catena.examples import delta, four_bar, stewart_ups
 from catena.examples.trees import gallery
+from catena.formulations.force_slopes import depths
 from catena.formulations.joint_forces import passive_force, passive_slopes
 from catena.formulations.loops.constraints import constraint_jacobian
 from catena.simulation.integrators.tableaus import TABLEAUS, Tableau
@@ -77,7 +78,8 @@ def test_slopes_are_the_derivatives_of_the_passive_forces() -> None:
             by_position = passive_force(tree, q - shift, np.array(v)) - passive_force(tree, q + shift, np.array(v))
             by_velocity = passive_force(tree, np.array(q), v - shift) - passive_force(tree, np.array(q), v + shift)
             assert_allclose(found, np.array([by_position, by_velocity], dtype=float) / (2.0 * small), rtol=1e-6, atol=1e-6)
-            bounds = np.array(passive_slopes(tree, np.array(q), np.array(v), ahead=np.array([0.6, 0.2])), dtype=float)
+            deepest = depths(tree, np.array(q)) + depths(tree, np.array([0.6, 0.2]))
+            bounds = np.array(passive_slopes(tree, np.array(q), np.array(v), deepest), dtype=float)
             assert (bounds >= found).all()
 
 
@@ -218,6 +220,26 @@ def test_an_arm_rests_on_its_stops() -> None:
 
 
 # --- the choice, and what is told
+
+
+@pytest.mark.parametrize("links", [2, 3, 4])
+@pytest.mark.parametrize("step", [1e-3, 2e-4])
+def test_light_links_that_strike_their_stops_do_not_gain_speed(links: int, step: float) -> None:
+    """Steps of up to 50 time constants of the stops: one joint throws the next into its stop, which the velocities do not foresee."""
+    def finger(limits: tuple[float, float] | None) -> ct.Model:
+        m, length = ct.Model("finger"), 0.04
+        for k in range(links):
+            bone = ct.box(0.01, 0.02, length, mass=0.03, com=(0, 0, 0.5 * length))
+            hinge = ct.Revolute("y", limits=limits, damping=1e-4)
+            m.add(f"bone {k}", bone, hinge, parent=f"bone {k - 1}" if k else "ground", at=(0, 0, length if k else 0.0))
+        return m
+
+    m, energy = finger((-0.2, 1.6)), ct.energy(finger(None))  # of motion and gravity alone
+    for seed in range(4):
+        run = ct.simulate(m, np.random.default_rng(seed).uniform(-0.1, 0.0, links), until=0.5, step=step)
+        total = np.sum(energy(run.q, run.v), axis=0)
+        assert total.argmax() == 0
+        assert (run.q[-1] > -0.201).all()
 
 
 def test_rates_are_those_of_one_joint() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -39,7 +40,9 @@ def from_urdf(model: Builder, links: dict[str, Element]) -> None:
 
 
 def from_mjcf(model: Builder, source: Source) -> None:
-    """Let the geoms of an MJCF file touch the plane of its ground, or z = 0, with the larger friction of both as MuJoCo has it."""
+    """Let the geoms of an MJCF file touch the plane of its ground, or z = 0: with the larger friction of both and at the distance that
+    follows from their margins, as MuJoCo has it; and those of a <pair> with the plane, with the pair's own numbers.
+    """
     c, kinds = source.compiled, source.geom_kinds
     planes = [i for i in range(c.ngeom) if c.geom_type[i] == kinds.plane and c.geom_bodyid[i] == 0]
     if planes[1:]:
@@ -49,16 +52,18 @@ def from_mjcf(model: Builder, source: Source) -> None:
     if plane is not None:
         normal = rotation(c.geom_quat[plane])[:, 2]
         height, least = float(normal @ c.geom_pos[plane]), float(c.geom_friction[plane][0])
+    paired = _paired(source, plane)
     unknown = 0
     for body in range(1, c.nbody):
-        found: dict[float, tuple[list[Geometry], list[np.ndarray]]] = {}
+        found: dict[tuple[float, float], tuple[list[Geometry], list[np.ndarray]]] = {}
         for i in range(c.body_geomadr[body], c.body_geomadr[body] + c.body_geomnum[body]) if c.body_geomnum[body] else ():
             meets = c.geom_contype[i] or c.geom_conaffinity[i]
             if plane is not None:
                 meets = (c.geom_contype[i] & c.geom_conaffinity[plane]) | (c.geom_contype[plane] & c.geom_conaffinity[i])
-            if not meets or c.body_weldid[body] == 0:
+            if not (meets or i in paired) or c.body_weldid[body] == 0:
                 continue
-            shapes, points = found.setdefault(max(least, float(c.geom_friction[i][0])), ([], []))
+            begins = _distance(source.library, *((float(c.geom_margin[k]), float(c.geom_gap[k])) for k in (i, plane) if k is not None))
+            shapes, points = found.setdefault(paired.get(i, (max(least, float(c.geom_friction[i][0])), begins)), ([], []))
             solid = _solid(source, i)
             if isinstance(solid, Geometry):
                 shapes.append(solid)
@@ -66,11 +71,34 @@ def from_mjcf(model: Builder, source: Source) -> None:
                 points.append(solid)
             else:
                 unknown += 1
-        for friction, (shapes, points) in found.items():
-            _add(model, source.names[body], shapes, points, normal=normal, height=height, friction=friction)
+        for (friction, begins), (shapes, points) in found.items():
+            _add(model, source.names[body], shapes, points, normal=normal, height=height + begins, friction=friction)
     if unknown:
         model.parts.notes.append(f"{unknown} geoms of kinds that catena cannot represent have no contact")
     _note(model)
+
+
+@cache
+def _distance(mujoco: Any, *margins: tuple[float, float]) -> float:
+    """Return the distance at which MuJoCo lets two geoms touch, by the margin and gap of each; versions of it add them up or take one."""
+    if not any(margin for margin, _ in margins):
+        return 0.0
+    spheres = "".join(f'<body><freejoint/><geom size="1" margin="{margin}" gap="{gap}"/></body>' for margin, gap in (*margins, (0.0, 0.0)))
+    model = mujoco.MjModel.from_xml_string(f"<mujoco><worldbody>{spheres}</worldbody></mujoco>")
+    data = mujoco.MjData(model)
+    mujoco.mj_forward(model, data)
+    return float(data.contact[0].includemargin)  # of the first two
+
+
+def _paired(source: Source, plane: int | None) -> dict[int, tuple[float, float]]:
+    """Return the friction of geoms that a <pair> lets touch a plane, and the distance at which they do."""
+    c, pairs = source.compiled, {}
+    for k in range(c.npair):
+        ends = int(c.pair_geom1[k]), int(c.pair_geom2[k])
+        if plane in ends:
+            begins = _distance(source.library, (float(c.pair_margin[k]), float(c.pair_gap[k])))
+            pairs[ends[0] if ends[1] == plane else ends[1]] = (float(c.pair_friction[k][0]), begins)
+    return pairs
 
 
 def _solid(source: Source, i: int) -> Geometry | np.ndarray | None:

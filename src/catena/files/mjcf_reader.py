@@ -32,7 +32,7 @@ class Reader(Source):
 
     def __init__(self, root: Element, ignore: Collection[str], contact: bool = False) -> None:
         super().__init__(root, ignore)
-        self.contact = contact  # is read, by another
+        self._contact = contact  # whether contact is read
         self.carriers: dict[int, str] = {}  # the body that the coordinate of a hinge or slider is named after, by the joint
         self.left_out: list[str] = []
         self.unread: dict[str, list[str]] = {}  # what catena cannot represent and is asked to leave out, by its kind
@@ -80,7 +80,7 @@ class Reader(Source):
         first: Element | None = None
         refused: dict[str, list[str]] = {}
         for what, element, said in unsupported(self):
-            if what == "contact" and self.contact:
+            if what == "contact" and self._contact:
                 continue
             if what in self.ignore:
                 self.left_out.append(f"{what} ({said})")

@@ -56,7 +56,15 @@ def motion(frame, V):
 
 
 def touches(contact, frames):
-    """Yield where the shapes of a contact are nearest to what they may touch."""
+    """Yield where the shapes of a contact are nearest to what they may touch; those that may not are at depth 0."""
+    if contact.entered is None:
+        yield from _nearest(contact, frames)
+        return
+    for touch, entered in zip(_nearest(contact, frames), contact.entered, strict=True):
+        yield touch._replace(depth=touch.depth * entered)
+
+
+def _nearest(contact, frames):
     a, b, n = frames[contact.a], frames[contact.b], contact.normal
     for centre, radius in contact.spheres:
         here = a.p + a.R @ centre
@@ -114,19 +122,17 @@ def contact_energy(contact, frames):
     return energy
 
 
-def contact_slopes(contact, frames, V, ahead=None):
+def contact_slopes(contact, frames, V, deepest=None):
     """Yield how fast the forces of points against the ground fall: (place, matrices by displacement and by velocity), none negative.
 
-    Those are tangents. With frames `ahead`, where a long step leads to, they are bounds that keep it from overshooting: at the deeper of
-    both depths, and of friction the secant from rest.
+    Those are tangents. With the `deepest` that a long step may bring every point, they are bounds that keep it from overshooting: those
+    at that depth, and of friction the secant from rest.
     """
     a, b = (motion(frames[k], V[k]) for k in (contact.a, contact.b))
-    later = touches(contact, frames if ahead is None else ahead)
-    for touch, then in zip(touches(contact, frames), later, strict=True):
+    for i, touch in enumerate(touches(contact, frames)):
         n, relative = touch.normal, a.at(touch.point) - b.at(touch.point)
         approach = n @ relative
-        d = positive(touch.depth)
-        deeper = d if ahead is None else d + positive(then.depth - d)
+        deeper = positive(touch.depth) if deepest is None else deepest[i]
         held = positive(1.0 - contact.dissipation * approach)
         along = np.outer(n, n)
         stiffness = contact.stiffness * _power_slope(contact, deeper) * held
@@ -136,7 +142,7 @@ def contact_slopes(contact, frames, V, ahead=None):
         square = u @ u + contact.slip_speed**2
         slip = friction * contact.stiffness * _power(contact, deeper) * held / np.sqrt(square)
         across = np.eye(3) - along
-        if ahead is None:  # along the sliding velocity the slope is less
+        if deepest is None:  # along the sliding velocity the slope is less
             across = across - np.outer(u, u) / square
         yield touch.point, stiffness * along, damping * along + slip * across
 

@@ -32,25 +32,32 @@ def passive_force(tree, q, v):
     return force
 
 
-def passive_slopes(tree, q, v, ahead=None):
+def passive_slopes(tree, q, v, deepest=None):
     """Return how fast the passive forces of the joints fall with their own positions and with their own velocities, none negative.
 
-    Those are tangents at q and v. With positions `ahead`, where a long step leads to, they are bounds that keep it from overshooting: of
-    friction the secant from rest, friction / sqrt(v^2 + s^2), and of stops those that are entered on the way.
+    Those are tangents at q and v. With the `deepest` that a long step may go into every stop, they are bounds that keep it from
+    overshooting: of friction the secant from rest, friction / sqrt(v^2 + s^2), and of stops all that are entered.
     """
     by_position, by_velocity = tree.vector(), tree.vector()
+    later = iter(()) if deepest is None else iter(deepest)
     for k in range(tree.n):
         for i in range(tree.v_slices[k].start, tree.v_slices[k].stop):
             by_position[i], by_velocity[i] = tree.stiffness[i], tree.damping[i]
             if not vanishes(tree.friction[i]):
                 square = v[i] * v[i] + tree.friction_speed**2
                 slope = tree.friction[i] / np.sqrt(square)
-                by_velocity[i] = by_velocity[i] + (slope if ahead is not None else slope * (tree.friction_speed**2 / square))
-        for (i, sign, depth), (_, _, deeper) in zip(_stops(tree, k, q), _stops(tree, k, q if ahead is None else ahead), strict=True):
+                by_velocity[i] = by_velocity[i] + (slope if deepest is not None else slope * (tree.friction_speed**2 / square))
+        for i, sign, depth in _stops(tree, k, q):
             held = positive(1.0 + tree.stop_damping[i] * (sign * v[i]))
-            by_position[i] = by_position[i] + tree.stop_stiffness[i] * held * present(depth + deeper)
+            by_position[i] = by_position[i] + tree.stop_stiffness[i] * held * present(next(later, depth))
             by_velocity[i] = by_velocity[i] + tree.stop_stiffness[i] * tree.stop_damping[i] * depth * present(held)
     return by_position, by_velocity
+
+
+def stop_depths(tree, q):
+    """Return the coordinates of the stops, and how deep they are entered."""
+    stops = [(i, depth) for k in range(tree.n) for i, _, depth in _stops(tree, k, q)]
+    return [i for i, _ in stops], [depth for _, depth in stops]
 
 
 def _stops(tree, k, q):

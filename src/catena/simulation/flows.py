@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from catena.formulations.contact import positive
 from catena.formulations.derivatives.forces import force_derivatives
 from catena.formulations.derivatives.inverse_dynamics import inverse_dynamics_derivatives
-from catena.formulations.force_slopes import anchored_bodies, body_and_link_slopes, link_count, opposing
+from catena.formulations.force_slopes import anchored_bodies, body_and_link_slopes, depths, link_count, opposing, with_entered
 from catena.formulations.joint_forces import passive_slopes
 from catena.formulations.linear import articulated_body, canonical_momenta
 from catena.graph import Subgraph, Trace
@@ -33,8 +34,9 @@ if TYPE_CHECKING:
 Array = Any
 
 
-def accelerations(system: System, tree: Tree, t: Any, q: Array, v: Array, tau: Array) -> dict[str, Array]:
-    """Return vdot under joint forces, without the forces that are called from Python."""
+def accelerations(system: System, tree: Tree, t: Any, q: Array, v: Array, tau: Array, entered: Array | None) -> dict[str, Array]:
+    """Return vdot under joint forces, without the forces that are called from Python; of one-sided forces with those that are entered."""
+    tree = tree if entered is None else with_entered(tree, q, entered)
     force, wrenches = acting_forces(tree, t, q, v)
     return {"vdot": system.solve(tree, q, v, tau + force, wrenches)}
 
@@ -60,20 +62,26 @@ def linearised(system: System, tree: Tree, t: Any, q: Array, v: Array, vdot: Arr
     return {"mass": mass, "by_v": by_v - force_by_v, "by_q": by_q - force_by_q}
 
 
-def slopes(system: System, tree: Tree, t: Any, q: Array, v: Array, h: Any) -> dict[str, Array]:
+def slopes(system: System, tree: Tree, t: Any, q: Array, v: Array, shift: Array, deepest: Array | None) -> dict[str, Array]:
     """Return how fast passive forces fall with positions and velocities: of joints, actuators, and what springs, bushings, contacts hold.
 
-    With fixed steps, also at the end of a step.
+    Fixed steps look ahead to where a shift of positions leads to: bounds of the slopes are those where one-sided forces are deepest, here,
+    there, or where earlier looks found them.
     """
-    m = system.model
-    ahead = None if system.stepping.adaptive else m.chart(q, h * m.chart_rate(q, np.zeros(m.nv), v))
-    by_position, by_velocity = passive_slopes(tree, q, v, ahead)
+    if system.looks_ahead:
+        for x in (q, system.model.chart(q, shift)):
+            deepest = deepest + positive(depths(tree, x) - deepest)
+    elif not system.stepping.adaptive:
+        deepest = np.zeros(0)
+    by_position, by_velocity = passive_slopes(tree, q, v, deepest)
     if (servos := system.input.servos) is not None:
-        own = servos.actuation.slopes(q, v, servos.given(t, own_array(q), own_array(v)), bounds=ahead is not None)
+        own = servos.actuation.slopes(q, v, servos.given(t, own_array(q), own_array(v)), bounds=not system.stepping.adaptive)
         by_position, by_velocity = by_position + own[0], by_velocity + own[1]
     results = {"by_position": by_position, "by_velocity": by_velocity}
+    if system.looks_ahead:
+        results["deepest"] = deepest
     if anchored_bodies(tree) or link_count(tree):
-        bodies, along, links = body_and_link_slopes(tree, q, v, ahead)
+        bodies, along, links = body_and_link_slopes(tree, q, v, deepest)
         results |= {name: x for name, x in (("bodies", bodies), ("along", along), ("links", links)) if x.size}
     return results
 
@@ -110,8 +118,8 @@ def opposed(
 
 #: The evaluations by name, with their arguments after t and q.
 EVALUATIONS = {
-    "accelerations": (accelerations, ("v", "tau")), "momenta": (momenta, ("v", "tau")), "velocities": (velocities, ("p",)),
-    "linearised": (linearised, ("v", "vdot")), "slopes": (slopes, ("v", "h")),
+    "accelerations": (accelerations, ("v", "tau", "entered")), "momenta": (momenta, ("v", "tau")), "velocities": (velocities, ("p",)),
+    "linearised": (linearised, ("v", "vdot")), "slopes": (slopes, ("v", "shift", "deepest")),
     "eased": (eased, ("armature", "added", "force")), "responses": (responses, ("armature", "added", "along")),
     "opposed": (opposed, ("bodies", "added", "acceleration", "shift", "rate")),
 }  # fmt: skip
@@ -179,8 +187,11 @@ class Flow:
         """Return the results of an evaluation, several as a tuple; arguments that the system does not have are None."""
         return self.system.kernel(name)(*(np.asarray(x, dtype=float) for x in (*arguments, *self._given) if x is not None))
 
-    def acceleration(self, t: Any, q: Array, v: Array) -> Array:
-        return self.evaluate("accelerations", t, q, v, self.joint_forces(t, q, v))
+    def acceleration(self, t: Any, q: Array, v: Array, entered: Array | None = None) -> Array:
+        """Return the accelerations; in a step that looks ahead, with the one-sided forces that it enters alone, else with all."""
+        if entered is None and self.system.looks_ahead:
+            entered = np.ones(self.system.one_sided)
+        return self.evaluate("accelerations", t, q, v, self.joint_forces(t, q, v), entered)
 
     def momenta(self, t: Any, q: Array, v: Array) -> tuple[Array, Array]:
         """Return the canonical momenta p, and dp/dt."""

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from catena.formulations.force_slopes import anchored_bodies, link_count
+from catena.formulations.force_slopes import anchored_bodies, link_count, one_sided
 from catena.graph import Graph, Subgraph, Trace, where
 from catena.graph.differentiated import jacobian_graph
 from catena.kernels.kinematics import jacobian
@@ -146,6 +146,7 @@ class System:
     def _inputs(self, trace: Trace, names: Sequence[str]) -> list[Any]:
         """Return inputs of a trace by name; None for slopes that the mechanism does not have."""
         shapes = {"t": (), "h": (), "q": (self.model.nq,), **self.slope_shapes}
+        shapes |= dict.fromkeys(("entered", "deepest"), (self.one_sided if self.looks_ahead else 0,))
         found = ((name, shapes.get(name, (self.model.nv,))) for name in names)
         return [None if 0 in shape else trace.input(name, shape) for name, shape in found]
 
@@ -156,6 +157,17 @@ class System:
         links = link_count(tree)
         held = len(anchored_bodies(tree))
         return {"bodies": (held, 2, 6, 6), "added": (held, 6, 6), "along": (3 * links, tree.nv), "links": (links, 2, 3, 3)}
+
+    @cached_property
+    def one_sided(self) -> int:
+        """The number of forces that push only beyond a limit."""
+        return one_sided(self.model.tree())
+
+    @cached_property
+    def looks_ahead(self) -> bool:
+        """Whether steps look ahead for the stops and contacts that they enter: fixed ones that are implicit in these."""
+        tableau = self.integrator.tableau
+        return bool(self.one_sided and tableau is not None and tableau.w and not self.stepping.adaptive)
 
     @property
     def _quick(self) -> bool:
