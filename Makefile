@@ -1,7 +1,10 @@
 # make demo    set up .venv and run the demonstration, which writes catena-demo.png
 # make quick   set up .venv and run the checks and the tests that find most mistakes: an answer in two minutes
 # make test    set up .venv and run the checks and all tests that guard a change: ten minutes
-# make tiers   set up .venv and run the other tiers of tests, or one of them: make peers, browser, pages, long, fuzz, brief
+# make tiers   set up .venv and run the other tiers of tests, or one of them: make peers, browser, pages, long, fuzz, brief, targets
+# make aarch64 set up .venv and run the core of the tests on an emulated aarch64, whose files go to ROOT=build/aarch64 (needs root)
+# make win64   set up .venv and run the core of the tests on machine code that is called as on 64-bit Windows (x86-64 Linux, gcc)
+# make wheel   build the package into dist/ and try it in empty environments of PYTHONS="python3.10 python3.13"
 # make bench   set up .venv and measure against the peers (minutes)
 # make docs    set up .venv and build the documentation into site/
 # make soak    set up .venv and explore mechanisms with loops, with new seeds: for SECONDS=600, or until Ctrl-C
@@ -13,13 +16,18 @@ VENV    ?= .venv
 WORKERS ?= 2
 BIN      = $(VENV)/bin
 PYTEST   = $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
-TIERS    = peers browser pages long fuzz brief
+TIERS    = peers browser pages long fuzz brief targets
+ROOT     = build/aarch64
+PYTHONS  = $(PYTHON)
+
+# what depends on the processor: machine code, its loops over batches and steps, simulation, and files of numbers
+CORE     = $(addprefix tests/test_,operation_table native elimination linear_system iteration kernel_laws simulate loops_simulation files)
 
 # ruff, then pyright beside the tests of $(1); what pyright finds comes last
 checked = $(BIN)/ruff check . && { $(BIN)/pyright --pythonpath $(BIN)/python >$(VENV)/pyright.log & types=$$!; \
 	$(PYTEST) -m $(1); tests=$$?; wait $$types || { cat $(VENV)/pyright.log; exit 1; }; exit $$tests; }
 
-.PHONY: demo quick test tiers $(TIERS) soak bench docs notebooks gallery clean
+.PHONY: demo quick test tiers $(TIERS) aarch64 win64 wheel soak bench docs notebooks gallery clean
 
 demo: $(VENV)/.ready
 	$(BIN)/catena demo
@@ -35,6 +43,15 @@ tiers: $(VENV)/.ready-test
 
 $(TIERS): $(VENV)/.ready-test
 	$(PYTEST) -m $@
+
+aarch64: $(VENV)/.ready
+	tests/aarch64.sh $(ROOT) $(BIN)/python $(CORE:=.py)
+
+win64: $(VENV)/.ready-test
+	$(BIN)/python -m pytest -p tests.win64 $(CORE:=.py)
+
+wheel: $(VENV)/bin/python
+	$(BIN)/python tests/wheel.py dist $(PYTHONS)
 
 soak: $(VENV)/.ready-test
 	CATENA_CACHE_DIR=off OPENBLAS_NUM_THREADS=1 $(BIN)/python -m tests.soak $(if $(SECONDS),--seconds $(SECONDS))

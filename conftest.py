@@ -16,7 +16,7 @@ from catena import examples
 from catena.view.viewer import Viewer
 
 #: What `make test` leaves to the other tiers, which `make tiers` runs.
-TIERS = ("brief", "browser", "fuzz", "long", "pages", "peers")
+TIERS = ("brief", "browser", "fuzz", "long", "pages", "peers", "targets")
 
 
 def pytest_collection_modifyitems(items: list) -> None:

@@ -76,15 +76,16 @@ def _versions() -> tuple[str, str]:
 
 
 @cache
-def _target() -> Any:
+def _target(triple: str) -> Any:
     _llvm().initialize_native_target()
     _llvm().initialize_native_asmprinter()
-    return _llvm().Target.from_triple(host().triple)
+    return _llvm().Target.from_triple(triple)
 
 
 def _target_machine(quick: bool = False) -> Any:
     # the default code model of the JIT: any distance between code and data is right
-    return _target().create_target_machine(cpu=host().processor, features=host().features, opt=0 if quick else 2, jit=True)
+    this = host()
+    return _target(this.triple).create_target_machine(cpu=this.processor, features=this.features, opt=0 if quick else 2, jit=True)
 
 
 def _optimised(text: str, target_machine: Any) -> Any:
