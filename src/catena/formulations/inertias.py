@@ -84,7 +84,7 @@ def _own_rows(S, G):
     """Return, by row, the columns of S that are one of the unit vectors, where G has the row of the identity that belongs to it."""
     found = {}
     for j in range(S.shape[1]):
-        (rows,) = np.nonzero([not vanishes(x) for x in S[:, j]])
+        rows = [i for i, x in enumerate(S[:, j]) if not vanishes(x)]
         if len(rows) == 1 and all(isinstance(x, float) and x == (c == j) for part in (S, G) for c, x in enumerate(part[rows[0]])):
-            found[int(rows[0])] = j
+            found[rows[0]] = j
     return found
