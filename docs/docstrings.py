@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from related import related
 from sphinx.application import Sphinx
 
 from catena.facade import INTERNAL, Model
@@ -25,6 +26,11 @@ def _skip(app: Sphinx, what: str, name: str, obj: Any, skip: bool, options: Any)
 
 def _convert(app: Sphinx, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:
     lines[:] = restructured("\n".join(lines)).split("\n")
+    room, _, public = name.rpartition(".")
+    if room == "catena":
+        names, about = related(public)
+        listed = [*(f"``ct.{other}``" for other in names), *(f":doc:`/{page}`" for page in about)]
+        lines += ["", f"See also {', '.join(listed)}.", ""]
 
 
 def restructured(text: str) -> str:

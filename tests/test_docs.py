@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 import os
 import re
@@ -74,6 +75,15 @@ def _entry(name: str) -> tuple[str, str]:
     found = getattr(ct, name)
     kind = ("exception" if issubclass(found, Exception) else "class") if isinstance(found, type) else "function"
     return kind, name
+
+
+@pytest.mark.quick
+def test_every_public_name_is_related_to_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(DOCS))
+    related = importlib.import_module("related")
+    assert {name for _, names in related.GROUPS for name in names} == {*ct.__all__}
+    assert all((DOCS / f"{page}.md").is_file() for page, _ in related.GROUPS)
+    assert all(related.related(name)[0] for name in ct.__all__)
 
 
 @pytest.mark.quick

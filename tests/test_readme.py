@@ -17,7 +17,7 @@ from catena.model.joints import JOINTS
 from catena.simulation.integrators.steps import INTEGRATORS
 
 ROOT = Path(__file__).parents[1]
-README = (ROOT / "README.md").read_text(encoding="utf-8")
+README, OVERVIEW = ((ROOT / page).read_text(encoding="utf-8") for page in ("README.md", "docs/overview.md"))
 PAGES = ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", *(path.relative_to(ROOT).as_posix() for path in sorted(ROOT.glob("docs/**/*.md")))]
 RUN = [page for page in PAGES if "```python" in (ROOT / page).read_text(encoding="utf-8")]
 
@@ -32,7 +32,7 @@ def test_code_prints_what_stands_below_it(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)  # the code writes files
     text = (ROOT / page).read_text(encoding="utf-8")
     pairs = re.findall(r"^```python\n(.*?)^```\n\n```text\n(.*?)^```$", text, re.M | re.S)
-    assert len(pairs) == len(blocks(text, "python")) >= 3
+    assert len(pairs) == len(blocks(text, "python")) >= 1
     for robot in blocks(text, "xml"):
         Path("robot.urdf").write_text(robot, encoding="utf-8")
     namespace = {"__name__": "__main__"}
@@ -67,7 +67,7 @@ def test_commands_run(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     EXAMPLES["arm"]().save("arm.toml")
     listed = (ROOT / "docs" / "command-line.md").read_text(encoding="utf-8")
-    commands = [*re.findall(r"`catena ([^`-][^`]*)`", README), *re.findall(r"^ {4}catena (?!demo)(.+)$", listed, re.M)]
+    commands = [*re.findall(r"`catena ([^`-][^`]*)`", README + OVERVIEW), *re.findall(r"^ {4}catena (?!demo)(.+)$", listed, re.M)]
     assert len(commands) >= 10
     for command in dict.fromkeys(commands):
         shorter = ["--most", "8"] if command.startswith("compare") and "--plot" in command else []
@@ -77,20 +77,20 @@ def test_commands_run(tmp_path, monkeypatch):
 
 @pytest.mark.quick
 def test_every_public_name_in_the_text_exists_and_every_function_is_named():
-    for name in re.findall(r"`ct\.(\w+)", README):
+    for name in re.findall(r"`ct\.(\w+)", README + OVERVIEW):
         assert hasattr(ct, name), name
     for function in ("forward_dynamics", "inverse_dynamics", "mass_matrix", "bias_force", "momenta", "velocities",
                      "hamiltonian_dynamics", "energy", "poses", "jacobian"):  # fmt: skip
-        assert f"`ct.{function}(m" in README
+        assert f"`ct.{function}(m" in OVERVIEW
 
 
 @pytest.mark.quick
 def test_every_joint_and_method_has_its_row():
     for joint in JOINTS.values():
-        assert re.search(rf"^\| `{joint.__name__}\(", README, re.M), joint
-    assert "| `Driven(joint, motion)` |" in README
+        assert re.search(rf"^\| `{joint.__name__}\(", OVERVIEW, re.M), joint
+    assert "| `Driven(joint, motion)` |" in OVERVIEW
     for method in ct.methods():
-        row = re.search(rf"^\| `{method}`(?:, `\w+`)* \| (.*?) \|", README, re.M)
+        row = re.search(rf"^\| `{method}`(?:, `\w+`)* \| (.*?) \|", OVERVIEW, re.M)
         assert row, method
         solved = {problem.strip().replace(" ", "_") for problem in re.split("[;,]", row[1])}
         assert solved == {problem for problem in AUTO if method in ct.methods(problem)}
@@ -98,7 +98,7 @@ def test_every_joint_and_method_has_its_row():
 
 @pytest.mark.quick
 def test_every_command_has_its_row():
-    listed = re.findall(r"^\| `(\w+)` \| ", README.partition("## The command line")[2].partition("\n## ")[0], re.M)
+    listed = re.findall(r"^\| `(\w+)` \| ", OVERVIEW.partition("## The command line")[2].partition("\n## ")[0], re.M)
     shown = CliRunner().invoke(cli.app, ["--help"]).stdout.partition("Commands:\n")[2]
     assert listed == [line.split()[0] for line in shown.splitlines() if line.strip()]
 
@@ -106,7 +106,7 @@ def test_every_command_has_its_row():
 @pytest.mark.quick
 def test_every_integrator_is_named():
     for integrator in INTEGRATORS:
-        assert f'`"{integrator}"`' in README, integrator
+        assert f'`"{integrator}"`' in OVERVIEW, integrator
 
 
 @pytest.mark.quick
