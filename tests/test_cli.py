@@ -1289,7 +1289,7 @@ def test_servos_of_a_file_hold_its_home(tmp_path, monkeypatch):
     found = summary(*arguments)
     assert found["controls"] == {"p": pytest.approx(0.7)}
     assert found["q"]["arm"] == pytest.approx(0.7, abs=0.01)
-    assert found["energy"]["changed_by"] == ["actuators"]
+    assert found["energy"]["changed_by"] == ["joint forces"]
     assert summary(*arguments, "--control", "p=0.2")["q"]["arm"] == pytest.approx(0.2, abs=0.01)
     assert abs(summary(*arguments, "--no-actuators")["q"]["arm"] - 0.7) > 0.3
     assert re.search(r"^controls +p 0\.7 *$", run("simulate", *arguments)[1], re.M)
