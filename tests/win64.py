@@ -21,7 +21,7 @@ import pytest
 from llvmlite import binding
 
 from catena.graph import OPERATIONS
-from catena.native import iteration, kernel
+from catena.native import iteration, kernel, single_call
 from catena.native.compiled_program import CompiledProgram, compiled_program
 from catena.native.llvm import machine, tables
 from catena.native.llvm.layout import LIBRARY, Data
@@ -116,6 +116,7 @@ def pytest_configure() -> None:
         thunk = thunks.loop_thunk if arguments[4] == "loop" else thunks.iterate_thunk
         return code._replace(entry=_address(thunk), data=np.append(code.data, np.uint64(code.entry)))
 
+    single_call._code()  # Python calls it by the convention of Linux, and it calls the thunk as NumPy does
     machine.host = lambda: windows
     tables.library = lambda: by_windows
     kernel.compiled_program = iteration.compiled_program = compiled

@@ -141,7 +141,8 @@ def rollout(
     tables by path, (..., K, shape), of numbers that forces and controllers depend on: parameters of your own, gravity, springs, friction.
     `wrenches` has moments and forces at the origins of bodies, in the world's axes, by the bodies' names: constant (..., 6) or over time
     (..., K, 6), as controls are. `stop(t, q, v)` is a condition, such as `abs(q[0]) > 2.0`: a trajectory ends with the first step that
-    meets it, and stays there. `observe(t, q, v)` is an array that is recorded in place of the state. Both are traced and compiled.
+    meets it, and stays there. `observe(t, q, v)` is an array that is recorded in place of the state; of numbers that `noise` changes, a
+    sample has those of the step that led to it. Both are traced and compiled.
 
     `threads` limits the threads. The result does not depend on them, and every trajectory is, bit for bit, the one that it would be alone.
     The loop is compiled once for a model and its settings, and cached until the model changes.
