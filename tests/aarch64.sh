@@ -22,7 +22,7 @@ if [ ! -e "$ROOT/ready" ]; then
     "$PYTHON" -m pip install --quiet --disable-pip-version-check --no-compile --target "$ROOT/debian/opt/packages" \
         --platform manylinux_2_28_aarch64 --platform manylinux_2_27_aarch64 --platform manylinux_2_17_aarch64 \
         --platform manylinux2014_aarch64 --implementation cp --python-version 3.13 --only-binary :all: \
-        "$ROOT"/wheels/catena-*.whl pytest hypothesis
+        "$(echo "$ROOT"/wheels/catena-*.whl)[plot,files]" pytest hypothesis
     mkdir -p "$ROOT/debian/work"
     touch "$ROOT/ready"
 fi

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import pickle
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -156,7 +157,7 @@ REFUSED: dict[str, tuple[Callable[[], Any], tuple[str, ...]]] = {
     "two coordinates, one motion": (custom(lambda q: (np.eye(3), np.array([q[0] + q[1], 0, 0])), 2), ("2 coordinates", "use fewer")),
     "function that takes floats only": (
         custom(lambda q: (np.eye(3), np.array([math.sin(q[0]), 0, 0]))),
-        ("custom function cannot be traced", "math", "write np.sin(q[0])")),
+        ("custom function cannot be traced", "math", *(["write np.sin(q[0])"] if sys.version_info >= (3, 11) else []))),
     "function that asks for a value": (
         custom(lambda q: (np.eye(3), np.array([q[0] if q[0] > 0 else -q[0], 0, 0]))),
         ("custom function cannot be traced", "`if`", "write np.where(q[0] > 0, q[0], -q[0])")),

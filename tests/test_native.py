@@ -434,7 +434,7 @@ def test_arguments_without_entries():
         (lambda f: f(np.ones(3), np.ones(3), v=np.ones(3)), "'v' is given twice"),
         (lambda f: f(np.ones(3), np.ones(3), out=np.ones(3)), "out= takes a tuple of 2 arrays"),
         (lambda f: f(np.ones(3), np.ones(3), out=(np.ones(4), None)), "out= of 'w' has shape \\(4,\\); the result has \\(3,\\)"),
-        (lambda f: f(np.ones(3), np.ones(3), out=(np.ones(3, int), None)), "out= of 'w' has type int64"),
+        (lambda f: f(np.ones(3), np.ones(3), out=(np.ones(3, np.int64), None)), "out= of 'w' has type int64"),
         (lambda f: f(np.ones(3), np.ones(3), out=([0, 0, 0], None)), "out= of 'w' is a list"),
         (lambda f: f(np.ones((2, 3)), np.ones(3), out=(np.ones(3), None)), "the result has \\(2, 3\\)"),
     ],

@@ -27,9 +27,11 @@ def replacing(path: str | os.PathLike[str], error: type[CatenaError]) -> Iterato
     ...     file.read_text()
     'whole'
     """
-    file = as_path(path, error)
+    file, mode = as_path(path, error), None
     try:
         target = Path(os.path.realpath(file))  # a link stays a link
+        with contextlib.suppress(FileNotFoundError):
+            mode = stat.S_IMODE(target.stat().st_mode)
         part = target.with_name(f".catena-{secrets.token_hex(8)}.part")
         stream = part.open("xb")
     except (OSError, ValueError) as cause:
@@ -39,8 +41,8 @@ def replacing(path: str | os.PathLike[str], error: type[CatenaError]) -> Iterato
             yield stream
             stream.flush()
             os.fsync(stream.fileno())
-        with contextlib.suppress(FileNotFoundError):
-            part.chmod(stat.S_IMODE(target.stat().st_mode))
+        if mode is not None:
+            part.chmod(mode)
         os.replace(part, target)
     except BaseException as cause:
         with contextlib.suppress(OSError):
