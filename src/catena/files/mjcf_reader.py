@@ -90,11 +90,12 @@ class Reader(Source):
                 first = first or element
                 refused.setdefault(what, []).append(said)
         if first is not None:
-            ground = "let it touch the ground by contact='ground' (--contact ground), " if "contact" in refused else ""
+            ground = "; contact='ground' (--contact ground) keeps what touches the ground" if "contact" in refused else ""
+            every = f"; ignore='{UNSUPPORTED}' leaves out all of it" if len(refused) > 1 else ""
             listed = "; ".join(f"{what} ({', '.join(said[:3])}{', …' if said[3:] else ''})" for what, said in refused.items())
             raise ModelFileError(
-                f"{first.file}:{first.line}: catena cannot represent this, which changes the motion in MuJoCo: {listed}; remove it from "
-                f"the file, {ground}load without all of it by ignore='{UNSUPPORTED}', or {without(*self.ignore, *refused)}"
+                f"{first.file}:{first.line}: catena cannot represent this, which changes the motion in MuJoCo: {listed}; "
+                f"{without(*self.ignore, *refused)}{every}{ground}"
             )
 
     def _add(self, model: Builder, body: int) -> None:
