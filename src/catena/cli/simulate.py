@@ -80,7 +80,9 @@ def simulate(
     control: Annotated[
         list[str] | None, typer.Option(metavar="NAME=VALUE", help="The control of an actuator, such as elbow=0.5; repeatable.")
     ] = None,
-    actuators: Annotated[bool, typer.Option("--actuators/--no-actuators", help="Let the actuators of the model act.")] = True,
+    actuators: Annotated[
+        bool | None, typer.Option("--actuators/--no-actuators", help="Let the actuators of the model act; with --random they do not.")
+    ] = None,
     set_parameter: SetParameter = None,
     floating_base: FloatingBase = False,
     ignore: Ignore = None,
@@ -111,7 +113,7 @@ def simulate(
     by its name: gravity.z=-1.62, elbow.at.x=300mm, elbow.at.yaw=5deg, hand.inertia.xx=0.2. Of an inertia these are nine, or three moments.
 
     Actuators of a model act: servos of position hold the start, motors are off; --control gives an actuator another control, in its own
-    unit, and --no-actuators leaves them all out.
+    unit, and --no-actuators leaves them all out. From a random start they are left out unless --actuators or --control is given.
 
     \b
     Examples:
@@ -130,7 +132,7 @@ def simulate(
     end = settings.quantity("--until", until, "s")
     m, base = (m, None) if hold_base is None and (random is None or floating_base) else with_base_held(m, hold_base)
     q0, v0 = Start.of(m, set_, set_velocity, random, keyframe).state(m)
-    controls = _controls(m, q0, control or [], actuators)
+    controls = _controls(m, q0, control or [], bool(control) or random is None if actuators is None else actuators)
     outputs = {"plot": plot, "animate": animate, "save": save, "csv": csv}
     check_outputs(outputs)
     wanted = None if what is None else _wanted(m, what, plot)
@@ -264,7 +266,8 @@ def _print_summary(console: Console, run: Trajectory, summary: dict[str, Any]) -
         "took": f"{summary['seconds']:.3f} s, compiling included",
         "energy": f"{total[0]:.6g} to {total[-1]:.6g} J; energy change {_energy_change(run)}",
         **loops,
-        **({} if summary["controls"] is None else {"controls": _controls_text(summary["controls"])}),
+        **({"controls": _controls_text(summary["controls"])} if summary["controls"] is not None else {}),
+        **({"actuators": "off; --actuators lets servos hold the start"} if run.model.actuators and summary["controls"] is None else {}),
         **{f"--{name}": path for name, path in summary["files"].items()},
     }
     print_title(console, f"{summary['model']}: {freedom_text(summary['freedom'])}")
