@@ -6,7 +6,7 @@ import hashlib
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -16,6 +16,7 @@ import numpy as np
 from catena.errors import TraceError
 from catena.graph.elimination import Elimination, Entry
 from catena.graph.linear_system import LinearSystem
+from catena.graph.node_table import NodeTable
 from catena.graph.operations import CONDITION, CONDITIONS, LEAVES, OPERATIONS
 from catena.graph.saddle_point import SaddlePoint
 
@@ -61,6 +62,9 @@ class Graph:
     def __repr__(self) -> str:
         ins, outs = (", ".join(f"{p.name}{list(p.shape)}" for p in ports) for ports in (self.inputs, self.outputs))
         return f"<Graph {self.name}: ({ins}) -> ({outs}), {sum(self.operations.values())} operations, {len(self.regions)} regions>"
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {field.name: getattr(self, field.name) for field in fields(self)}  # what is computed of them comes again
 
     @cached_property
     def operations(self) -> dict[str, int]:
@@ -118,19 +122,27 @@ class Graph:
 
     def drop_dead(self) -> Graph:
         """Return the graph without the nodes that no output needs."""
-        live = bytearray(len(self.nodes))
-        for result in self.results:
-            for i in result:
-                live[i] = 1
-        for i in range(len(self.nodes) - 1, -1, -1):
-            if live[i]:
-                for j in operands_of(self.nodes[i]):
-                    live[j] = 1
-        at = [0, *np.cumsum(np.frombuffer(live, dtype=np.uint8), dtype=np.int64).tolist()]  # live nodes before each
-        nodes = tuple(renumbered(node, at) for i, node in enumerate(self.nodes) if live[i])
-        results = tuple(tuple(at[i] for i in result) for result in self.results)
-        marks = tuple(dict.fromkeys(at[mark] for mark in self.marks))
-        return replace(self, nodes=nodes, results=results, marks=marks)
+        return self._of_needed(self.table)
+
+    @cached_property
+    def table(self) -> NodeTable:
+        """The nodes as arrays."""
+        return NodeTable.of(self.nodes)
+
+    @classmethod
+    def traced(cls, name: str, table: NodeTable, inputs: Any, outputs: Any, results: Any, marks: Any) -> Graph:
+        """Return the graph of a table of nodes, without those that no output needs."""
+        return cls(name, (), inputs, outputs, results, marks)._of_needed(table)
+
+    def _of_needed(self, table: NodeTable) -> Graph:
+        live = table.needed(i for result in self.results for i in result)
+        at = np.concatenate([[0], np.cumsum(live)])  # live nodes before each
+        table = table.only(live, at)
+        results = tuple(tuple(at[list(result)].tolist()) for result in self.results)
+        marks = tuple(dict.fromkeys(at[list(self.marks)].tolist()))
+        graph = replace(self, nodes=table.nodes(), results=results, marks=marks)
+        graph.__dict__["table"] = table
+        return graph
 
     def evaluate(self, *arguments: Any) -> tuple[np.ndarray, ...]:
         """Return the outputs, computed node by node with NumPy: an independent reading of the graph. Arguments broadcast."""
