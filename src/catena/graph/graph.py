@@ -129,6 +129,12 @@ class Graph:
         """The nodes as arrays."""
         return NodeTable.of(self.nodes)
 
+    def with_marks(self, marks: tuple[int, ...]) -> Graph:
+        """Return the graph with other regions."""
+        graph = replace(self, marks=marks)
+        graph.__dict__["table"] = self.table
+        return graph
+
     @classmethod
     def traced(cls, name: str, table: NodeTable, inputs: Any, outputs: Any, results: Any, marks: Any) -> Graph:
         """Return the graph of a table of nodes, without those that no output needs."""

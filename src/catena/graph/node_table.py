@@ -36,6 +36,11 @@ def operation_code(name: str) -> int:
     return operation_number(name) << 2 * BITS
 
 
+def operation_names(numbers: np.ndarray) -> list[str]:
+    """Return the names of operations."""
+    return [_NAMES[number] for number in numbers.tolist()]
+
+
 class NodeTable(NamedTuple):
     """Per node the number of its operation, and where its operands end in the list of all operands.
 
@@ -138,7 +143,7 @@ class NodeTable(NamedTuple):
 
     def nodes(self) -> tuple[tuple, ...]:
         """Return the nodes, as a graph has them."""
-        counts, names = self.counts, [_NAMES[k] for k in self.op.tolist()]
+        counts, names = self.counts, operation_names(self.op)
         starts = np.minimum(self.ends - counts, max(len(self.operands) - 1, 0))
         if len(self.operands):
             first, last = self.operands[starts].tolist(), self.operands[np.maximum(self.ends - 1, 0)].tolist()
