@@ -5,6 +5,7 @@ outputs. `OPERATIONS` is the table of all operations. `divided` makes the `Progr
 `catena.export` writes, after the passes of `catena.graph.passes`.
 """
 
+from catena.graph import recipes as _recipes  # noqa: F401, by which straight-line functions are traced
 from catena.graph.arrays import traced_array
 from catena.graph.division import divided, iterated_program, program_of
 from catena.graph.elimination import Elimination, Entry

@@ -164,6 +164,9 @@ class Trace:
         if i is None:
             i = self.known[code] = len(self.codes)
             self.codes.append(code)
+            if code >> 2 * BITS != _NEG:
+                scalar = self._scalars[i] = Scalar(self, i)
+                return scalar
         return self.scalar(i)
 
     def scalar(self, i: int) -> Scalar:
@@ -176,13 +179,16 @@ class Trace:
                 scalar.negated = self.scalar(code >> BITS & ALONE)
         return scalar
 
+    def value(self, i: int) -> float:
+        """Return the number of a node that is one."""
+        return self._numbers[self.codes[i] >> BITS]
+
     def factor(self, x: Scalar) -> tuple[Scalar, float] | None:
         """Return (y, c) where x is y times the number c, else None."""
         code = self.codes[x.index]
         if code >> 2 * BITS == _MUL:
-            number = self.codes[code & ALONE]
-            if number >> 2 * BITS == CONST:
-                return self.scalar(code >> BITS & ALONE), self._numbers[number >> BITS]
+            if self.codes[code & ALONE] >> 2 * BITS == CONST:
+                return self.scalar(code >> BITS & ALONE), self.value(code & ALONE)
         return None
 
 

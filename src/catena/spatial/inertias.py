@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from catena.spatial.placements import Placement, Rigid
+from catena.spatial.straight_line import straight_line
 from catena.spatial.vectors import Array, cross, plain, skew
 
 
@@ -48,6 +49,7 @@ def moved(M: Array, placement: Placement | Rigid) -> Array:
     return inertia_matrix(dusted(0.5 * (M[:3, :3] + M[:3, :3].T), turning), dusted(first_moment(M), mass * length), mass)
 
 
+@straight_line
 def gyroscopic(M: Array, V: Array) -> Array:
     """Return the force V x* (M V) of a rigid body: what keeps it on its motion V with no spatial acceleration."""
     omega, v = V[:3], V[3:]
@@ -58,6 +60,7 @@ def gyroscopic(M: Array, V: Array) -> Array:
     return np.concatenate([moment, mass * turning + cross(omega, cross(omega, h))])
 
 
+@straight_line
 def minus_product(P: Array, G: Array, U: Array) -> Array:
     """Return P - G U^T where that is symmetric; each entry off the diagonal is computed once."""
     result = np.empty(P.shape, dtype=object)

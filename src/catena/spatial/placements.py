@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from catena.spatial.straight_line import straight_line
 from catena.spatial.vectors import Array, columns, cross, plain, skew
 
 
@@ -182,10 +183,12 @@ class Placement:
     def __init__(self, factors: Iterable[Screw | Rigid]) -> None:
         self.factors = tuple(factors)
 
+    @straight_line
     def motion(self, V: Array) -> Array:
         """Return a motion of the parent, seen in the child frame."""
         return reduce(lambda V, factor: factor.motion(V), self.factors, V)
 
+    @straight_line
     def force(self, f: Array) -> Array:
         """Return a force of the child, seen in the parent frame."""
         return reduce(lambda f, factor: factor.force(f), reversed(self.factors), f)
@@ -198,6 +201,7 @@ class Placement:
         """Return the first moment of a mass that moves with the child, seen in the parent frame."""
         return reduce(lambda h, factor: factor.moment(h, mass), reversed(self.factors), h)
 
+    @straight_line
     def inertia(self, P: Array) -> Array:
         """Return a symmetric inertia of the child, seen in the parent frame."""
         return reduce(lambda P, factor: factor.inertia(P), reversed(self.factors), P)
