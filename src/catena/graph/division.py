@@ -51,7 +51,8 @@ _NUMBER = Block(0, 1, (), (0,))
 def divided(graph: Graph, many_registers: bool = False) -> tuple[Program, bool]:
     """Return the program of a graph, and whether the graph is small: then its regions are merged, and its numbers are in place."""
     most = MERGE * MANY_REGISTERS if many_registers else MERGE
-    small = len(graph.nodes) <= (MERGE_SMALL if len(graph.nodes) < SMALL * len(graph.regions) else most)
+    count = len(graph.table.op)
+    small = count <= (MERGE_SMALL if count < SMALL * len(graph.regions) else most)
     return program_of(graph if small else with_small_regions(graph), merge=small), small
 
 

@@ -16,7 +16,7 @@ import numpy as np
 from catena.errors import TraceError
 from catena.graph.elimination import Elimination, Entry
 from catena.graph.linear_system import LinearSystem
-from catena.graph.node_table import NodeTable
+from catena.graph.node_table import SYSTEM, NodeTable, operation_names
 from catena.graph.operations import CONDITION, CONDITIONS, LEAVES, OPERATIONS
 from catena.graph.saddle_point import SaddlePoint
 
@@ -69,25 +69,28 @@ class Graph:
     @cached_property
     def operations(self) -> dict[str, int]:
         """Number of operations by kind: add (and subtract), mul, div, sqrt, trig, neg, …"""
-        return self._count(self.nodes)
+        return self._count(slice(None))
 
     @cached_property
     def regions(self) -> tuple[range, ...]:
         """The runs of nodes between marks, as they are computed."""
-        cuts = sorted({0, len(self.nodes), *self.marks})
+        cuts = sorted({0, len(self.table.op), *self.marks})
         return tuple(range(a, b) for a, b in pairwise(cuts))
 
     @cached_property
     def operations_by_region(self) -> tuple[dict[str, int], ...]:
         """The operation counts of every region."""
-        return tuple(self._count(self.nodes[region.start : region.stop]) for region in self.regions)
+        return tuple(self._count(slice(region.start, region.stop)) for region in self.regions)
 
-    @staticmethod
-    def _count(nodes: Sequence[tuple]) -> dict[str, int]:
-        counts = Counter(OPERATIONS[node[0]].kind for node in nodes if node[0] in OPERATIONS)
-        for op, *_ in nodes:
-            if isinstance(op, SYSTEMS):
-                counts.update(op.operations)
+    def _count(self, part: slice) -> dict[str, int]:
+        numbers, times = np.unique(self.table.op[part], return_counts=True)
+        counts: Counter[str] = Counter()
+        for name, count in zip(operation_names(numbers), times.tolist(), strict=True):
+            if name in OPERATIONS:
+                counts[OPERATIONS[name].kind] += count
+        for k in self.table.entry[part][self.table.op[part] == SYSTEM].tolist():
+            if isinstance(self.table.systems[k], SYSTEMS):
+                counts.update(self.table.systems[k].operations)
         return {kind: counts[kind] for kind in sorted(counts)}
 
     def check(self) -> Graph:
@@ -122,33 +125,44 @@ class Graph:
 
     def drop_dead(self) -> Graph:
         """Return the graph without the nodes that no output needs."""
-        return self._of_needed(self.table)
+        return Graph.from_table(self.name, self.table, self.inputs, self.outputs, self.results, self.marks)
 
     @cached_property
     def table(self) -> NodeTable:
         """The nodes as arrays."""
         return NodeTable.of(self.nodes)
 
-    def with_marks(self, marks: tuple[int, ...]) -> Graph:
-        """Return the graph with other regions."""
-        graph = replace(self, marks=marks)
-        graph.__dict__["table"] = self.table
-        return graph
+    def __getattr__(self, name: str) -> Any:
+        if name != "nodes":
+            raise AttributeError(f"a graph has no attribute '{name}'")
+        nodes = self.__dict__["nodes"] = self.__dict__["table"].nodes()  # of a graph from a table, when they are first asked for
+        return nodes
 
     @classmethod
-    def traced(cls, name: str, table: NodeTable, inputs: Any, outputs: Any, results: Any, marks: Any) -> Graph:
+    def from_table(
+        cls,
+        name: str,
+        table: NodeTable,
+        inputs: tuple[Port, ...],
+        outputs: tuple[Port, ...],
+        results: tuple[tuple[int, ...], ...],
+        marks: tuple[int, ...],
+    ) -> Graph:
         """Return the graph of a table of nodes, without those that no output needs."""
-        return cls(name, (), inputs, outputs, results, marks)._of_needed(table)
-
-    def _of_needed(self, table: NodeTable) -> Graph:
-        live = table.needed(i for result in self.results for i in result)
+        live = table.needed(i for result in results for i in result)
         at = np.concatenate([[0], np.cumsum(live)])  # live nodes before each
-        table = table.only(live, at)
-        results = tuple(tuple(at[list(result)].tolist()) for result in self.results)
-        marks = tuple(dict.fromkeys(at[list(self.marks)].tolist()))
-        graph = replace(self, nodes=table.nodes(), results=results, marks=marks)
-        graph.__dict__["table"] = table
-        return graph
+        results = tuple(tuple(at[list(result)].tolist()) for result in results)
+        marks = tuple(dict.fromkeys(at[list(marks)].tolist()))
+        return cls(name, (), inputs, outputs, results, marks)._with_table(table.only(live, at))
+
+    def with_marks(self, marks: tuple[int, ...]) -> Graph:
+        """Return the graph with other regions."""
+        return Graph(self.name, (), self.inputs, self.outputs, self.results, marks)._with_table(self.table)
+
+    def _with_table(self, table: NodeTable) -> Graph:
+        del self.__dict__["nodes"]
+        self.__dict__["table"] = table
+        return self
 
     def evaluate(self, *arguments: Any) -> tuple[np.ndarray, ...]:
         """Return the outputs, computed node by node with NumPy: an independent reading of the graph. Arguments broadcast."""

@@ -71,13 +71,11 @@ Recorder.call = follow
 
 
 def _flat(arguments: tuple[Any, ...]) -> tuple[tuple, list[Any]] | None:
-    """Return the shapes of arguments and all their entries, if they are arrays and placements, and some of them are not numbers alone."""
+    """Return the shapes of arguments and all their entries, if they are arrays, and placements of screws."""
     shapes: list[Any] = []
     entries: list[Any] = []
-    traced = False
     for x in arguments:
         if type(x) is np.ndarray:
-            traced = traced or x.dtype == object
             shapes.append(x.shape)
             entries += x.ravel().tolist()
         elif type(x) is Placement:
@@ -88,7 +86,7 @@ def _flat(arguments: tuple[Any, ...]) -> tuple[tuple, list[Any]] | None:
                 entries += (factor.c, factor.s, factor.d)
         else:
             return None
-    return (tuple(shapes), entries) if traced else None
+    return tuple(shapes), entries
 
 
 def _form(entries: list[Any]) -> tuple[Trace, tuple, list[int], list[float]] | None:
@@ -273,7 +271,7 @@ class _Writer:
 
 def _literal(x: float) -> str:
     """Return a number that stands in the code of the function, or nothing: these are whole, or simple fractions."""
-    return repr(x) if abs(x) < 64.0 and (16.0 * x).is_integer() else ""
+    return repr(float(x)) if abs(x) < 64.0 and (16.0 * x).is_integer() else ""
 
 
 def _expressions(generic: Sequence[float]) -> dict[float, tuple[str, bool]]:

@@ -123,7 +123,7 @@ class Trace:
             array = np.asarray(value, dtype=object)
             ports.append(Port(name, array.shape))
             results.append(tuple(self.index(x) for x in array.ravel()))
-        return Graph.traced(self.name, self.table(), tuple(self._inputs), tuple(ports), tuple(results), tuple(self.marks))
+        return Graph.from_table(self.name, self.table(), tuple(self._inputs), tuple(ports), tuple(results), tuple(self.marks))
 
     def index(self, x: Any) -> int:
         """Return the index of the node that stands for a Scalar or a number."""

@@ -25,7 +25,7 @@ def straight_line(function: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(function)
     def call(*arguments: Any) -> Any:
         last = arguments[-1]
-        if Recorder.call is None or type(last) is not np.ndarray:
+        if Recorder.call is None or type(last) is not np.ndarray or last.dtype != object:
             return function(*arguments)
         return Recorder.call(function, arguments)
 
