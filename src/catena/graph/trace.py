@@ -7,8 +7,10 @@ held as codes, single integers, which are found and compared faster than tuples.
 
 from __future__ import annotations
 
+import gc
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -21,6 +23,24 @@ from catena.graph.saddle_point import SaddlePoint, SaddlePointSolution
 from catena.graph.scalar import MUL, NEG, Scalar, as_number, refuse
 
 _MUL, _NEG = MUL >> 2 * BITS, NEG >> 2 * BITS
+
+
+@contextmanager
+def without_collection() -> Iterator[None]:
+    """Let the garbage collector rest: what is traced stays, and looking through it again and again takes a fifth of the time.
+
+    >>> import gc
+    >>> with without_collection():
+    ...     gc.isenabled()
+    False
+    """
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
 
 
 class Trace:
