@@ -72,7 +72,7 @@ class _Division:
 
     def __init__(self, graph: Graph, merge: bool) -> None:
         table = graph.table
-        systems = {i: table.systems[table.entry[i]] for i in np.flatnonzero(table.op == SYSTEM).tolist()}
+        systems = {i: table.systems[int(table.entry[i])] for i in np.flatnonzero(table.op == SYSTEM).tolist()}
         self.systems = {i: system for i, system in systems.items() if not isinstance(system, Entry)}
         cuts = {0, len(table.op), *(() if merge else graph.marks), *self.systems, *[i + 1 for i in self.systems]}
         self.table, self.merge, self.cuts = table, merge, np.array(sorted(cuts))
@@ -113,7 +113,7 @@ class _Division:
         operands = table.operands[table.ends[i] - system.size : table.ends[i]].tolist()
         for j in dict.fromkeys(operands):
             if table.op[j] == CONST and self.slot[j] < 0:
-                self.slot[j] = self._call(self._number(_NUMBER), (), (table.numbers[table.entry[j]],), 1)
+                self.slot[j] = self._call(self._number(_NUMBER), (), (table.numbers[int(table.entry[j])],), 1)
         return operands
 
     def _include(self, i: int, subgraph: Subgraph) -> None:
@@ -232,7 +232,7 @@ class _Regions:
     def numbers(self, region: int) -> tuple[float, ...]:
         """Return the numbers of a region."""
         used = self._values[self._first_number[region] : self._first_number[region + 1]]
-        return (*used, *(self._table.numbers[self._table.entry[i]] for i in self._more.get(region, ())))
+        return (*used, *(self._table.numbers[int(self._table.entry[i])] for i in self._more.get(region, ())))
 
     def leaving(self, region: int) -> np.ndarray:
         """Return the nodes of a region that are needed outside."""

@@ -154,10 +154,10 @@ class NodeTable(NamedTuple):
         for i in np.flatnonzero(counts == 1).tolist():
             nodes[i] = (names[i], first[i])
         for i in np.flatnonzero(self.op == CONST).tolist():
-            nodes[i] = ("const", self.numbers[entries[i]])
+            nodes[i] = ("const", self.numbers[int(entries[i])])
         for i in np.flatnonzero(self.op == INPUT).tolist():
             nodes[i] = ("input", int(entries[i]))
         for i in np.flatnonzero((counts > 2) | (self.op == SYSTEM)).tolist():
             operands = self.operands[self.ends[i] - counts[i] : self.ends[i]].tolist()
-            nodes[i] = (self.systems[entries[i]] if self.op[i] == SYSTEM else names[i], *operands)
+            nodes[i] = (self.systems[int(entries[i])] if self.op[i] == SYSTEM else names[i], *operands)
         return tuple(nodes)

@@ -190,7 +190,8 @@ def _written(
 
     def rebuilt(x: Any) -> Any:
         if type(x) is Placement:
-            return Placement([Screw(factor.axis, *map(replaced, (factor.c, factor.s, factor.d))) for factor in x.factors])
+            screws: Any = x.factors
+            return Placement([Screw(screw.axis, *map(replaced, (screw.c, screw.s, screw.d))) for screw in screws])
         array = np.empty(x.size, x.dtype)
         array[:] = [replaced(entry) for entry in x.ravel().tolist()]
         return array.reshape(x.shape)
@@ -261,7 +262,8 @@ class _Writer:
 
     def text(self, outputs: Sequence[str]) -> str:
         """Return the function."""
-        head = ["known, codes, number, scalar = trace.known, trace.codes, trace.number, trace.scalar", "get, append = known.get, codes.append"]
+        head = ["known, codes, number, scalar = trace.known, trace.codes, trace.number, trace.scalar"]
+        head.append("get, append = known.get, codes.append")
         taken = [f"{', '.join(f'a{k}' for k in range(self.count))}, = nodes"]
         if self.numbers:
             taken.append(f"{', '.join(f'n{k}' for k in range(self.numbers))}, = numbers")

@@ -169,7 +169,8 @@ class Trace:
         if op == "const":
             return self.scalar(self.number(*operands))
         if isinstance(op, str) and len(operands) <= 2:
-            return self.coded(operation_code(op) | operands[0] << BITS | (operands[1] if len(operands) == 2 else ALONE))
+            first, last = (*operands, ALONE)[:2]
+            return self.coded(operation_code(op) | first << BITS | last)
         node = (op, *operands)
         i = self._wide_nodes.get(node)
         if i is None:
@@ -206,9 +207,8 @@ class Trace:
     def factor(self, x: Scalar) -> tuple[Scalar, float] | None:
         """Return (y, c) where x is y times the number c, else None."""
         code = self.codes[x.index]
-        if code >> 2 * BITS == _MUL:
-            if self.codes[code & ALONE] >> 2 * BITS == CONST:
-                return self.scalar(code >> BITS & ALONE), self.value(code & ALONE)
+        if code >> 2 * BITS == _MUL and self.codes[code & ALONE] >> 2 * BITS == CONST:
+            return self.scalar(code >> BITS & ALONE), self.value(code & ALONE)
         return None
 
 

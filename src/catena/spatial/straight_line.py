@@ -1,4 +1,4 @@
-"""Straight-line functions: which operations they do depends on the shapes of their arguments, and on which entries are 0, 1, -1 or the same.
+"""Straight-line functions: what they do depends on the shapes of their arguments, and on which entries are 0, 1, -1 or the same.
 
 Whoever traces such a function need not run it for every body: `Recorder` is where a trace puts in how it does without. With numbers, and
 where nothing is put in, a function runs as it stands.
