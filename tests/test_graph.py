@@ -19,7 +19,7 @@ from tests.referee import relative
 import catena as ct
 from catena import TraceError
 from catena.formulations import METHODS
-from catena.graph import OPERATIONS, Graph, Port, Program, Scalar, Trace, program_of
+from catena.graph import OPERATIONS, Graph, Port, Program, Scalar, Trace, program_of, recipes
 from catena.native import compile_graph
 from catena.scalars.dual import Dual
 
@@ -505,3 +505,32 @@ def test_scalars_show_what_they_are() -> None:
     assert repr(x) == "<traced input %0 of 'shown'>"
     assert repr(x * y) == "<traced mul %3 of 'shown'>"
     assert type(x) is Scalar
+
+
+# recipes
+
+
+@pytest.mark.parametrize("name", ["arm", "gallery", "humanoid"])
+def test_recipes_enter_the_nodes_that_the_functions_themselves_do(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    tree = ct.examples.EXAMPLES[name]().tree()
+    graphs = []
+    for before in (10**9, 0, 0):  # never; from the second time on; and all of them written before
+        monkeypatch.setattr(recipes, "BEFORE", before)
+        trace = Trace("forward dynamics")
+        state = [trace.input("q", (tree.nq,)), trace.input("v", (tree.nv,)), trace.input("tau", (tree.nv,))]
+        graphs.append(trace.graph(vdot=METHODS["articulated-body"].solves["forward_dynamics"](tree.traced(trace), *state)))
+    assert any(type(recipe) is tuple for recipe in recipes._recipes.values())
+    assert graphs[0] == graphs[1] == graphs[2]
+
+
+def test_a_recipe_is_left_where_two_scalars_are_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(recipes, "BEFORE", 0)
+
+    def difference(x: Any) -> Any:
+        return np.array([x[0] * x[1] - x[2], x[2] * 3.0], dtype=object)
+
+    _, (a, b, c) = inputs()
+    product = a * b
+    for _ in range(3):
+        assert is_same(recipes.follow(difference, (np.array([a, b, c]),))[0], a * b - c)
+    assert recipes.follow(difference, (np.array([a, b, product]),))[0] == 0.0

@@ -5,6 +5,7 @@ outputs. `OPERATIONS` is the table of all operations. `divided` makes the `Progr
 `catena.export` writes, after the passes of `catena.graph.passes`.
 """
 
+from catena.graph import recipes as _recipes  # noqa: F401, by which straight-line functions are traced
 from catena.graph.arrays import traced_array
 from catena.graph.division import divided, iterated_program, program_of
 from catena.graph.elimination import Elimination, Entry
@@ -15,10 +16,10 @@ from catena.graph.operations import OPERATIONS
 from catena.graph.program import ELIMINATE, LINEAR_SYSTEM, SADDLE_POINT, Block, Call, Program
 from catena.graph.saddle_point import SaddlePoint, SaddlePointSolution
 from catena.graph.scalar import Condition, Scalar
-from catena.graph.trace import Trace
+from catena.graph.trace import Trace, without_collection
 
 __all__ = [
     "ELIMINATE", "LINEAR_SYSTEM", "OPERATIONS", "SADDLE_POINT", "SYSTEMS", "Block", "Call", "Condition", "Elimination", "Entry", "Graph",
     "LinearSystem", "Port", "Program", "SaddlePoint", "SaddlePointSolution", "Scalar", "Subgraph", "Trace", "atan2", "divided",
-    "iterated_program", "maximum", "minimum", "program_of", "traced_array", "where",
+    "iterated_program", "maximum", "minimum", "program_of", "traced_array", "where", "without_collection",
 ]  # fmt: skip

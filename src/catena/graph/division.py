@@ -12,10 +12,12 @@ from dataclasses import replace
 from itertools import accumulate, pairwise
 from typing import Any
 
+import numpy as np
+
 from catena.graph.elimination import Elimination, Entry
-from catena.graph.graph import SYSTEMS, Graph, Subgraph, operands_of, renumbered
+from catena.graph.graph import Graph, Subgraph, operands_of, renumbered
 from catena.graph.linear_system import LinearSystem
-from catena.graph.operations import LEAVES
+from catena.graph.node_table import CONST, INPUT, SYSTEM, NodeTable, operation_names
 from catena.graph.passes import longest_first
 from catena.graph.program import ELIMINATE, LINEAR_SYSTEM, SADDLE_POINT, Block, Call, Library, Program
 from catena.graph.saddle_point import ROUNDING, UNDETERMINED, SaddlePoint
@@ -49,14 +51,15 @@ _NUMBER = Block(0, 1, (), (0,))
 def divided(graph: Graph, many_registers: bool = False) -> tuple[Program, bool]:
     """Return the program of a graph, and whether the graph is small: then its regions are merged, and its numbers are in place."""
     most = MERGE * MANY_REGISTERS if many_registers else MERGE
-    small = len(graph.nodes) <= (MERGE_SMALL if len(graph.nodes) < SMALL * len(graph.regions) else most)
+    count = len(graph.table.op)
+    small = count <= (MERGE_SMALL if count < SMALL * len(graph.regions) else most)
     return program_of(graph if small else with_small_regions(graph), merge=small), small
 
 
 def with_small_regions(graph: Graph) -> Graph:
     """Return the graph with marks inside the regions that are too large for one block."""
     marks = [mark for region in graph.regions for mark in range(region.start, region.stop, LARGEST)]
-    return replace(graph, marks=tuple(marks))
+    return graph.with_marks(tuple(marks))
 
 
 def program_of(graph: Graph, merge: bool = False) -> Program:
@@ -68,100 +71,199 @@ class _Division:
     """A program in the making: `slot` of every node that has one, `slots` in use, blocks by number, and the calls up to now."""
 
     def __init__(self, graph: Graph, merge: bool) -> None:
-        nodes = graph.nodes
-        systems = [i for i, node in enumerate(nodes) if isinstance(node[0], SYSTEMS)]
-        cuts = sorted({0, len(nodes), *(() if merge else graph.marks), *systems, *[i + 1 for i in systems]})
-        self.nodes, self.merge = nodes, merge
-        self.regions = [range(a, b) for a, b in pairwise(cuts)]
-        region_of = [r for r, region in enumerate(self.regions) for _ in region]
+        table = graph.table
+        systems = {i: table.systems[int(table.entry[i])] for i in np.flatnonzero(table.op == SYSTEM).tolist()}
+        self.systems = {i: system for i, system in systems.items() if not isinstance(system, Entry)}
+        cuts = {0, len(table.op), *(() if merge else graph.marks), *self.systems, *[i + 1 for i in self.systems]}
+        self.table, self.merge, self.cuts = table, merge, np.array(sorted(cuts))
         self.results = [i for result in graph.results for i in result]
-        # nodes that are needed outside their region, and so get a slot
-        self.shared = {j for i, node in enumerate(nodes) for j in operands_of(node) if region_of[j] != region_of[i]} | {*self.results}
-        # of nodes, and of entries of subgraphs: the node and the number of the entry
-        self.slot: dict[Any, int] = {i: node[1] for i, node in enumerate(nodes) if node[0] == "input"}
+        self.slot = np.where(table.op == INPUT, table.entry, -1)
         self.slots = sum(port.size for port in graph.inputs)
         self.blocks: dict[Block, int] = {}
         self.calls: list[Call] = []
         self.libraries: dict[Subgraph, Library] = {}
+        # the nodes that are entries of a system, and which
+        self.entries: dict[int, list[tuple[int, int]]] = {i: [] for i in self.systems}
+        for i, entry in systems.items():
+            if isinstance(entry, Entry):
+                self.entries[int(table.operands[table.ends[i] - 1])].append((i, entry.unknown))
 
     def program(self) -> Program:
         """Return the program."""
-        straight = [region for region in self.regions if not self._is_system(region)]
-        for region in self.regions:
-            if isinstance(self.nodes[region.start][0], Subgraph):
-                self._include(region.start)
-            elif self._is_system(region):
-                self._solve(region.start)
+        starts = self.cuts[:-1].tolist()
+        straight = [region for region, start in enumerate(starts) if start not in self.systems]
+        # numbers that are results themselves are written by the last block
+        numbers = [i for i in dict.fromkeys(self.results) if self.table.op[i] == CONST]
+        regions = _Regions(self.table, self.cuts, self.results, {straight[-1]: numbers} if straight else {})
+        known: dict[tuple, int] = {}
+        for region, start in enumerate(starts):
+            system = self.systems.get(start)
+            if isinstance(system, Subgraph):
+                self._include(start, system)
+            elif system is not None:
+                self._solve(start, system)
             else:
-                # numbers that are results themselves are written by the last block
-                numbers = [i for i in dict.fromkeys(self.results) if self.nodes[i][0] == "const"] if region == straight[-1] else []
-                self._compute(region, numbers)
-        outputs = tuple(self.slot[i] for i in self.results)
+                self._compute(regions, region, known)
+        outputs = tuple(self.slot[self.results].tolist())
         return Program(tuple(self.blocks), tuple(self.calls), self.slots, outputs, tuple(self.libraries.values()))
 
-    def _is_system(self, region: range) -> bool:
-        return isinstance(self.nodes[region.start][0], SYSTEMS)
+    def _operands(self, i: int, system: Any) -> list[int]:
+        """Return the operands of a system; those that are numbers are put into slots."""
+        table = self.table
+        operands = table.operands[table.ends[i] - system.size : table.ends[i]].tolist()
+        for j in dict.fromkeys(operands):
+            if table.op[j] == CONST and self.slot[j] < 0:
+                self.slot[j] = self._call(self._number(_NUMBER), (), (table.numbers[int(table.entry[j])],), 1)
+        return operands
 
-    def _include(self, i: int) -> None:
+    def _include(self, i: int, subgraph: Subgraph) -> None:
         """Add the calls of a subgraph's program, whose slots follow those in use."""
-        subgraph, *operands = self.nodes[i]
-        self._give_slots(operands)
+        operands = self.slot[self._operands(i, subgraph)].tolist()
         program = library_program(subgraph)
-        numbers = [self.blocks.setdefault(block, len(self.blocks)) for block in program.blocks]
+        numbers = [self._number(block) for block in program.blocks]
         first = self.slots - len(operands)
 
         def places(slots: tuple[int, ...]) -> tuple[int, ...]:
-            return tuple(self.slot[operands[k]] if k < len(operands) else first + k for k in slots)
+            return tuple(operands[k] if k < len(operands) else first + k for k in slots)
 
         self.calls += [
             call._replace(block=numbers[call.block], reads=places(call.reads), writes=places(call.writes)) for call in program.calls
         ]
         self.slots += program.slots - len(operands)
-        self.slot |= {(i, k): slot for k, slot in enumerate(places(program.outputs))}
+        outputs = places(program.outputs)
+        for node, entry in self.entries[i]:
+            self.slot[node] = outputs[entry]
         self.libraries[subgraph] = Library(subgraph, tuple(numbers))
 
-    def _give_slots(self, operands: Sequence[int]) -> None:
-        """Put operands that are numbers into slots."""
-        for j in dict.fromkeys(operands):
-            if self.nodes[j][0] == "const" and j not in self.slot:
-                self.slot[j] = self._call(_NUMBER, (), (self.nodes[j][1],), 1)
-
-    def _solve(self, i: int) -> None:
+    def _solve(self, i: int, system: Any) -> None:
         """Call the block that solves a system, which reads slots, whatever is in them."""
-        system, *operands = self.nodes[i]
-        self._give_slots(operands)
+        operands = self._operands(i, system)
         block, numbers = _SOLVED_BY[type(system)]
-        self.slot[i] = self._call(block, operands, numbers, system.room, system)
+        first = self._call(self._number(block), self.slot[operands].tolist(), numbers, system.room, system)
+        for node, entry in self.entries[i]:
+            self.slot[node] = first + system.starts[entry]
 
-    def _compute(self, region: range, results: list[int]) -> None:
-        """Call the block of a region, which also writes numbers that are results."""
-        nodes = self.nodes
-        for i in region:
-            if isinstance(nodes[i][0], Entry):
-                system, entry = nodes[i][1], nodes[i][0].unknown
-                of_subgraph = isinstance(nodes[system][0], Subgraph)
-                self.slot[i] = self.slot[system, entry] if of_subgraph else self.slot[system] + nodes[system][0].starts[entry]
-        computed = [i for i in region if nodes[i][0] not in LEAVES and not isinstance(nodes[i][0], Entry)]
-        operands = list(dict.fromkeys(j for i in computed for j in nodes[i][1:]))
-        numbers = list(dict.fromkeys((*(j for j in operands if nodes[j][0] == "const"), *results)))
-        reads = [j for j in operands if nodes[j][0] != "const" and (j in self.slot or j not in region)]
-        leaving = [i for i in computed if i in self.shared] + results
-        if not leaving:
+    def _compute(self, regions: _Regions, region: int, known: dict[tuple, int]) -> None:
+        """Call the block of a region."""
+        leaving, numbers = regions.leaving(region), regions.numbers(region)
+        count = len(leaving) + len(regions.written.get(region, ()))
+        if not count:
             return
-        at = {i: local for local, i in enumerate((*reads, *numbers, *computed))}
-        in_place = [("const", nodes[j][1]) for j in numbers] if self.merge else []
-        local = (*in_place, *((nodes[i][0], *[at[j] for j in nodes[i][1:]]) for i in computed))
-        lifted = [] if self.merge else [nodes[j][1] for j in numbers]
-        block = Block(len(reads), len(lifted), local, tuple(at[i] for i in leaving))
-        first = self._call(block, reads, lifted, len(leaving))
-        self.slot |= {i: first + k for k, i in enumerate(leaving)}
+        key = (*regions.form(region), *(numbers if self.merge else ()))
+        block = known.get(key)
+        if block is None:
+            in_place = tuple(("const", number) for number in numbers) if self.merge else ()
+            block = known[key] = self._number(regions.block(region, in_place))
+        first = self._call(block, self.slot[regions.reads(region)].tolist(), () if self.merge else numbers, count)
+        self.slot[leaving] = np.arange(first, first + len(leaving))
+        for k, i in enumerate(regions.written.get(region, ()), first + len(leaving)):
+            self.slot[i] = k
 
-    def _call(self, block: Block, reads: Sequence[int], numbers: Sequence[float], writes: int, system: Any = None) -> int:
-        """Add a call that reads nodes and writes to so many new slots, and return the first of these."""
+    def _number(self, block: Block) -> int:
+        return self.blocks.setdefault(block, len(self.blocks))
+
+    def _call(self, block: int, reads: Sequence[int], numbers: Sequence[float], writes: int, system: Any = None) -> int:
+        """Add a call that reads slots and writes to so many new ones, and return the first of these."""
         first, self.slots = self.slots, self.slots + writes
-        number = self.blocks.setdefault(block, len(self.blocks))
-        self.calls.append(Call(number, tuple(self.slot[j] for j in reads), tuple(numbers), tuple(range(first, self.slots)), system))
+        self.calls.append(Call(block, tuple(reads), tuple(numbers), tuple(range(first, self.slots)), system))
         return first
+
+
+class _Regions:
+    """The regions of a graph as the blocks see them: values by local number, which is that of what a region reads in the order of its
+    first use, then of its numbers, then of what it computes. All regions at once, in arrays.
+
+    `written` are the numbers that a region writes, besides what others need of it.
+    """
+
+    def __init__(self, table: NodeTable, cuts: np.ndarray, results: Sequence[int], written: dict[int, list[int]]) -> None:
+        op, operands, count = table.op, table.operands, len(table.op)
+        region_of = np.repeat(np.arange(len(cuts) - 1), np.diff(cuts))
+        user = np.repeat(np.arange(count), table.counts)  # the node of every operand
+        shared = np.zeros(count, dtype=bool)  # what is needed outside its region
+        shared[operands[region_of[operands] != region_of[user]]] = True
+        shared[list(results)] = True
+        computed = op > SYSTEM
+        nodes = np.flatnonzero(computed)
+
+        # what a region has not computed itself, once, in the order of its first use
+        of_computed = computed[user]
+        operands, user = operands[of_computed], user[of_computed]
+        region = region_of[user]
+        outside = ~computed[operands] | (region_of[operands] != region)
+        pairs, first, which = np.unique(region[outside] * count + operands[outside], return_index=True, return_inverse=True)
+        order = np.argsort(first)
+        sources, source_region = pairs[order] % max(count, 1), pairs[order] // max(count, 1)
+        is_number = op[sources] == CONST
+        every = np.arange(len(cuts))
+        self._sources, self._numbers = sources[~is_number], sources[is_number]
+        self._first_source = np.searchsorted(source_region[~is_number], every)
+        self._first_number = np.searchsorted(source_region[is_number], every)
+        reads, numbers = np.diff(self._first_source), np.diff(self._first_number)
+        local = np.empty(len(sources), np.int64)
+        local[~is_number] = np.arange(len(self._sources)) - self._first_source[source_region[~is_number]]
+        local[is_number] = np.arange(len(self._numbers)) - (self._first_number - np.append(reads, 0))[source_region[is_number]]
+
+        # numbers that are written follow those that are used
+        self.written, self._more = written, {}
+        for at, wanted in written.items():
+            used = set(self._numbers[self._first_number[at] : self._first_number[at + 1]].tolist())
+            self._more[at] = [i for i in wanted if i not in used]
+            numbers[at] += len(self._more[at])
+        self._values = [table.numbers[k] for k in table.entry[self._numbers].tolist()]
+        self._table, self._base, self._reads = table, (reads + numbers).tolist(), reads.tolist()
+
+        # the operands of all regions, by local number
+        self._first_node = np.searchsorted(nodes, cuts).tolist()
+        self._ends = np.concatenate([[0], np.cumsum(table.counts[nodes])])
+        place = np.zeros(count, np.int64)
+        place[nodes] = np.arange(len(nodes)) - np.array(self._first_node)[region_of[nodes]] + (reads + numbers)[region_of[nodes]]
+        self._operands = place[operands]
+        ranks = np.empty(len(order), np.int64)
+        ranks[order] = np.arange(len(order))
+        self._operands[outside] = local[ranks[which]]
+        self._op, self._shared = op[nodes], shared[nodes]
+        self._nodes, self._place = nodes, place
+
+    def reads(self, region: int) -> np.ndarray:
+        """Return the nodes that a region reads."""
+        return self._sources[self._first_source[region] : self._first_source[region + 1]]
+
+    def numbers(self, region: int) -> tuple[float, ...]:
+        """Return the numbers of a region."""
+        used = self._values[self._first_number[region] : self._first_number[region + 1]]
+        return (*used, *(self._table.numbers[int(self._table.entry[i])] for i in self._more.get(region, ())))
+
+    def leaving(self, region: int) -> np.ndarray:
+        """Return the nodes of a region that are needed outside."""
+        part = slice(self._first_node[region], self._first_node[region + 1])
+        return self._nodes[part][self._shared[part]]
+
+    def form(self, region: int) -> tuple:
+        """Return what regions that share a block have in common."""
+        a, b = self._first_node[region], self._first_node[region + 1]
+        operands = self._operands[self._ends[a] : self._ends[b]]
+        written = tuple(self._written(region))
+        return self._base[region], self._reads[region], self._op[a:b].tobytes(), operands.tobytes(), self._shared[a:b].tobytes(), written
+
+    def block(self, region: int, in_place: tuple[tuple, ...]) -> Block:
+        """Return the block of a region, which has its numbers in place where they are given."""
+        a, b = self._first_node[region], self._first_node[region + 1]
+        ends, operands = self._ends[a : b + 1].tolist(), self._operands
+        names = operation_names(self._op[a:b])
+        nodes = tuple((name, *operands[i:j].tolist()) for name, (i, j) in zip(names, pairwise(ends), strict=True))
+        results = (*self._place[self.leaving(region)].tolist(), *self._written(region))
+        numbers = 0 if in_place else self._base[region] - self._reads[region]
+        return Block(self._reads[region], numbers, (*in_place, *nodes), results)
+
+    def _written(self, region: int) -> list[int]:
+        """Return the local numbers of the numbers that a region writes."""
+        wanted = self.written.get(region, ())
+        if not wanted:
+            return []
+        first, last = self._first_number[region], self._first_number[region + 1]
+        all_ = [*self._numbers[first:last].tolist(), *self._more[region]]
+        return [self._reads[region] + all_.index(i) for i in wanted]
 
 
 def library_program(subgraph: Subgraph) -> Program:
@@ -172,7 +274,7 @@ def library_program(subgraph: Subgraph) -> Program:
         inputs = next((i for i, node in enumerate(graph.nodes) if node[0] != "input"), 0)
         marks = (inputs, *(graph.marks if len(graph.nodes) > LARGEST else ()))
         # results have slots of their own, so that the program around it does not depend on which of them are inputs
-        graph = _with_copies(_with_early_sines(replace(graph, marks=marks)), lambda result, entry: True)
+        graph = _with_copies(_with_early_sines(graph.with_marks(marks)), lambda result, entry: True)
         known = longest_first(program_of(with_small_regions(graph)))
         subgraph.__dict__["program"] = known
     return known

@@ -6,7 +6,7 @@ import hashlib
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields
 from functools import cached_property
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -16,6 +16,7 @@ import numpy as np
 from catena.errors import TraceError
 from catena.graph.elimination import Elimination, Entry
 from catena.graph.linear_system import LinearSystem
+from catena.graph.node_table import SYSTEM, NodeTable, operation_names
 from catena.graph.operations import CONDITION, CONDITIONS, LEAVES, OPERATIONS
 from catena.graph.saddle_point import SaddlePoint
 
@@ -62,28 +63,34 @@ class Graph:
         ins, outs = (", ".join(f"{p.name}{list(p.shape)}" for p in ports) for ports in (self.inputs, self.outputs))
         return f"<Graph {self.name}: ({ins}) -> ({outs}), {sum(self.operations.values())} operations, {len(self.regions)} regions>"
 
+    def __getstate__(self) -> dict[str, Any]:
+        return {field.name: getattr(self, field.name) for field in fields(self)}  # what is computed of them comes again
+
     @cached_property
     def operations(self) -> dict[str, int]:
         """Number of operations by kind: add (and subtract), mul, div, sqrt, trig, neg, …"""
-        return self._count(self.nodes)
+        return self._count(slice(None))
 
     @cached_property
     def regions(self) -> tuple[range, ...]:
         """The runs of nodes between marks, as they are computed."""
-        cuts = sorted({0, len(self.nodes), *self.marks})
+        cuts = sorted({0, len(self.table.op), *self.marks})
         return tuple(range(a, b) for a, b in pairwise(cuts))
 
     @cached_property
     def operations_by_region(self) -> tuple[dict[str, int], ...]:
         """The operation counts of every region."""
-        return tuple(self._count(self.nodes[region.start : region.stop]) for region in self.regions)
+        return tuple(self._count(slice(region.start, region.stop)) for region in self.regions)
 
-    @staticmethod
-    def _count(nodes: Sequence[tuple]) -> dict[str, int]:
-        counts = Counter(OPERATIONS[node[0]].kind for node in nodes if node[0] in OPERATIONS)
-        for op, *_ in nodes:
-            if isinstance(op, SYSTEMS):
-                counts.update(op.operations)
+    def _count(self, part: slice) -> dict[str, int]:
+        numbers, times = np.unique(self.table.op[part], return_counts=True)
+        counts: Counter[str] = Counter()
+        for name, count in zip(operation_names(numbers), times.tolist(), strict=True):
+            if name in OPERATIONS:
+                counts[OPERATIONS[name].kind] += count
+        for k in self.table.entry[part][self.table.op[part] == SYSTEM].tolist():
+            if isinstance(self.table.systems[k], SYSTEMS):
+                counts.update(self.table.systems[k].operations)
         return {kind: counts[kind] for kind in sorted(counts)}
 
     def check(self) -> Graph:
@@ -118,19 +125,44 @@ class Graph:
 
     def drop_dead(self) -> Graph:
         """Return the graph without the nodes that no output needs."""
-        live = bytearray(len(self.nodes))
-        for result in self.results:
-            for i in result:
-                live[i] = 1
-        for i in range(len(self.nodes) - 1, -1, -1):
-            if live[i]:
-                for j in operands_of(self.nodes[i]):
-                    live[j] = 1
-        at = [0, *np.cumsum(np.frombuffer(live, dtype=np.uint8), dtype=np.int64).tolist()]  # live nodes before each
-        nodes = tuple(renumbered(node, at) for i, node in enumerate(self.nodes) if live[i])
-        results = tuple(tuple(at[i] for i in result) for result in self.results)
-        marks = tuple(dict.fromkeys(at[mark] for mark in self.marks))
-        return replace(self, nodes=nodes, results=results, marks=marks)
+        return Graph.from_table(self.name, self.table, self.inputs, self.outputs, self.results, self.marks)
+
+    @cached_property
+    def table(self) -> NodeTable:
+        """The nodes as arrays."""
+        return NodeTable.of(self.nodes)
+
+    def __getattr__(self, name: str) -> Any:
+        if name != "nodes":
+            raise AttributeError(f"a graph has no attribute '{name}'")
+        nodes = self.__dict__["nodes"] = self.__dict__["table"].nodes()  # of a graph from a table, when they are first asked for
+        return nodes
+
+    @classmethod
+    def from_table(
+        cls,
+        name: str,
+        table: NodeTable,
+        inputs: tuple[Port, ...],
+        outputs: tuple[Port, ...],
+        results: tuple[tuple[int, ...], ...],
+        marks: tuple[int, ...],
+    ) -> Graph:
+        """Return the graph of a table of nodes, without those that no output needs."""
+        live = table.needed(i for result in results for i in result)
+        at = np.concatenate([[0], np.cumsum(live)])  # live nodes before each
+        results = tuple(tuple(at[list(result)].tolist()) for result in results)
+        marks = tuple(dict.fromkeys(at[list(marks)].tolist()))
+        return cls(name, (), inputs, outputs, results, marks)._with_table(table.only(live, at))
+
+    def with_marks(self, marks: tuple[int, ...]) -> Graph:
+        """Return the graph with other regions."""
+        return Graph(self.name, (), self.inputs, self.outputs, self.results, marks)._with_table(self.table)
+
+    def _with_table(self, table: NodeTable) -> Graph:
+        del self.__dict__["nodes"]
+        self.__dict__["table"] = table
+        return self
 
     def evaluate(self, *arguments: Any) -> tuple[np.ndarray, ...]:
         """Return the outputs, computed node by node with NumPy: an independent reading of the graph. Arguments broadcast."""

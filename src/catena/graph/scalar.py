@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 
 from catena.errors import TraceError
+from catena.graph.node_table import ALONE, BITS, operation_code
 
 if TYPE_CHECKING:
     from catena.graph.trace import Trace
@@ -28,6 +29,10 @@ class _numpy:
 
 
 _NUMBERS = (int, float, np.floating, np.integer)
+
+#: Codes of the operations of arithmetic, without their operands; that of the sign has one.
+ADD, SUB, MUL, DIV = map(operation_code, ("add", "sub", "mul", "div"))
+NEG = operation_code("neg") | ALONE
 
 #: Whole powers up to this are products; repeated squaring would lose digits of larger ones.
 _PRODUCTS = 64
@@ -43,6 +48,11 @@ def as_number(x: Any) -> float:
 def _normal(x: float) -> bool:
     """Return whether a number has all its digits: it is neither infinite nor so small that it loses some."""
     return sys.float_info.min <= abs(x) < math.inf
+
+
+def refuse(trace: Trace, other: Scalar | Condition) -> NoReturn:
+    """Raise for a scalar of another trace."""
+    raise TraceError(f"a value traced in '{other.trace.name}' is used in '{trace.name}'; build both in one trace")
 
 
 def _function(op: str) -> Callable[[Any], Any]:
@@ -75,11 +85,12 @@ def _no_value(wanted: str) -> Callable[..., Any]:
 class Scalar:
     """A traced number: arithmetic, comparisons and NumPy's functions, which call the methods of their names here, build nodes."""
 
-    __slots__ = ("index", "trace")
+    __slots__ = ("index", "negated", "trace")
 
     def __init__(self, trace: Trace, index: int) -> None:
         self.trace = trace
         self.index = index
+        self.negated: Scalar | None = None  #: y where this is -y
 
     def __repr__(self) -> str:
         return f"<traced {self.trace.nodes[self.index][0]} %{self.index} of '{self.trace.name}'>"
@@ -92,42 +103,43 @@ class Scalar:
 
     # sums
     def __add__(self, other: Any) -> Any:
-        trace = self.trace
         if type(other) is not Scalar:
             return self._add_number(float(other)) if isinstance(other, _NUMBERS) else NotImplemented
         if other is self:
             return self * 2.0
-        a, b = trace.negated(self), trace.negated(other)
+        a, b = self.negated, other.negated
         if a is not None:
             return -(a + b) if b is not None else other - a
         if b is not None:
             return self - b
-        i, j = self.index, other.index
-        return trace.node("add", i, j) if i < j else trace.node("add", j, i)
+        i, j, trace = self.index, other.index, self.trace
+        if other.trace is not trace:
+            refuse(trace, other)
+        return trace.coded(ADD | i << BITS | j if i < j else ADD | j << BITS | i)
 
     def _add_number(self, number: float) -> Any:
         trace = self.trace
         if number == 0.0:
             return self
-        inner = trace.negated(self)
-        if inner is not None:
-            return trace.node("sub", trace.index(number), inner.index)
-        return trace.node("add", self.index, trace.index(number))
+        if self.negated is not None:
+            return trace.coded(SUB | trace.number(number) << BITS | self.negated.index)
+        return trace.coded(ADD | self.index << BITS | trace.number(number))
 
     def __sub__(self, other: Any) -> Any:
-        trace = self.trace
         if type(other) is not Scalar:
             return self._add_number(-float(other)) if isinstance(other, _NUMBERS) else NotImplemented
         if other is self:
             return 0.0
-        a, b = trace.negated(self), trace.negated(other)
+        a, b = self.negated, other.negated
         if b is not None:
             return b - a if a is not None else self + b
         if a is not None:
             return -(a + other)
-        i, j = self.index, other.index
-        reverse = trace._known.get(("sub", j, i))
-        return trace.node("sub", i, j) if reverse is None else -reverse
+        i, j, trace = self.index, other.index, self.trace
+        if other.trace is not trace:
+            refuse(trace, other)
+        reverse = trace.known.get(SUB | j << BITS | i)
+        return trace.coded(SUB | i << BITS | j) if reverse is None else -trace.scalar(reverse)
 
     def __rsub__(self, other: Any) -> Any:
         if not isinstance(other, _NUMBERS):
@@ -135,43 +147,41 @@ class Scalar:
         return (-self)._add_number(float(other))
 
     def __neg__(self) -> Scalar:
-        inner = self.trace.negated(self)
-        return self.trace.node("neg", self.index) if inner is None else inner
+        return self.trace.coded(NEG | self.index << BITS) if self.negated is None else self.negated
 
     def __pos__(self) -> Scalar:
         return self
 
     # products
     def __mul__(self, other: Any) -> Any:
-        trace = self.trace
         if type(other) is not Scalar:
             return self._multiply_number(float(other)) if isinstance(other, _NUMBERS) else NotImplemented
-        a, b = trace.negated(self), trace.negated(other)
+        a, b = self.negated, other.negated
         if a is not None:
             return a * b if b is not None else -(a * other)
         if b is not None:
             return -(self * b)
-        i, j = self.index, other.index
-        return trace.node("mul", i, j) if i < j else trace.node("mul", j, i)
+        i, j, trace = self.index, other.index, self.trace
+        if other.trace is not trace:
+            refuse(trace, other)
+        return trace.coded(MUL | i << BITS | j if i < j else MUL | j << BITS | i)
 
     def _multiply_number(self, number: float) -> Any:
-        trace = self.trace
         if number == 0.0:
             return 0.0
         if number == 1.0:
             return self
         if number == -1.0:
             return -self
-        inner = trace.negated(self)
-        if inner is not None:
-            return inner._multiply_number(-number)
+        if self.negated is not None:
+            return self.negated._multiply_number(-number)
+        trace = self.trace
         factor = trace.factor(self)
         if factor is not None and _normal(factor[1] * number):
             return factor[0]._multiply_number(factor[1] * number)
-        return trace.node("mul", self.index, trace.index(number))
+        return trace.coded(MUL | self.index << BITS | trace.number(number))
 
     def __truediv__(self, other: Any) -> Any:
-        trace = self.trace
         if type(other) is not Scalar:
             if not isinstance(other, _NUMBERS):
                 return NotImplemented
@@ -180,12 +190,15 @@ class Scalar:
             return self._divide_number(float(other))
         if other is self:
             return 1.0
-        a, b = trace.negated(self), trace.negated(other)
+        a, b = self.negated, other.negated
         if a is not None:
             return a / b if b is not None else -(a / other)
         if b is not None:
             return -(self / b)
-        return trace.node("div", self.index, other.index)
+        trace = self.trace
+        if other.trace is not trace:
+            refuse(trace, other)
+        return trace.coded(DIV | self.index << BITS | other.index)
 
     def _divide_number(self, number: float) -> Any:
         inverse = 1.0 / number
@@ -200,10 +213,9 @@ class Scalar:
             return NotImplemented
         if float(other) == 0.0:
             return 0.0
-        inner = self.trace.negated(self)
-        if inner is not None:
-            return (-float(other)) / inner
-        return self.trace.node("div", self.trace.index(float(other)), self.index)
+        if self.negated is not None:
+            return (-float(other)) / self.negated
+        return self.trace.coded(DIV | self.trace.number(float(other)) << BITS | self.index)
 
     def __pow__(self, exponent: Any) -> Any:
         if isinstance(exponent, np.ndarray):
@@ -239,11 +251,11 @@ class Scalar:
 
     # functions; NumPy finds them by name
     def sin(self) -> Any:
-        inner = self.trace.negated(self)
+        inner = self.negated
         return self.trace.node("sin", self.index) if inner is None else -inner.sin()
 
     def cos(self) -> Any:
-        inner = self.trace.negated(self)
+        inner = self.negated
         return self.trace.node("cos", self.index if inner is None else inner.index)
 
     def tan(self) -> Any:
@@ -292,7 +304,7 @@ class Scalar:
         return self
 
     def __abs__(self) -> Any:
-        inner = self.trace.negated(self)
+        inner = self.negated
         return self.trace.node("abs", self.index if inner is None else inner.index)
 
     __lt__, __le__, __eq__ = map(_comparison, ("lt", "le", "eq"))
@@ -326,7 +338,7 @@ class Condition:
         if not isinstance(other, Condition):
             return NotImplemented
         if other.trace is not self.trace:
-            raise TraceError(f"a value traced in '{other.trace.name}' is used in '{self.trace.name}'; build both in one trace")
+            refuse(self.trace, other)
         return Condition(self.trace, self.trace.node(op, *sorted((self.index, other.index))).index)
 
     def __and__(self, other: Any) -> Any:

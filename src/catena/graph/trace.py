@@ -1,23 +1,46 @@
 """The trace: the list of operations that plain NumPy code does to traced scalars.
 
 A `Trace` keeps one list of nodes; a node is a tuple `(op, operand, ...)` whose operands are indices of earlier nodes. Equal nodes are made
-once (hash-consing), so a common subexpression is shared at the moment it is written, and one node is always one `Scalar` object.
+once (hash-consing), so a common subexpression is shared at the moment it is written, and one node is always one `Scalar` object. Nodes are
+held as codes, single integers, which are found and compared faster than tuples.
 """
 
 from __future__ import annotations
 
+import gc
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 
-from catena.errors import TraceError
 from catena.graph.elimination import Elimination, Entry, preorder
 from catena.graph.graph import Graph, Port, Subgraph
 from catena.graph.linear_system import LinearSystem
+from catena.graph.node_table import ALONE, BITS, CONST, SYSTEM, NodeTable, operation_code
 from catena.graph.saddle_point import SaddlePoint, SaddlePointSolution
-from catena.graph.scalar import Scalar, as_number
+from catena.graph.scalar import MUL, NEG, Scalar, as_number, refuse
+
+_MUL, _NEG = MUL >> 2 * BITS, NEG >> 2 * BITS
+
+
+@contextmanager
+def without_collection() -> Iterator[None]:
+    """Let the garbage collector rest: what is traced stays, and looking through it again and again takes a fifth of the time.
+
+    >>> import gc
+    >>> with without_collection():
+    ...     gc.isenabled()
+    False
+    """
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
 
 
 class Trace:
@@ -32,10 +55,24 @@ class Trace:
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self.nodes: list[tuple] = []
+        self.codes: list[int] = []
+        self.known: dict[int, int] = {}  # the node of every code
         self.marks: list[int] = []
         self._inputs: list[Port] = []
-        self._known: dict[tuple, Scalar] = {}
+        self._numbers: list[float] = []
+        self._number_nodes: dict[float, int] = {}
+        self._wide: list[tuple] = []  # nodes that have no code of their own: more than two operands, or an operation that is not a name
+        self._wide_nodes: dict[tuple, int] = {}
+        self._scalars: dict[int, Scalar] = {}
+
+    @property
+    def nodes(self) -> tuple[tuple, ...]:
+        """The nodes up to now."""
+        return self.table().nodes()
+
+    def table(self) -> NodeTable:
+        """Return the nodes up to now, as arrays."""
+        return NodeTable.decoded(self.codes, self._wide, self._numbers)
 
     def input(self, name: str, shape: tuple[int, ...] = ()) -> Any:
         """Return a new input: a Scalar, or an object array of Scalars."""
@@ -45,8 +82,8 @@ class Trace:
 
     def mark(self) -> None:
         """Begin a new region: what follows may become a block of code of its own."""
-        if not self.marks or self.marks[-1] != len(self.nodes):
-            self.marks.append(len(self.nodes))
+        if not self.marks or self.marks[-1] != len(self.codes):
+            self.marks.append(len(self.codes))
 
     def solve(self, A: Any, x: Any, parent: Sequence[int]) -> Any:
         """Return A^-1 x of a symmetric positive definite matrix with the zeros of a tree, as one operation in a region of its own.
@@ -106,38 +143,72 @@ class Trace:
             array = np.asarray(value, dtype=object)
             ports.append(Port(name, array.shape))
             results.append(tuple(self.index(x) for x in array.ravel()))
-        graph = Graph(self.name, tuple(self.nodes), tuple(self._inputs), tuple(ports), tuple(results), tuple(self.marks))
-        return graph.drop_dead()
+        return Graph.from_table(self.name, self.table(), tuple(self._inputs), tuple(ports), tuple(results), tuple(self.marks))
 
     def index(self, x: Any) -> int:
         """Return the index of the node that stands for a Scalar or a number."""
         if type(x) is Scalar:
             if x.trace is not self:
-                raise TraceError(f"a value traced in '{x.trace.name}' is used in '{self.name}'; build both in one trace")
+                refuse(self, x)
             return x.index
         if hasattr(x, "now"):  # a formula, which stands for what it gives here
             return self.index(x.now())
-        return self.node("const", as_number(x)).index
+        return self.number(as_number(x))
+
+    def number(self, x: float) -> int:
+        """Return the index of the node of a number."""
+        i = self._number_nodes.get(x)
+        if i is None:
+            i = self._number_nodes[x] = len(self.codes)
+            self.codes.append(len(self._numbers) << BITS)
+            self._numbers.append(x)
+        return i
 
     def node(self, op: Any, *operands: Any) -> Scalar:
         """Return the Scalar of a node, the same one if the node exists."""
+        if op == "const":
+            return self.scalar(self.number(*operands))
+        if isinstance(op, str) and len(operands) <= 2:
+            first, last = (*operands, ALONE)[:2]
+            return self.coded(operation_code(op) | first << BITS | last)
         node = (op, *operands)
-        scalar = self._known.get(node)
+        i = self._wide_nodes.get(node)
+        if i is None:
+            i = self._wide_nodes[node] = len(self.codes)
+            self.codes.append(SYSTEM << 2 * BITS | len(self._wide) << BITS)
+            self._wide.append(node)
+        return self.scalar(i)
+
+    def coded(self, code: int) -> Scalar:
+        """Return the Scalar of the node of a code."""
+        i = self.known.get(code)
+        if i is None:
+            i = self.known[code] = len(self.codes)
+            self.codes.append(code)
+            if code >> 2 * BITS != _NEG:
+                scalar = self._scalars[i] = Scalar(self, i)
+                return scalar
+        return self.scalar(i)
+
+    def scalar(self, i: int) -> Scalar:
+        """Return the Scalar of a node."""
+        scalar = self._scalars.get(i)
         if scalar is None:
-            scalar = self._known[node] = Scalar(self, len(self.nodes))
-            self.nodes.append(node)
+            scalar = self._scalars[i] = Scalar(self, i)
+            code = self.codes[i]
+            if code >> 2 * BITS == _NEG:
+                scalar.negated = self.scalar(code >> BITS & ALONE)
         return scalar
 
-    def negated(self, x: Scalar) -> Scalar | None:
-        """Return y where x is -y, else None."""
-        node = self.nodes[self.index(x)]
-        return self._known[self.nodes[node[1]]] if node[0] == "neg" else None
+    def value(self, i: int) -> float:
+        """Return the number of a node that is one."""
+        return self._numbers[self.codes[i] >> BITS]
 
     def factor(self, x: Scalar) -> tuple[Scalar, float] | None:
         """Return (y, c) where x is y times the number c, else None."""
-        node = self.nodes[x.index]
-        if node[0] == "mul" and self.nodes[node[2]][0] == "const":
-            return self._known[self.nodes[node[1]]], self.nodes[node[2]][1]
+        code = self.codes[x.index]
+        if code >> 2 * BITS == _MUL and self.codes[code & ALONE] >> 2 * BITS == CONST:
+            return self.scalar(code >> BITS & ALONE), self.value(code & ALONE)
         return None
 
 

@@ -16,7 +16,7 @@ import numpy as np
 from catena.errors import ModelError
 from catena.formulations.applied_forces import applied_forces
 from catena.formulations.joint_forces import passive_force
-from catena.graph import Graph, Port, Trace
+from catena.graph import Graph, Port, Trace, without_collection
 from catena.graph.differentiated import Chart
 from catena.model import Mechanism, Tree
 from catena.model.coordinates import PositionChart
@@ -93,7 +93,8 @@ def traced_graph(
     arguments = [trace.input(i, known.get(i, (m.nv,))) for i in inputs]
     given = m.given_inputs(trace)
     trace.mark()
-    results = function(m.tree_with(given, weld).traced(trace).at(arguments[0]), *arguments)
+    with without_collection():
+        results = function(m.tree_with(given, weld).traced(trace).at(arguments[0]), *arguments)
 
     def eager(*arrays: Any) -> Any:
         arrays = tuple(np.asarray(x, dtype=float) for x in arrays)

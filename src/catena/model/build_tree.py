@@ -53,13 +53,16 @@ def build(model: Mechanism, weld: bool = True, given: Mapping[str, Any] | None =
     parent = [carried[link.parent].body for link in links]
     joints = [link.joint for link in links]
     at = [carried[link.parent].moved(numbers, f"{link.name}.at", link.at) for link in links]
-    before, motions, frames = _canonical(joints, parent, at, [_centre(parts) for parts in bodies], numbers)
+    totals = [_total(parts) for parts in bodies]
+    centres = [_centre(parts, total) for parts, total in zip(bodies, totals, strict=True)]
+    before, motions, frames = _canonical(joints, parent, at, centres, numbers)
     named = {name: (place.body, frames[place.body].inverse() @ place.pose) for name, place in carried.items()}
     for frame in model.frames:
         body, pose = named[frame.body]
         named[frame.name] = (body, pose @ numbers.pose(f"{frame.name}.at", frame.at))
     names = [link.name for link in links]
-    places = [(at_q, at_v) for link, at_q, at_v in model.slices() if link.name in names]
+    moving = set(names)
+    places = [(at_q, at_v) for link, at_q, at_v in model.slices() if link.name in moving]
     gravity = numbers.get("gravity", np.array(model.gravity))
 
     def gather(option: str) -> Any:
@@ -73,14 +76,14 @@ def build(model: Mechanism, weld: bool = True, given: Mapping[str, Any] | None =
         parent=tuple(parent),
         before=tuple(before),
         motion=tuple(motions),
-        M=tuple(_inertia(bodies[k], frames[k].inverse()) for k in range(len(links))),
+        M=tuple(_inertia(bodies[k], totals[k], frames[k].inverse()) for k in range(len(links))),
         q_slices=tuple(at_q for at_q, _ in places),
         v_slices=tuple(at_v for _, at_v in places),
         nq=model.nq,
         nv=model.nv,
         gravity=_dusted(frames[-1].R.T @ gravity, gravity),
         ground=frames[-1],
-        ground_inertia=_inertia(bodies[-1], frames[-1].inverse()),
+        ground_inertia=_inertia(bodies[-1], totals[-1], frames[-1].inverse()),
         damping=gather("damping"),
         stiffness=gather("stiffness"),
         rest=gather("rest"),
@@ -163,26 +166,30 @@ def _kept(own: Tree, at: Sequence[_Place]) -> tuple[bool, ...]:
     return tuple(keeps or place.moves for keeps, place in zip(own.keeping, at, strict=True))
 
 
-def _total(parts: Sequence[_Part]) -> np.ndarray:
-    """Return the inertia of all parts at the joint frame."""
+def _total(parts: Sequence[_Part]) -> np.ndarray | None:
+    """Return the inertia of all parts at the joint frame, None where numbers that it comes from are varied."""
+    if any(varies(part.mass, part.com, part.inertia, part.place.pose) for part in parts):
+        return None
     inertias = (part.place.pose.inertia(rigid_inertia(part.mass, part.com, part.inertia)).astype(float) for part in parts)
     return sum(inertias, np.zeros((6, 6)))
 
 
-def _centre(parts: Sequence[_Part]) -> np.ndarray | None:
+def _centre(parts: Sequence[_Part], total: np.ndarray | None) -> np.ndarray | None:
     """Return the centre of mass in the joint frame, None where it is varied."""
     if any(part.shifts for part in parts) or (len(parts) > 1 and any(part.weighs for part in parts)):
         return None
     if len(parts) == 1 and parts[0].weighs:
         return parts[0].place.pose.p + parts[0].place.pose.R @ parts[0].com
-    return centroid(_total([part._replace(inertia=np.zeros((3, 3))) if varies(part.inertia) else part for part in parts]))
+    if total is None:
+        total = _total([part._replace(inertia=np.zeros((3, 3))) if varies(part.inertia) else part for part in parts])
+    return centroid(total)
 
 
-def _inertia(parts: Sequence[_Part], frame: Rigid) -> Any:
+def _inertia(parts: Sequence[_Part], total: np.ndarray | None, frame: Rigid) -> Any:
     """Return the inertia of all parts at a frame in which the joint frame is given."""
-    if not any(varies(part.mass, part.com, part.inertia, part.place.pose) for part in parts):
-        return moved(_total(parts), frame)
-    total: Any = np.zeros((6, 6))
+    if total is not None:
+        return moved(total, frame)
+    total = np.zeros((6, 6))
     for part in parts:
         place = frame @ part.place.pose
         com = _dusted(place.p + place.R @ part.com, place.p, part.com)

@@ -119,6 +119,8 @@ class ScrewMotion(_Undeformed):
         return stack_columns([sum(columns[1:], columns[0]) for columns in zip(*self._twists(q), strict=True)])
 
     def bias(self, q: Array, v: Array) -> Array:
+        if sum(any(f.turn) or any(f.slide) for f in self.factors) < 2:
+            return np.zeros(6)
         moving = [(f, t) for f, t in zip(self.factors, self._twists(q), strict=True) if any(f.turn) or any(f.slide)]
         rates = [sum(column * rate for column, rate in zip(columns, v, strict=True)) for _, columns in moving]
         total = np.zeros(6)

@@ -8,6 +8,8 @@ import numpy as np
 
 from catena.errors import ModelError
 from catena.model.tree import Tree
+from catena.spatial import Rigid, skew
+from catena.spatial.placements import blocks
 
 
 def check_following(tree: Tree) -> None:
@@ -16,6 +18,12 @@ def check_following(tree: Tree) -> None:
         a, b = (set(tree.path(k)) for k in (closure.a, closure.b))
         if all(tree.v_slices[k].start == tree.v_slices[k].stop for k in a ^ b):
             raise ModelError(f"loop '{closure.name}': all joints around it are driven, and none can follow; leave it out, or drive fewer")
+
+
+def _force_matrix(placement: Rigid) -> np.ndarray:
+    """Return the matrix that takes forces of the child to the parent frame."""
+    turned = skew(placement.p) @ placement.R
+    return blocks(placement.R, turned, np.zeros((3, 3)), placement.R).astype(float)
 
 
 def check_determined(tree: Tree, rng: np.random.Generator, random: Callable[[np.random.Generator], np.ndarray]) -> None:
@@ -40,14 +48,15 @@ def check_determined(tree: Tree, rng: np.random.Generator, random: Callable[[np.
             turning, moving = np.linalg.norm(R[k][:3, :3]), np.linalg.norm(R[k][3:, 3:])
             size = np.sqrt(turning * (S[:3] ** 2).sum(axis=0) + moving * (S[3:] ** 2).sum(axis=0) + armature)
             unit = 1.0 / np.where(size > 0.0, size, 1.0)
-            D = np.outer(unit, unit) * (S.T @ U + np.diag(armature))
-            if k in stuck and np.linalg.eigvalsh(D)[0] <= 1e-12:
+            felt, axes = np.linalg.eigh(unit[:, None] * (S.T @ U + np.diag(armature)) * unit)
+            if k in stuck and felt[0] <= 1e-12:
                 here.add(k)
             if tree.parent[k] >= 0:
-                placement, p = tree.placement(k, q).rigid(), tree.parent[k]
-                remaining = P[k] - U @ (np.outer(unit, unit) * np.linalg.pinv(D, rcond=1e-12, hermitian=True)) @ U.T
-                P[p] = P[p] + placement.inertia(remaining).astype(float)
-                R[p] = R[p] + placement.inertia(R[k]).astype(float)
+                p, F = tree.parent[k], _force_matrix(tree.placement(k, q).rigid())
+                moves = np.abs(felt) > 1e-12 * np.abs(felt).max(initial=0.0)
+                G = (U * unit) @ axes[:, moves]
+                P[p] = P[p] + F @ (P[k] - (G / felt[moves]) @ G.T) @ F.T
+                R[p] = R[p] + F @ R[k] @ F.T
         stuck &= here
     if stuck:
         name = tree.names[max(stuck)]

@@ -9,7 +9,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from catena.graph import LINEAR_SYSTEM, SADDLE_POINT, Graph, Program, Subgraph
+from catena.graph import ELIMINATE, LINEAR_SYSTEM, SADDLE_POINT, Graph, Program, Subgraph
 from catena.graph.division import library_program
 from catena.graph.passes import Angle
 from catena.native.llvm import lower, machine, tables
@@ -18,6 +18,9 @@ from catena.native.llvm.saddle_point import saddle_point
 
 #: The blocks that are the same in all programs, and what writes their code.
 _COMMON = {SADDLE_POINT: saddle_point, LINEAR_SYSTEM: linear_system}
+
+#: Blocks of so many nodes are not made part of the loop that calls them.
+SEPARATE = 300
 
 #: The code of subgraphs, as long as these are in use.
 _libraries: WeakKeyDictionary[Subgraph, machine.Code] = WeakKeyDictionary()
@@ -50,7 +53,10 @@ def compiled_program(
     fixed = program.fixed
     own = [i for i in range(len(program.blocks)) if i not in fixed]
     names = {i: f"block{k}" for k, i in enumerate(own) if program.blocks[i] not in _COMMON}
-    code, seconds, cached = machine.compiled(text, (*names.values(), entry), quick)
+    # a small block becomes part of the loop that calls it, which is optimised with it
+    alone = len(program.blocks[0].nodes) >= SEPARATE if merged and program.blocks else True
+    straight = entry == "loop" and alone and not quick and ELIMINATE not in program.blocks
+    code, seconds, cached = machine.compiled(text, (*names.values(), entry), quick, straight)
     codes, addresses = [code], {i: code.addresses[name] for i, name in names.items()}
     for library in program.libraries:
         shared, more = _library(library.subgraph)

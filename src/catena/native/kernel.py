@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from catena.errors import ArgumentError
-from catena.graph import Graph, Port, Subgraph, Trace, divided, passes, traced_array
+from catena.graph import Graph, Port, Subgraph, Trace, divided, passes, traced_array, without_collection
 from catena.graph.arrays import tracing
 from catena.graph.differentiated import Chart
 from catena.graph.stages import split
@@ -72,11 +72,12 @@ class Kernel(SingleCalls, Differentiable):
         self.inputs: tuple[Port, ...] = graph.inputs
         self.outputs: tuple[Port, ...] = graph.outputs
         self.lanes = host.lanes
-        program, small = divided(graph, host.lanes >= 8)
-        if small:
-            program = passes.lift_numbers(program)
-        self.merged = small and not program.libraries and not any(call.system for call in program.calls)
-        program, angles = passes.arranged(program, sum(port.size for port in graph.inputs))
+        with without_collection():
+            program, small = divided(graph, host.lanes >= 8)
+            if small:
+                program = passes.lift_numbers(program)
+            self.merged = small and not program.libraries and not any(call.system for call in program.calls)
+            program, angles = passes.arranged(program, sum(port.size for port in graph.inputs))
         self.program = program
         self.blocks, self.calls = len(program.blocks), len(program.calls)
         direct = self.merged and bool(program.blocks)

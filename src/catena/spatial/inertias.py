@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from catena.spatial.placements import Placement, Rigid
+from catena.spatial.placements import Placement, Rigid, blocks
+from catena.spatial.straight_line import straight_line
 from catena.spatial.vectors import Array, cross, plain, skew
 
 
@@ -16,7 +17,8 @@ def rigid_inertia(mass: float, com: Array, about_com: Array) -> Array:
 
 def inertia_matrix(J: Array, h: Array, mass: float) -> Array:
     """Return the 6 x 6 inertia of rotational inertia J [kg m^2], first moment h [kg m] and mass [kg], all at the origin."""
-    return np.block([[J, skew(h)], [-skew(h), mass * np.eye(3)]])
+    arm = skew(h)
+    return blocks(J, arm, -arm, mass * np.eye(3))
 
 
 def first_moment(M: Array) -> Array:
@@ -38,16 +40,18 @@ def dusted(x: Array, scale: float) -> Array:
 
 def moved(M: Array, placement: Placement | Rigid) -> Array:
     """Return a rigid-body inertia of the child in the parent frame, and exactly so: symmetric, skew off-diagonal blocks, one mass."""
-    if np.asarray(M).dtype == object or any(np.asarray(x).dtype == object for x in (placement.rigid().R, placement.rigid().p)):
+    rigid = placement.rigid()
+    if any(np.asarray(x).dtype == object for x in (M, rigid.R, rigid.p)):
         M = placement.inertia(M)
         return inertia_matrix(symmetric(M[:3, :3]), first_moment(M), M[3, 3])
-    length = float(max(np.abs(centroid(M)).max(), np.abs(placement.rigid().p).max()))
+    length = float(max(np.abs(centroid(M)).max(), np.abs(rigid.p).max()))
     mass = float(M[3, 3])
     turning = max(float(np.abs(M[:3, :3]).max()), mass * length**2)
     M = placement.inertia(M).astype(float)
     return inertia_matrix(dusted(0.5 * (M[:3, :3] + M[:3, :3].T), turning), dusted(first_moment(M), mass * length), mass)
 
 
+@straight_line
 def gyroscopic(M: Array, V: Array) -> Array:
     """Return the force V x* (M V) of a rigid body: what keeps it on its motion V with no spatial acceleration."""
     omega, v = V[:3], V[3:]
@@ -58,6 +62,7 @@ def gyroscopic(M: Array, V: Array) -> Array:
     return np.concatenate([moment, mass * turning + cross(omega, cross(omega, h))])
 
 
+@straight_line
 def minus_product(P: Array, G: Array, U: Array) -> Array:
     """Return P - G U^T where that is symmetric; each entry off the diagonal is computed once."""
     result = np.empty(P.shape, dtype=object)

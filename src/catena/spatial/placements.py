@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from catena.spatial.straight_line import straight_line
 from catena.spatial.vectors import Array, columns, cross, plain, skew
 
 
@@ -109,13 +110,14 @@ class Screw:
 
     def rigid(self) -> Rigid:
         """Return the same placement as a dense one."""
-        i, (j, k) = self.axis, self._next
-        R = np.zeros((3, 3)).astype(object)
+        i, (j, k), c, s, d = self.axis, self._next, self.c, self.s, self.d
+        R, p = np.zeros((3, 3)), np.zeros(3)
+        R = R if isinstance(c, float) and isinstance(s, float) else R.astype(object)
+        p = p if isinstance(d, float) else p.astype(object)
         R[i, i] = 1.0
-        R[j, j], R[j, k], R[k, j], R[k, k] = self.c, -self.s, self.s, self.c
-        p = np.zeros(3).astype(object)
-        p[i] = self.d
-        return Rigid(plain(R), plain(p))
+        R[j, j], R[j, k], R[k, j], R[k, k] = c, -s, s, c
+        p[i] = d
+        return Rigid(R, p)
 
 
 class Rigid:
@@ -182,10 +184,12 @@ class Placement:
     def __init__(self, factors: Iterable[Screw | Rigid]) -> None:
         self.factors = tuple(factors)
 
+    @straight_line
     def motion(self, V: Array) -> Array:
         """Return a motion of the parent, seen in the child frame."""
         return reduce(lambda V, factor: factor.motion(V), self.factors, V)
 
+    @straight_line
     def force(self, f: Array) -> Array:
         """Return a force of the child, seen in the parent frame."""
         return reduce(lambda f, factor: factor.force(f), reversed(self.factors), f)
@@ -198,6 +202,7 @@ class Placement:
         """Return the first moment of a mass that moves with the child, seen in the parent frame."""
         return reduce(lambda h, factor: factor.moment(h, mass), reversed(self.factors), h)
 
+    @straight_line
     def inertia(self, P: Array) -> Array:
         """Return a symmetric inertia of the child, seen in the parent frame."""
         return reduce(lambda P, factor: factor.inertia(P), reversed(self.factors), P)
@@ -218,12 +223,19 @@ class Placement:
 def _congruence(R: Array, A: Array) -> Array:
     """Return R A R^T of a symmetric A."""
     half = R @ A
-    result = np.empty((3, 3), dtype=object)
+    result = np.empty((3, 3), dtype=half.dtype)
     for i in range(3):
         for j in range(i, 3):
             result[i, j] = result[j, i] = half[i] @ R[j]
-    return plain(result)
+    return result if half.dtype == float else plain(result)
 
 
 def _symmetric(A: Array, B: Array, C: Array) -> Array:
-    return np.concatenate([np.concatenate([A, B], axis=1), np.concatenate([B.T, C], axis=1)])
+    return blocks(A, B, B.T, C)
+
+
+def blocks(A: Array, B: Array, C: Array, D: Array) -> Array:
+    """Return the 6 x 6 matrix [[A, B], [C, D]]."""
+    result = np.empty((6, 6), dtype=float if A.dtype == B.dtype == C.dtype == D.dtype == float else object)
+    result[:3, :3], result[:3, 3:], result[3:, :3], result[3:, 3:] = A, B, C, D
+    return result
