@@ -59,7 +59,8 @@ def build(model: Mechanism, weld: bool = True, given: Mapping[str, Any] | None =
         body, pose = named[frame.body]
         named[frame.name] = (body, pose @ numbers.pose(f"{frame.name}.at", frame.at))
     names = [link.name for link in links]
-    places = [(at_q, at_v) for link, at_q, at_v in model.slices() if link.name in names]
+    moving = set(names)
+    places = [(at_q, at_v) for link, at_q, at_v in model.slices() if link.name in moving]
     gravity = numbers.get("gravity", np.array(model.gravity))
 
     def gather(option: str) -> Any:
