@@ -53,7 +53,9 @@ def build(model: Mechanism, weld: bool = True, given: Mapping[str, Any] | None =
     parent = [carried[link.parent].body for link in links]
     joints = [link.joint for link in links]
     at = [carried[link.parent].moved(numbers, f"{link.name}.at", link.at) for link in links]
-    before, motions, frames = _canonical(joints, parent, at, [_centre(parts) for parts in bodies], numbers)
+    totals = [None if any(part.varies for part in parts) else _total(parts) for parts in bodies]
+    centres = [_centre(parts, total) for parts, total in zip(bodies, totals, strict=True)]
+    before, motions, frames = _canonical(joints, parent, at, centres, numbers)
     named = {name: (place.body, frames[place.body].inverse() @ place.pose) for name, place in carried.items()}
     for frame in model.frames:
         body, pose = named[frame.body]
@@ -74,14 +76,14 @@ def build(model: Mechanism, weld: bool = True, given: Mapping[str, Any] | None =
         parent=tuple(parent),
         before=tuple(before),
         motion=tuple(motions),
-        M=tuple(_inertia(bodies[k], frames[k].inverse()) for k in range(len(links))),
+        M=tuple(_inertia(bodies[k], totals[k], frames[k].inverse()) for k in range(len(links))),
         q_slices=tuple(at_q for at_q, _ in places),
         v_slices=tuple(at_v for _, at_v in places),
         nq=model.nq,
         nv=model.nv,
         gravity=_dusted(frames[-1].R.T @ gravity, gravity),
         ground=frames[-1],
-        ground_inertia=_inertia(bodies[-1], frames[-1].inverse()),
+        ground_inertia=_inertia(bodies[-1], totals[-1], frames[-1].inverse()),
         damping=gather("damping"),
         stiffness=gather("stiffness"),
         rest=gather("rest"),
@@ -137,6 +139,11 @@ class _Part(NamedTuple):
     weighs: bool
     shifts: bool
 
+    @property
+    def varies(self) -> bool:
+        """Whether scalars stand for some of its numbers."""
+        return varies(self.mass, self.com, self.inertia, self.place.pose)
+
 
 def _carried(links: Sequence[Link], moving: Sequence[Link], numbers: Numbers) -> tuple[dict[str, _Place], list[list[_Part]]]:
     """Return the moving body that carries each body, and its place in that joint frame; and what these are made of, last the ground."""
@@ -170,19 +177,21 @@ def _total(parts: Sequence[_Part]) -> np.ndarray:
     return sum(inertias, np.zeros((6, 6)))
 
 
-def _centre(parts: Sequence[_Part]) -> np.ndarray | None:
-    """Return the centre of mass in the joint frame, None where it is varied."""
+def _centre(parts: Sequence[_Part], total: np.ndarray | None) -> np.ndarray | None:
+    """Return the centre of mass in the joint frame, None where it is varied; `total` is the inertia, where nothing of it is varied."""
     if any(part.shifts for part in parts) or (len(parts) > 1 and any(part.weighs for part in parts)):
         return None
     if len(parts) == 1 and parts[0].weighs:
         return parts[0].place.pose.p + parts[0].place.pose.R @ parts[0].com
+    if total is not None:
+        return centroid(total)
     return centroid(_total([part._replace(inertia=np.zeros((3, 3))) if varies(part.inertia) else part for part in parts]))
 
 
-def _inertia(parts: Sequence[_Part], frame: Rigid) -> Any:
-    """Return the inertia of all parts at a frame in which the joint frame is given."""
-    if not any(varies(part.mass, part.com, part.inertia, part.place.pose) for part in parts):
-        return moved(_total(parts), frame)
+def _inertia(parts: Sequence[_Part], constant: np.ndarray | None, frame: Rigid) -> Any:
+    """Return the inertia of all parts at a frame in which the joint frame is given; where it is `constant`, by that."""
+    if constant is not None:
+        return moved(constant, frame)
     total: Any = np.zeros((6, 6))
     for part in parts:
         place = frame @ part.place.pose

@@ -9,6 +9,7 @@ import numpy as np
 from catena.errors import ModelError
 from catena.formulations.loops.closure_kinematics import loop_bodies
 from catena.model.tree import Tree
+from catena.spatial import skew
 
 
 def check_following(tree: Tree) -> None:
@@ -40,14 +41,19 @@ def check_determined(tree: Tree, rng: np.random.Generator, random: Callable[[np.
             turning, moving = np.linalg.norm(R[k][:3, :3]), np.linalg.norm(R[k][3:, 3:])
             size = np.sqrt(turning * (S[:3] ** 2).sum(axis=0) + moving * (S[3:] ** 2).sum(axis=0) + armature)
             unit = 1.0 / np.where(size > 0.0, size, 1.0)
-            D = np.outer(unit, unit) * (S.T @ U + np.diag(armature))
-            if k in stuck and np.linalg.eigvalsh(D)[0] <= 1e-12:
+            scale = np.outer(unit, unit)
+            D = scale * (S.T @ U + np.diag(armature))
+            alone = len(unit) == 1
+            if k in stuck and (D[0, 0] if alone else np.linalg.eigvalsh(D)[0]) <= 1e-12:
                 here.add(k)
             if tree.parent[k] >= 0:
-                placement, p = tree.placement(k, q).rigid(), tree.parent[k]
-                remaining = P[k] - U @ (np.outer(unit, unit) * np.linalg.pinv(D, rcond=1e-12, hermitian=True)) @ U.T
-                P[p] = P[p] + placement.inertia(remaining).astype(float)
-                R[p] = R[p] + placement.inertia(R[k]).astype(float)
+                place, p = tree.placement(k, q).rigid(), tree.parent[k]
+                inverse = 1.0 / np.where(D == 0.0, np.inf, D) if alone else np.linalg.pinv(D, rcond=1e-12, hermitian=True)
+                remaining = P[k] - U @ (scale * inverse) @ U.T
+                X = np.zeros((6, 6))  # forces on the body, seen in the parent frame
+                X[:3, :3] = X[3:, 3:] = place.R
+                X[:3, 3:] = skew(place.p) @ place.R
+                P[p], R[p] = P[p] + X @ remaining @ X.T, R[p] + X @ R[k] @ X.T
         stuck &= here
     if stuck:
         name = tree.names[max(stuck)]

@@ -16,7 +16,8 @@ def rigid_inertia(mass: float, com: Array, about_com: Array) -> Array:
 
 def inertia_matrix(J: Array, h: Array, mass: float) -> Array:
     """Return the 6 x 6 inertia of rotational inertia J [kg m^2], first moment h [kg m] and mass [kg], all at the origin."""
-    return np.block([[J, skew(h)], [-skew(h), mass * np.eye(3)]])
+    crossed = skew(h)
+    return np.concatenate([np.concatenate([J, crossed], axis=1), np.concatenate([-crossed, mass * np.eye(3)], axis=1)])
 
 
 def first_moment(M: Array) -> Array:
@@ -38,10 +39,11 @@ def dusted(x: Array, scale: float) -> Array:
 
 def moved(M: Array, placement: Placement | Rigid) -> Array:
     """Return a rigid-body inertia of the child in the parent frame, and exactly so: symmetric, skew off-diagonal blocks, one mass."""
-    if np.asarray(M).dtype == object or any(np.asarray(x).dtype == object for x in (placement.rigid().R, placement.rigid().p)):
+    place = placement.rigid()
+    if any(np.asarray(x).dtype == object for x in (M, place.R, place.p)):
         M = placement.inertia(M)
         return inertia_matrix(symmetric(M[:3, :3]), first_moment(M), M[3, 3])
-    length = float(max(np.abs(centroid(M)).max(), np.abs(placement.rigid().p).max()))
+    length = float(max(np.abs(centroid(M)).max(), np.abs(place.p).max()))
     mass = float(M[3, 3])
     turning = max(float(np.abs(M[:3, :3]).max()), mass * length**2)
     M = placement.inertia(M).astype(float)

@@ -218,11 +218,11 @@ class Placement:
 def _congruence(R: Array, A: Array) -> Array:
     """Return R A R^T of a symmetric A."""
     half = R @ A
-    result = np.empty((3, 3), dtype=object)
+    result = np.empty((3, 3), dtype=half.dtype)
     for i in range(3):
         for j in range(i, 3):
             result[i, j] = result[j, i] = half[i] @ R[j]
-    return plain(result)
+    return plain(result) if half.dtype == object else result
 
 
 def _symmetric(A: Array, B: Array, C: Array) -> Array:
