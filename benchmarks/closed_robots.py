@@ -2,14 +2,14 @@
 
     python benchmarks/closed_robots.py [--quick] [--json FILE] [FILE ...]
 
-The examples are a biped with rod-driven knees and feet, unless `--quick` the same with arms, 60 coordinates in all, a Stewart platform on
-a floating base, and a Delta robot whose rods weigh a thousandth of its platform; model files, URDF or MJCF, are added to them. Every figure comes from new processes with an empty cache of
-compiled kernels: the time to make forward dynamics; the first and the fastest call with 1,000 random states that close the loops, and the
-states that the compiled plan fits; the largest difference from pivots that are chosen state by state, over all states, and from the
-referee of the tests, in maximal coordinates, over some, both relative to the largest acceleration of the state; the time from the call of
-`simulate` to its first step, and the longest time between two looks at the run after that; and the longest time that `simulate` takes to
-return after Ctrl-C, at random moments while it compiles and while it steps. In brackets is the time of the processor, which others that use
-the machine do not change.
+The examples are a biped with rod-driven knees and feet, unless `--quick` the same with arms, 60 coordinates in all, a Stewart platform on a
+floating base, and a Delta robot whose rods weigh a thousandth of its platform; model files, URDF or MJCF, are added to them. Every figure
+comes from new processes with an empty cache of compiled kernels: the time to make forward dynamics; the first and the fastest call with
+1,000 random states that close the loops, and the states that the compiled plan fits; the largest difference from pivots that are chosen
+state by state, over all states, and from the referee of the tests, in maximal coordinates, over some, both relative to the largest
+acceleration of the state; the time from the call of `simulate` to its first step, and the longest time between two looks at the run after
+that; and the longest time that `simulate` takes to return after Ctrl-C, at random moments while it compiles and while it steps. In brackets
+is the time of the processor, which others that use the machine do not change.
 """
 
 from __future__ import annotations

@@ -17,7 +17,6 @@ from catena.loops.local_trees import signed
 from catena.loops.mobility import generic, independent_rows, regular, scaled_blocks
 from catena.loops.reduction_plans import reduction_plan
 from catena.loops.scaling import coordinate_units, loop_owners, loop_units
-from catena.model import Mechanism
 
 pytestmark = [pytest.mark.evaluated, pytest.mark.quick]
 
@@ -40,7 +39,7 @@ def ladder(rockers: Any = (0.6,) * 6, mark: bool = False) -> ct.Model:
     return m
 
 
-def scattered(m: Mechanism, seed: int) -> np.ndarray:
+def scattered(m: ct.Model, seed: int) -> np.ndarray:
     """Return positions that close the loops, other ones for each group."""
     return m.assemble(m.integrate(m.assemble(), 0.3 * np.random.default_rng(seed).normal(size=m.nv)))
 

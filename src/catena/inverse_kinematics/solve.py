@@ -186,7 +186,7 @@ def _closed(m: Mechanism, q: np.ndarray, free: np.ndarray, met: np.ndarray, t: f
     if m.has_loops:
         q, rest = q.copy(), np.flatnonzero(~met)
         for loops in loop_groups(m.timed(t)) if len(rest) else ():
-            at, own = np.ix_(rest, loops.positions), free[loops.columns] > 0.0
+            at, own = (rest[:, None], loops.positions), free[loops.columns] > 0.0
             q[at], values = loops.settle(q[at], own)
             closed[rest] &= loops.closed(q[at], values, CLOSED)
     return q, closed

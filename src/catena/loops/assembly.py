@@ -92,9 +92,9 @@ def assemble_all(m: Mechanism, values: Mapping[str, np.ndarray], guess: Any, fix
     for share in np.linspace(0.0, 1.0, _LED + 1)[1:] if closed.any() else ():
         q[:, m.nq :] = own + share * (target - own)
         for loops in loop_groups(varied):
-            own, left = loops.settle(q[:, [*loops.positions, *range(m.nq, q.shape[1])]], ~np.isin(loops.columns, held))
-            q[:, loops.positions] = own[:, : len(loops.positions)]
-            closed &= (share < 1.0) | loops.closed(own, left)
+            then, left = loops.settle(q[:, [*loops.positions, *range(m.nq, q.shape[1])]], ~np.isin(loops.columns, held))
+            q[:, loops.positions] = then[:, : len(loops.positions)]
+            closed &= (share < 1.0) | loops.closed(then, left)
     found = q[:, : m.nq]
     for i in np.flatnonzero(~closed):
         changed = {path: row[i].reshape(known[path].shape) for (path, row) in zip(values, rows, strict=True)}
