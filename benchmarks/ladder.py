@@ -1,6 +1,7 @@
 """Growth with the number of loops: a ladder of k four-bars, each on the coupler of the last; catena beside its peers, one run, one core.
 
     python benchmarks/ladder.py [--quick] [--most LOOPS] [--json FILE] [--plot FILE]
+    python benchmarks/ladder.py --making [--most LOOPS]
 
 Forward dynamics by `coordinate-reduction` and, as far as it compiles in a minute, by `fully-recursive/joint`, microseconds per state of a
 batch; and of Pinocchio (`lcaba`, `constraintDynamics`; see loops.py for their settings), MuJoCo (`mj_forward` with `connect` constraints),
@@ -13,7 +14,9 @@ velocities do to the loops, and for Exudyn, where they are read from the way of 
 accelerations, J vdot - g, relative to the largest sum of the sizes of their terms.
 
 Operations are those for the accelerations alone, without the checks that loops are closed. Setting up is measured in new processes: tree,
-mobility (the loops are put together, and their rank found), plan, trace and compile.
+mobility (the loops are put together, and their rank found), plan, trace and compile. With `--making` it is only measured how long the
+kernel takes from the first body on, with its first call and an empty cache, for ladders of up to 10,000 loops, part by part: seconds of
+the processor, which others that use the machine do not change, and the largest memory of the process.
 """
 
 from __future__ import annotations
@@ -55,6 +58,9 @@ AGREE = {MULTIPLIERS: 1e-9, "lcaba": 1e-6, "constraintDynamics": 1e-9, "MuJoCo":
 
 #: Ladders on which operations are counted for their polynomials; they are exact from 4 loops on.
 COUNTED = (4, 5, 6, 8, 12, 16, 24, 32, 40)
+
+#: Ladders whose making is measured.
+MADE = (100, 300, 1000, 3000, 10_000)
 
 State = tuple[np.ndarray, np.ndarray, np.ndarray]
 
@@ -323,6 +329,34 @@ def setting_up(k: int, cache: str) -> dict[str, float]:
     return machine.in_new_process(code, cache)
 
 
+def making(k: int) -> dict[str, float]:
+    """Return the processor's seconds for the parts of making forward dynamics of a ladder, in a new process, and its memory [MB]."""
+    code = (
+        "import json, resource, sys, time\n"
+        f"sys.path.insert(0, {str(Path(__file__).parent)!r})\n"
+        "from ladder import REDUCTION, ct, ladder, np\n"
+        "from catena.loops.mobility import generic\n"
+        "from catena.loops.plan_library import plan_of\n"
+        "times, began = {}, time.process_time()\n"
+        "def timed(name, function):\n"
+        "    start = time.process_time()\n"
+        "    result = function()\n"
+        "    times[name] = time.process_time() - start\n"
+        "    return result\n"
+        f"m = timed('model', lambda: ladder({k}))\n"
+        "timed('tree', m.tree)\n"
+        "now, q = timed('configuration', lambda: generic(m))\n"
+        "timed('plan', lambda: plan_of(now, REDUCTION, q))\n"
+        "kernel = timed('trace and compile', lambda: ct.forward_dynamics(m, REDUCTION))\n"
+        "times['trace and compile'] -= times['plan']  # which is made again\n"
+        "timed('first call', lambda: kernel(q, np.zeros(m.nv), np.zeros(m.nv)))\n"
+        "times['in all'] = time.process_time() - began - times['plan']\n"
+        "times['MB'] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024.0\n"
+        "print(json.dumps(times))\n"
+    )
+    return machine.in_new_process(code, "off")
+
+
 def draw(rows: list[dict[str, Any]], exponents: dict[str, float], path: Path) -> None:
     """Draw the times over the number of loops, with the exponents of the upper half of the sizes."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -365,14 +399,24 @@ def main() -> None:
     """Measure, print the tables, write the figures and the picture."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="shorter repeats")
-    parser.add_argument("--most", type=int, default=SIZES[-1], help="loops of the largest ladder")
+    parser.add_argument("--most", type=int, help="loops of the largest ladder")
+    parser.add_argument("--making", action="store_true", help="measure how long kernels take to make, and nothing else")
     parser.add_argument("--json", type=Path, help="write the figures to this file")
     parser.add_argument("--plot", type=Path, help="draw the times to this file")
     options = parser.parse_args()
     console = Console(width=150, highlight=False, markup=False)
     console.print(f"catena {ct.__version__}, commit {machine.commit()}; {machine.description()}")
+    if options.making:
+        made = {k: making(k) for k in MADE if k <= (options.most or MADE[-1])}
+        table = Table("loops", *next(iter(made.values())), title="making forward dynamics [s]", title_justify="left")
+        for k, times in made.items():
+            table.add_row(f"{k:,}", *(f"{x:.0f}" if name == "MB" else f"{x:.2f}" for name, x in times.items()))
+        console.print(table)
+        if len(made) > 2:
+            console.print(f"in all grows as k^{exponent([*made], [times['in all'] for times in made.values()]):.2f}")
+        return
     console.print(f"beside {', '.join(peers())}; pinocchio {pin.__version__}, mujoco {mujoco.__version__}")
-    sizes = [k for k in SIZES if k <= options.most]
+    sizes = [k for k in SIZES if k <= (options.most or SIZES[-1])]
     rows = [measure(k, 2.0 if options.quick else 15.0) for k in sizes]
     names = [REDUCTION, *peers()]
     exponents = {}

@@ -199,4 +199,4 @@ begun.wait()
 def test_the_interpreter_lets_another_thread_end_what_it_compiles(tmp_path) -> None:
     environment = {**os.environ, "CATENA_CACHE_DIR": str(tmp_path)}
     done = subprocess.run([sys.executable, "-c", LEAVES], env=environment, capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stdout, done.stderr) == (0, "compiled\n", "")  # LLVM may crash if it is left at it
+    assert (done.returncode, {*done.stdout.split()}, done.stderr) == (0, {"compiled"}, "")  # LLVM may crash if it is left at it

@@ -207,10 +207,10 @@ def _closed(
     if m.has_loops:
         q, rest = q.copy(), np.flatnonzero(~met)
         for loops in loop_groups(m.timed(t)) if len(rest) else ():
-            own = free[loops.columns] > 0.0
-            moved, values = loops.settle(np.concatenate([q[rest], *(x[rest] for x in numbers)], axis=1), own)
+            at, own = (rest[:, None], loops.positions), free[loops.columns] > 0.0
+            moved, values = loops.settle(np.concatenate([q[at], *(x[rest] for x in numbers)], axis=1), own)
             closed[rest] &= loops.closed(moved, values, CLOSED)
-            q[rest] = moved[:, : m.nq]
+            q[at] = moved[:, : len(loops.positions)]
     return q, closed
 
 

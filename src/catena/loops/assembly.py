@@ -18,7 +18,7 @@ from catena.formulations.loops.closure_kinematics import ClosureKinematics
 from catena.formulations.loops.constraints import constraint_jacobian, constraint_motion
 from catena.formulations.mass.composite_body import mass_matrix
 from catena.graph import Trace
-from catena.loops.groups import STARTS, LoopGroup, LoopResiduals, loop_groups
+from catena.loops.groups import STARTS, LoopGroup, LoopResiduals, alike_groups, loop_groups, null_part
 from catena.loops.scaling import coordinate_units, loop_sizes, loop_units, mechanism_size
 from catena.model import Helical, Joint, Mechanism, Pose
 from catena.model.driven_trees import with_driven_at
@@ -41,9 +41,12 @@ _LONGEST, _SHORTEST, _ASIDE, _PACES = 0.3, 1e-4, 0.2, 300
 
 def loop_residuals(m: Mechanism, q: Any) -> LoopResiduals:
     """Return how far each loop and coupling of a mechanism is from being closed at q; those that share joints are together."""
-    found = [loops.residuals(loops.residual(np.asarray(q, dtype=float))[0]) for loops in loop_groups(m)]
-    names = tuple(name for part in found for name in part.names)
-    return LoopResiduals(names, np.concatenate([np.zeros(0), *(part.sizes for part in found)]))
+    q, names = np.asarray(q, dtype=float), m.once("loop names", (), lambda: tuple(x for loops in loop_groups(m) for x in loops.names))
+    sizes = np.zeros(len(names))
+    for alike in alike_groups(m):
+        (own,), which = alike.different(q[alike.positions])
+        sizes[alike.members] = alike.loops.residuals(alike.loops.residual_at(own)[0])[which]
+    return LoopResiduals(names, sizes)
 
 
 def closing(m: Mechanism, what: str, q: Any) -> np.ndarray:
@@ -88,12 +91,13 @@ def assemble_all(m: Mechanism, values: Mapping[str, np.ndarray], guess: Any, fix
     start = _assembled(now, guess, fixed)
     q = np.concatenate([np.tile(start, (len(target), 1)), np.tile(own, (len(target), 1))], axis=1)
     closed = np.full(len(q), not m.driven_names)
-    held = {_plain(m, name)[1] for name in fixed}
+    held = [_plain(m, name)[1] for name in fixed]
     for share in np.linspace(0.0, 1.0, _LED + 1)[1:] if closed.any() else ():
         q[:, m.nq :] = own + share * (target - own)
         for loops in loop_groups(varied):
-            q, left = loops.settle(q, np.array([column not in held for column in loops.columns]))
-            closed &= (share < 1.0) | loops.closed(q, left)
+            then, left = loops.settle(q[:, [*loops.positions, *range(m.nq, q.shape[1])]], ~np.isin(loops.columns, held))
+            q[:, loops.positions] = then[:, : len(loops.positions)]
+            closed &= (share < 1.0) | loops.closed(then, left)
     found = q[:, : m.nq]
     for i in np.flatnonzero(~closed):
         changed = {path: row[i].reshape(known[path].shape) for (path, row) in zip(values, rows, strict=True)}
@@ -121,21 +125,66 @@ def _assembled(m: Mechanism, guess: Any, fixed: Mapping[str, float]) -> np.ndarr
         q = _led(m, q)
     places = {name: _plain(m, name) for name in fixed}
     values = {name: number(f"assemble: {name}", value) for name, value in fixed.items()}
-    for loops in loop_groups(m) if m.has_loops else ():
-        own = [name for name, (_, velocity) in places.items() if velocity in loops.columns]
-        q = _assemble(m, loops, q, guess is None, {places[name]: (name, values[name]) for name in own})
+    if m.has_loops:
+        q = _assembled_groups(m, q, guess is None, {places[name]: (name, values[name]) for name in fixed})
     for name, (position, _) in places.items():
         q[position] = values[name]
     return q
 
 
+def _assembled_groups(m: Mechanism, q: np.ndarray, own: bool, fixed: dict[tuple[int, int], tuple[str, float]]) -> np.ndarray:
+    """Return positions that close all groups of loops; those that are alike and begin at the same positions, once."""
+    q, groups, failed, held = q.copy(), loop_groups(m), {}, {}
+    if fixed:
+        owner = {velocity: n for n, loops in enumerate(groups) for velocity in loops.columns}
+        for (position, velocity), value in fixed.items():
+            held.setdefault(owner.get(velocity), {})[position, velocity] = value
+    for alike in alike_groups(m):
+        here = np.array([i for i, n in enumerate(alike.numbers) if n not in held], dtype=int)
+        if not len(here):
+            continue
+        (starts,), which = alike.different(q[alike.positions[here]]) if len(here) > 1 else ([q[alike.positions[here]]], here * 0)
+        ends, values, found = _searched(alike.loops, starts)
+        q[alike.positions[here]] = ends[which]
+        failed |= {alike.numbers[i]: values[k] for i, k in zip(here, which, strict=True) if not found[k]}
+    for n in sorted({*failed, *held} - {None}):
+        loops = groups[n]
+        if n in failed:
+            raise ModelError(_opened(m, loops, failed[n], "", []))
+        q[loops.positions] = _assemble(m, loops, q[loops.positions], own, _local(loops, held[n]))
+    return q
+
+
+def _local(loops: LoopGroup, fixed: dict[tuple[int, int], tuple[str, float]]) -> dict[tuple[int, int], tuple[str, float]]:
+    """Return coordinates that are fixed by their places among those of a group."""
+    return {(loops.positions.index(position), loops.columns.index(velocity)): value for (position, velocity), value in fixed.items()}
+
+
+def _searched(loops: LoopGroup, starts: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return what `_search` finds from each of several starts (N, nq): configurations, their residuals, and which of them are closed."""
+    if len(starts) == 1:
+        q, values, found = _search(loops, starts[0], loops.everything)
+        return q[None], values[None], np.array([found])
+    q, (values, _) = np.empty_like(starts), loops.residual_at(starts)
+    as_given, bounded = np.abs(values).max(axis=1) <= NEARLY, loops.limited & ~loops.closed(starts, values)
+    for inside in (False, True):  # as a search begins; most of them end here
+        some = np.flatnonzero(bounded == inside)
+        begun = loops.integrate(starts[some], np.zeros((len(some), len(loops.columns))))
+        begun = loops.within_limits(begun, loops.everything) if inside else begun
+        q[some], values[some] = loops.settle(begun, loops.everything, bounded=inside)
+    found = loops.closed(q, values)
+    found[found] = as_given[found] | loops.regular(q[found])
+    for i in np.flatnonzero(~found):
+        q[i], values[i], found[i] = _search(loops, starts[i], loops.everything)
+    return q, values, found
+
+
 def _assemble(m: Mechanism, loops: LoopGroup, given: np.ndarray, own: bool, fixed: dict[tuple[int, int], tuple[str, float]]) -> np.ndarray:
-    """Return a configuration that closes a group of loops, with coordinates fixed at values: their places, names and values.
+    """Return positions of a group of loops that close them, with coordinates fixed at values: their places there, names and values.
 
     It is sought from the one that is given, which is the model's `own` start or a user's guess.
     """
-    start, free = given.copy(), loops.everything.copy()
-    places = [(position, loops.columns.index(velocity)) for position, velocity in fixed]
+    start, free, places = given.copy(), loops.everything.copy(), [*fixed]
     for (position, velocity), (_, value) in zip(places, fixed.values(), strict=True):
         start[position] = value
         free[velocity] = False
@@ -156,7 +205,7 @@ def _assemble(m: Mechanism, loops: LoopGroup, given: np.ndarray, own: bool, fixe
     q, values, found = _search(loops, start, free)
     if found:
         return q
-    raise ModelError(_opened(m, loops, loops.residuals(values), stopped, [f"{name} = {value:g}" for name, value in fixed.values()]))
+    raise ModelError(_opened(m, loops, values, stopped, [f"{name} = {value:g}" for name, value in fixed.values()]))
 
 
 def _check_limits(m: Mechanism, q: np.ndarray, guess: Any, held: Mapping[str, float]) -> None:
@@ -188,8 +237,9 @@ def _search(loops: LoopGroup, start: np.ndarray, free: np.ndarray) -> tuple[np.n
     return loops.search(start, free)
 
 
-def _opened(m: Mechanism, loops: LoopGroup, found: LoopResiduals, stopped: str, fixed: list[str]) -> str:
-    """Return what is said of loops that do not close."""
+def _opened(m: Mechanism, loops: LoopGroup, values: np.ndarray, stopped: str, fixed: list[str]) -> str:
+    """Return what is said of loops that do not close, by the residual that is left."""
+    found = LoopResiduals(loops.names, loops.residuals(values[None])[0])
     held = f" at t = {m.instant:g} s" if m.driven_names else ""
     held += f" with {', '.join(fixed)}" if fixed else ""
     residual, size = found.sizes.max(), loops.sizes[found.names.index(found.worst)]
@@ -220,10 +270,11 @@ def absorbed(m: Mechanism, tolerance: float, starts: int) -> Absorbed:
     """
     q, found, doubtful = m.search_start(), [], []
     for loops in loop_groups(m):
-        q, values, closed = loops.search(q, loops.everything, bounded=loops.limited, starts=starts)
-        if not (closed or loops.closed(q[None], values[None], tolerance)[0]):
+        own, values, closed = loops.search(q[loops.positions], loops.everything, bounded=loops.limited, starts=starts)
+        q[loops.positions] = own
+        if not (closed or loops.closed(own[None], values[None], tolerance)[0]):
             continue
-        least = _least_independent(loops, q, tolerance)
+        least = _least_independent(loops, own, tolerance)
         if len(least):
             doubtful.append(
                 f"{len(least)} of the constraints of {', '.join(map(repr, loops.names))} are independent by no more than "
@@ -231,9 +282,10 @@ def absorbed(m: Mechanism, tolerance: float, starts: int) -> Absorbed:
             )
         if closed:
             continue
-        q, coupled = loops.coupled(q)
+        own, coupled = loops.coupled(own)
+        q[loops.positions] = own
         if coupled:  # else couplings contradict each other, which no frame takes up
-            residuals = dict(zip(loops.names, loops.residuals(loops.residual(q)[0]).sizes, strict=True))
+            residuals = dict(zip(*loops.residuals_at(own), strict=True))
             closures = [(m.tree().closures[i], loop_sizes(m)[i]) for i in loops.group.closures]
             found += [(closure.name, _closing(m, q, closure, size), residuals[closure.name]) for closure, size in closures]
     return Absorbed([loop for loop in found if loop[-1] > CLOSED], doubtful)
@@ -288,10 +340,11 @@ def _led(m: Mechanism, neutral: np.ndarray) -> np.ndarray:
             share = min(longest, 1.0 - reached)
             step = share * project_velocity(moved(reached), q)
             ahead, good = m.integrate(q, step), True
-            then = ahead
+            then = ahead.copy()
             for loops in loop_groups(moved(min(1.0, reached + share))):
-                then, closed = _settled(loops, then, loops.everything, damping=0.0)
-                good = good and closed and _aside(loops, ahead, then) <= _ASIDE * share * whole
+                own, closed = _settled(loops, ahead[loops.positions], loops.everything, damping=0.0)
+                then[loops.positions] = own
+                good = good and closed and _aside(loops, ahead[loops.positions], own) <= _ASIDE * share * whole
             if good:
                 q, reached, longest = then, 1.0 if share == 1.0 - reached else reached + share, min(_LONGEST / whole, 2.0 * longest)
             else:
@@ -309,13 +362,16 @@ def _shortest(joint: Joint, q0: np.ndarray, q1: np.ndarray) -> np.ndarray:
 
 def moved_along(m: Mechanism, q: np.ndarray, step: np.ndarray) -> np.ndarray:
     """Return a configuration that closes the loops, reached from one that does by a step along what the loops allow."""
-    for loops in loop_groups(m):
-        _, s, Vt = np.linalg.svd(loops.residual(q)[1])
-        along = Vt[np.count_nonzero(s > RANK * s.max(initial=1.0)) :]
-        own = along.T @ (along @ (step[loops.columns] / loops.coordinates))
-        q, closed = _settled(loops, loops.integrate(q[None], own[None])[0], loops.everything)
-        if not closed:
-            q, *_ = loops.search(q, loops.everything)
+    q = q.copy()
+    for alike in alike_groups(m):
+        loops = alike.loops
+        (here, steps), which = alike.different(q[alike.positions], step[alike.columns])
+        _, s, Vt = np.linalg.svd(loops.residual_at(here)[1])
+        rank = np.count_nonzero(s > RANK * s.max(axis=1, initial=1.0)[:, None], axis=1)
+        then, values = loops.settle(loops.integrate(here, null_part(Vt, rank[:, None], steps / loops.coordinates)), loops.everything)
+        for i in np.flatnonzero(~loops.closed(then, values)):
+            then[i], *_ = loops.search(then[i], loops.everything)
+        q[alike.positions] = then[which]
     return q
 
 
@@ -324,11 +380,11 @@ def followed(m: Mechanism, q: np.ndarray, held: Collection[str]) -> tuple[np.nda
 
     All velocity coordinates move but those that are held.
     """
-    closed = np.ones(len(q), dtype=bool)
+    q, closed = q.copy(), np.ones(len(q), dtype=bool)
     for loops in loop_groups(m):
         free = np.array([m.v_names[column] not in held for column in loops.columns])
-        q, values = loops.settle(q, free)
-        closed &= loops.closed(q, values)
+        q[:, loops.positions], values = loops.settle(q[:, loops.positions], free)
+        closed &= loops.closed(q[:, loops.positions], values)
     return q, closed
 
 
@@ -339,16 +395,24 @@ def moved_to(m: Mechanism, q: np.ndarray, at_v: slice, value: Callable[[np.ndarr
     """
     loops = next(loops for loops in loop_groups(m) if set(range(at_v.start, at_v.stop)) & set(loops.columns))
     moving, tiny = [c for c, j in enumerate(loops.columns) if at_v.start <= j < at_v.stop], 1e-6
+    whole, q = q, q[loops.positions]
+
+    def at(own: np.ndarray) -> np.ndarray:
+        moved = whole.copy()
+        moved[loops.positions] = own
+        return moved
+
     for _ in range(_NEWTON):
-        now = value(q)
+        now = value(at(q))
         if abs(goal - now) < 1e-10:
-            return q
+            return at(q)
         J = loops.residual(q)[1]
         slope = np.zeros(len(loops.columns))
         for c in moving:
             step = np.zeros((1, len(slope)))
             step[0, c] = tiny
-            slope[c] = (value(loops.integrate(q[None], step)[0]) - value(loops.integrate(q[None], -step)[0])) / (2.0 * tiny)
+            there, back = (value(at(loops.integrate(q[None], way * step)[0])) for way in (1.0, -1.0))
+            slope[c] = (there - back) / (2.0 * tiny)
         rows, wanted = np.vstack([J, slope]), np.append(np.zeros(len(J)), goal - now)
         step = np.linalg.lstsq(rows, wanted, rcond=SEARCH)[0]
         if not np.abs(rows @ step - wanted).max() <= 1e-3 * abs(goal - now):
@@ -360,7 +424,7 @@ def moved_to(m: Mechanism, q: np.ndarray, at_v: slice, value: Callable[[np.ndarr
 
 
 def _settled(loops: LoopGroup, q: np.ndarray, free: np.ndarray, damping: float = 1e-3) -> tuple[np.ndarray, bool]:
-    """Return where a configuration (nq,) settles, and whether the loops are closed there."""
+    """Return where positions (nq,) of a group settle, and whether the loops are closed there."""
     then, values = loops.settle(q[None], free, damping)
     return then[0], bool(loops.closed(then, values)[0])
 
@@ -444,8 +508,8 @@ def _check_closing(m: Mechanism, q: np.ndarray, batch: tuple[int, ...]) -> None:
     if len(q) < _MANY:
         open_ = [not loop_residuals(m, one).sizes.max(initial=0.0) <= LOOSE for one in q]
     else:
-        found = [(loops, loops.residual(q)[0]) for loops in loop_groups(m)]
-        open_ = [any(not loops.residuals(values[i]).sizes.max(initial=0.0) <= LOOSE for loops, values in found) for i in range(len(q))]
+        found = [loops.residuals(loops.residual(q[:, loops.positions])[0]) for loops in loop_groups(m)]
+        open_ = ~(np.concatenate(found, axis=1).max(axis=1, initial=0.0) <= LOOSE)
     for i in np.flatnonzero(open_):
         where = [int(k) for k in np.unravel_index(i, batch)] or ""
         raise ModelError(left_open(m, f"project_velocity: q{where}", q[i]))

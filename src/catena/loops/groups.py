@@ -6,25 +6,25 @@ All is without units: residuals and coordinates are measured as `scaling` says. 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cached_property
+from copy import copy
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from catena.formulations.loops.basic_constraints import closure_residual
-from catena.formulations.loops.closure_kinematics import loop_bodies
-from catena.formulations.loops.constraints import constraint_jacobian, constraint_motion
-from catena.formulations.loops.coupled_loops import CoupledLoops, coupled_loops
-from catena.graph import Trace
-from catena.loops.scaling import coordinate_units, loop_owners, loop_sizes, loop_units
+from catena.formulations.loops.basic_constraints import row_count
+from catena.formulations.loops.closure_kinematics import loop_bodies, velocity_coordinates
+from catena.loops.constraint_functions import ConstraintFunctions
+from catena.loops.group_scales import GroupJoint, GroupScales, MechanismScales
+from catena.loops.local_trees import Part, local_tree, parts, signature, signed
 from catena.model import Mechanism
-from catena.model.spanning_tree import Link
 from catena.model.tree import Tree
-from catena.native import Kernel, compile_graph
 from catena.tolerances import ABOVE_ROUNDING, CLOSED, CLOSURE, CONSISTENT, LOOSE, MINIMUM, NEARLY, PROGRESS, RANK, ROUNDING, SEARCH
 
 #: Starts that are tried beside the one given, and steps of each. A start is given up where so many steps make no progress.
 STARTS, STEPS, PATIENCE = 20, 200, 20
+
+#: Steps of one start that are computed without machine code.
+_UNCOMPILED = 40
 
 #: From this start on, coordinates with two limits are drawn uniformly between them.
 _UNIFORM_FROM = 8
@@ -44,108 +44,153 @@ class LoopResiduals(NamedTuple):
     @property
     def tolerance(self) -> float:
         """The part of the largest pivot up to which others are zero, at positions that may not quite close the loops."""
-        return RANK + CLOSURE * min(LOOSE, float(self.sizes.max(initial=0.0)))
+        return float(rank_tolerance(self.sizes.max(initial=0.0)))
+
+
+def rank_tolerance(residual: Any) -> Any:
+    """Return the part of the largest pivot up to which others are zero, at positions with a closure residual."""
+    return RANK + CLOSURE * np.minimum(LOOSE, residual)
 
 
 def loop_groups(m: Mechanism) -> tuple[LoopGroup, ...]:
     """Return the groups of loops of a model; where joints are driven, of a model at a time."""
+    return _groups(m)[0]
 
 
-    def make() -> tuple[LoopGroup, ...]:
-        scales = _Scales.of(m)
-        return tuple(LoopGroup(m, group, scales) for group in coupled_loops(m.tree()))
+def alike_groups(m: Mechanism) -> tuple[AlikeGroups, ...]:
+    """Return the groups of loops of a model, those that are alike together."""
+    return _groups(m)[1]
+
+
+class AlikeGroups(NamedTuple):
+    """Groups of loops whose constraints are the same functions of their own coordinates, with the same units and limits.
+
+    `loops` is the first of them. Their numbers, and the places of their positions, velocity coordinates, constraints and loops have a row
+    for each group; the loops and couplings of all groups are counted one group after the other.
+    """
+
+    loops: LoopGroup
+    numbers: tuple[int, ...]
+    positions: np.ndarray
+    columns: np.ndarray
+    rows: np.ndarray
+    members: np.ndarray
+
+    @staticmethod
+    def of(groups: Sequence[LoopGroup], numbers: Sequence[int], first: Sequence[int]) -> AlikeGroups:
+        own = [groups[n] for n in numbers]
+        places = [(loops.positions, loops.columns, loops.group.rows) for loops in own]
+        positions, columns, rows = (np.array(place, dtype=int) for place in zip(*places, strict=True))
+        members = np.array(first)[list(numbers)][:, None] + np.arange(len(own[0].names))
+        return AlikeGroups(own[0], tuple(numbers), positions, columns, rows, members)
+
+    def different(self, *states: np.ndarray) -> tuple[list[np.ndarray], np.ndarray]:
+        """Return the states of the groups, arrays with a row for each, without repetitions; and which of them each group has."""
+        if len(self.numbers) == 1:
+            return list(states), np.zeros(1, dtype=int)
+        rows, which = np.unique(np.concatenate(states, axis=1), axis=0, return_inverse=True)
+        return np.split(rows, np.cumsum([state.shape[1] for state in states])[:-1], axis=1), which.ravel()
+
+
+def _groups(m: Mechanism) -> tuple[tuple[LoopGroup, ...], tuple[AlikeGroups, ...]]:
+    def make() -> tuple[tuple[LoopGroup, ...], tuple[AlikeGroups, ...]]:
+        scales, tree = MechanismScales.of(m), m.tree()
+        found: list[LoopGroup] = []
+        alike: dict[Any, list[int]] = {}
+        for n, part in enumerate(parts(tree)):
+            local, measured = local_tree(tree, part), scales.part(tree, part)
+            key = n if m.varied else (signature(local), signed(measured))  # numbers that are varied are those of one group
+            first = alike.setdefault(key, [])
+            found.append(found[first[0]].at(part, local) if first else LoopGroup(m, part, local, measured))
+            first.append(n)
+        before = np.cumsum([0, *(len(loops.names) for loops in found)]).tolist()
+        return tuple(found), tuple(AlikeGroups.of(found, numbers, before) for numbers in alike.values())
 
     return m.once("loop groups", (), make)
 
 
-class _Scales(NamedTuple):
-    """What groups of loops take of the whole mechanism: units of entries by loop, of rows and of columns; sizes; joints by column."""
-
-    owned: dict[int, list[float]]
-    rows: np.ndarray
-    columns: np.ndarray
-    sizes: Sequence[float]
-    joints: dict[int, tuple[Link, slice, slice]]
-
-    @staticmethod
-    def of(m: Mechanism) -> _Scales:
-        owned: dict[int, list[float]] = {}
-        for i, unit in loop_owners(m, None):
-            owned.setdefault(i, []).append(unit)
-        joints = {j: (link, at_q, at_v) for link, at_q, at_v in m.slices() for j in range(at_v.start, at_v.stop)}
-        return _Scales(owned, np.array(loop_units(m)), coordinate_units(m), loop_sizes(m), joints)
-
-
 class LoopGroup:
-    """Loops and couplings that share joints: their residual, and its Jacobian on the group's own coordinates."""
+    """Loops and couplings that share joints: their residual, and its Jacobian on the group's own coordinates.
 
-    def __init__(self, m: Mechanism, group: CoupledLoops, scales: _Scales) -> None:
-        tree = m.tree()
-        self._tree, self.group, self._nq, self._model = tree, group, m.nq, m
-        numbers = (*group.closures, *(len(tree.closures) + i for i in group.couplings))
-        own = [scales.owned.get(number, []) for number in numbers]
-        self.names = tuple(end.name for end in (*(tree.closures[i] for i in group.closures), *(tree.couplings[i] for i in group.couplings)))
-        self._owners = np.array([i for i, units in enumerate(own) for _ in units])
-        self._units = np.concatenate(own)
-        self._row_units = scales.rows[list(group.rows)]
-        self.columns, self.everything = list(group.columns), np.ones(len(group.columns), dtype=bool)
-        self.coordinates, sizes = scales.columns[self.columns], scales.sizes
+    Positions are those of the group, a part of the mechanism's: `positions` has their places, `columns` those of the velocity coordinates.
+    """
+
+    def __init__(self, m: Mechanism, part: Part, tree: Tree, measured: GroupScales) -> None:
+        self._functions = ConstraintFunctions(m, part, tree)
+        self._name(part, tree)
+        self._owners = np.array([i for i, units in enumerate(measured.owned) for _ in units])
+        self._units = np.concatenate(measured.owned)
+        self._row_units, self.coordinates = measured.rows, measured.columns
+        self.everything = np.ones(len(self.columns), dtype=bool)
         #: The size of each loop [m]; couplings have none.
-        self.sizes = tuple(sizes[i] if i < len(sizes) else 0.0 for i in numbers)
-        rods = [(n, basic.value) for n, i in enumerate(group.closures) for basic in tree.closures[i].constraints if basic.kind == "ss"]
+        self.sizes = measured.sizes
+        rods = [(n, basic.value) for n, closure in enumerate(tree.closures) for basic in closure.constraints if basic.kind == "ss"]
         self._rods = [(self._owners.tolist().index(n), length / self.sizes[n]) for n, length in rods]
-        self._place(m, scales)
-        self._floor = np.array([ROUNDING * _reach(tree, i) / size if size else 0.0 for i, size in zip(numbers, self.sizes, strict=True)])
+        self._place(measured.joints)
+        self._floor = np.array([ROUNDING * _reach(tree, i) / size if size else 0.0 for i, size in enumerate(self.sizes)])
         #: What rounding may leave of entries of the Jacobian.
         self.rounding = 100.0 * float(self._floor.max(initial=0.0))
 
-    def _place(self, m: Mechanism, scales: _Scales) -> None:
+    def _name(self, part: Part, tree: Tree) -> None:
+        self.group, self.positions, self.columns = part.group, list(part.positions), list(part.group.columns)
+        self.names = tuple(end.name for end in (*tree.closures, *tree.couplings))
+
+    def at(self, part: Part, tree: Tree) -> LoopGroup:
+        """Return a group that is alike in another part of the tree; what is traced or compiled for one of them serves all."""
+        other = copy(self)
+        other._name(part, tree)
+        return other
+
+    def _place(self, joints: Sequence[GroupJoint]) -> None:
         """Find where the coordinates are, plain numbers apart from others, and their limits."""
-        place = {j: c for c, j in enumerate(self.columns)}
-        self._turning, plain = [], []
-        self.lower, self.upper = np.full(len(place), -np.inf), np.full(len(place), np.inf)
-        lengths: list[int] = []
-        joints = {at_v.start: (link, at_q, at_v) for link, at_q, at_v in (scales.joints[j] for j in self.columns)}
-        for _, (link, at_q, at_v) in sorted(joints.items()):
-            own = [place[j] for j in range(at_v.start, at_v.stop) if j in place]
-            lengths += [i for i in range(at_q.start, at_q.stop) if m.q_units[i] == "m"]
-            if link.joint.nq == link.joint.nv:
-                plain += list(zip(range(at_q.start, at_q.stop), own, strict=True))
-                self.lower[own], self.upper[own] = link.joint.lower, link.joint.upper
+        self._turning, plain, lengths, at_q, at_v = [], [], [], 0, 0
+        self.lower, self.upper = np.full(len(self.columns), -np.inf), np.full(len(self.columns), np.inf)
+        for joint in joints:
+            own_q, own_v = range(at_q, at_q + joint.nq), range(at_v, at_v + joint.nv)
+            lengths += [i for i, length in zip(own_q, joint.lengths, strict=True) if length]
+            if joint.turning is None:
+                plain += zip(own_q, own_v, strict=True)
+                self.lower[own_v], self.upper[own_v] = joint.lower, joint.upper
             else:
-                self._turning.append((link.joint, at_q, own))
+                self._turning.append((joint.turning, slice(own_q.start, own_q.stop), list(own_v)))
+            at_q, at_v = own_q.stop, own_v.stop
         self._positions, self._plain = (np.array([pair[i] for pair in plain], dtype=int) for i in (0, 1))
         self._lengths = np.array(lengths, dtype=int)
         self.limited = bool(np.isfinite([self.lower, self.upper]).any())
 
     # residuals
 
-    def residual(self, q: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return the residual at a configuration (nq,), or at each of many (N, nq), by compiled code, and its Jacobian.
+    def residual(self, q: np.ndarray, often: bool = False) -> tuple[np.ndarray, np.ndarray]:
+        """Return the residual at positions (nq,), or at each of many (N, nq), and its Jacobian; by machine code where that is `often`.
 
         Of a mechanism that varies some of its numbers, these may follow the positions: each of the many is then of its own geometry.
         """
-        if q.ndim > 1 and self._tree.driven:  # every time is a model of its own, for which no code is made
-            return tuple(map(np.array, zip(*map(self.residual, q), strict=True)))  # type: ignore[return-value]
-        both = self._kernel(*self._split(q)) if q.ndim > 1 else constraint_jacobian(self._tree, q, closure_residual, self.group)
-        values, J = (np.asarray(x, dtype=float) for x in both)
+        if q.ndim == 1:
+            values, J = self.residual_at(q[None])
+            return values[0], J[0]
+        return self._measured(*self._functions.residual(q, often))
+
+    def residual_at(self, q: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return the residual and its Jacobian at positions (N, nq) that are looked at once."""
+        return self._measured(*self._functions.residual_at(q))
+
+    def _measured(self, values: np.ndarray, J: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         return values / self._units, J * self.coordinates / self._units[:, None]
 
-    @cached_property
-    def _kernel(self) -> Kernel:
-        trace = Trace("closure residual")
-        q, given = trace.input("q", (self._nq,)), self._model.given_inputs(trace)
-        tree = (self._model.tree_with(given) if given else self._tree).marked(trace.mark, trace.solve)
-        values, J = constraint_jacobian(tree, q, closure_residual, self.group)
-        return compile_graph(trace.graph(values=values, jacobian=J))
+    def jacobian(self, q: np.ndarray) -> np.ndarray:
+        """Return the Jacobian of the constraints at positions (N, nq)."""
+        return self._functions.jacobian_at(q) * self.coordinates / self._row_units[:, None]
 
-    def _split(self, q: np.ndarray) -> list[np.ndarray]:
-        """Return positions and the numbers of a geometry, the model's own where there are none."""
-        known = [self._model.parameters()[path].value for path in self._model.varied]
-        if q.shape[1] == self._nq:
-            return [q, *known]
-        parts = np.split(q, np.cumsum([self._nq, *(value.size for value in known)])[:-1], axis=1)
-        return [parts[0], *(part.reshape(len(q), *value.shape) for part, value in zip(parts[1:], known, strict=True))]
+    def constraint_rows(self, q: np.ndarray) -> list[list[dict[int, float]]]:
+        """Return the rows of the Jacobian at each of positions (N, nq), by the columns of the loop that each belongs to.
+
+        Those of couplings are not measured: they are coefficients times what the coordinates are measured by.
+        """
+        tree = self._functions.tree
+        around = [velocity_coordinates(tree, loop_bodies(tree, closure)) for closure in tree.closures for _ in range(row_count(closure))]
+        coupled = [{j: float(c * self.coordinates[j]) for j, c in coupling.coefficients} for coupling in tree.couplings]
+        closing = [[dict(zip(at, row[at].tolist(), strict=True)) for at, row in zip(around, J, strict=False)] for J in self.jacobian(q)]
+        return [[*rows, *coupled] for rows in closing]
 
     def closed(self, q: np.ndarray, values: np.ndarray, within: float = 0.0) -> np.ndarray:
         """Return which configurations close the loops, from their residual: as far as can be computed, or within a tolerance."""
@@ -154,38 +199,50 @@ class LoopGroup:
         least = np.maximum(max(CLOSED, within), self._floor + ROUNDING * far[:, None] / sizes)
         return (np.abs(values) <= least[:, self._owners]).all(axis=1)
 
-    def residuals(self, values: np.ndarray) -> LoopResiduals:
-        """Return the closure residual of each loop; a distance is compared as such, not by its square."""
-        values, sizes = values.copy(), np.zeros(len(self.names))
+    def residuals(self, values: np.ndarray) -> np.ndarray:
+        """Return the closure residual of each loop from the values (N, …); a distance is compared as such, not by its square."""
+        values, sizes = values.copy(), np.zeros((len(values), len(self.names)))
         for at, length in self._rods:
-            values[at] = np.sqrt(np.maximum(length**2 + 2.0 * length * values[at], 0.0)) - length
-        np.maximum.at(sizes, self._owners, np.abs(values))
-        return LoopResiduals(self.names, sizes)
+            values[:, at] = np.sqrt(np.maximum(length**2 + 2.0 * length * values[:, at], 0.0)) - length
+        np.maximum.at(sizes.T, self._owners, np.abs(values).T)
+        return sizes
 
-    def regular(self, q: np.ndarray) -> bool:
-        """Return whether the constraints that depend on each other at a configuration (nq,) that closes the loops do so around it.
+    def residuals_at(self, q: np.ndarray) -> LoopResiduals:
+        """Return the closure residual of each loop at positions (nq,)."""
+        return LoopResiduals(self.names, self.residuals(self.residual(q)[0][None])[0])
+
+    def regular(self, q: np.ndarray) -> np.ndarray:
+        """Return whether the constraints that depend on each other at positions (N, nq) that close the loops do so around them.
 
         Then the accelerations of any motion there can meet them all; a generic one tells.
         """
-        J = np.asarray(constraint_jacobian(self._tree, q, group=self.group)[1], dtype=float) * self.coordinates / self._row_units[:, None]
+        J = self.jacobian(q)
         left, sizes, right = np.linalg.svd(J)
-        tolerance = self.residuals(self.residual(q)[0]).tolerance
-        rank = int(np.count_nonzero(sizes > tolerance * sizes.max(initial=1.0)))
-        if rank == len(J):
-            return True
-        along = right[rank:]
-        v = along.T @ (along @ np.random.default_rng(2).normal(size=len(self.columns)))
-        rate, _ = self._motion(q, np.zeros(len(v)))
-        rest = -np.linalg.lstsq(J, rate, rcond=tolerance)[0]  # what driven joints ask for
-        bent = self._motion(q, rest + v)[1] - self._motion(q, rest)[1]
-        across = left[:, rank:].T @ bent
-        return bool(np.abs(across).max(initial=0.0) <= (CONSISTENT + tolerance) * (np.abs(bent).max(initial=0.0) + 1e-3))
+        tolerance = rank_tolerance(self.residuals(self.residual_at(q)[0]).max(axis=1, initial=0.0))
+        rank = np.count_nonzero(sizes > (tolerance * sizes.max(axis=1, initial=1.0))[:, None], axis=1)
+        found = rank == J.shape[1]
+        at = np.flatnonzero(~found)
+        if not len(at):
+            return found
+        q, left, right, tolerance, rank = q[at], left[at], right[at], tolerance[at], rank[at][:, None]
+        v = null_part(right, rank, np.random.default_rng(2).normal(size=(1, J.shape[2])))
+        bent = self._bent(q, v, J[at], tolerance)
+        across = np.where(np.arange(J.shape[1]) >= rank, (bent[:, None] @ left)[:, 0], 0.0)
+        least = (CONSISTENT + tolerance) * (np.abs(bent).max(axis=1, initial=0.0) + 1e-3)
+        found[at] = np.abs(across).max(axis=1, initial=0.0) <= least
+        return found
 
-    def _motion(self, q: np.ndarray, step: np.ndarray) -> tuple[np.ndarray, ...]:
+    def _bent(self, q: np.ndarray, v: np.ndarray, J: np.ndarray, tolerance: np.ndarray) -> np.ndarray:
+        """Return what rates of the coordinates add to the right-hand sides of the accelerations of the constraints."""
+        if not self._functions.tree.driven:  # else rates are added to those that driven joints ask for
+            return self._motion(q, v)[1]
+        rate, _ = self._motion(q, np.zeros_like(v))
+        rest = -np.array([np.linalg.lstsq(*one[:2], rcond=one[2])[0] for one in zip(J, rate, tolerance, strict=True)])
+        return self._motion(q, rest + v)[1] - self._motion(q, rest)[1]
+
+    def _motion(self, q: np.ndarray, step: np.ndarray) -> list[np.ndarray]:
         """Return the rates of the constraints at q, and the right-hand sides of their accelerations, for rates of the coordinates."""
-        v = np.zeros(self._tree.nv)
-        v[self.columns] = step * self.coordinates
-        return tuple(np.asarray(x, dtype=float) / self._row_units for x in constraint_motion(self._tree, q, v, self.group))
+        return [x / self._row_units for x in self._functions.motion_at(q, step * self.coordinates)]
 
     # moving
 
@@ -242,7 +299,7 @@ class LoopGroup:
             moved = self.integrate(q[at], step)
             if bounded:
                 moved = self.within_limits(moved, free)
-            then, J_then = self.residual(moved)
+            then, J_then = self.residual(moved, often=count >= _UNCOMPILED)
             better = (then**2).sum(axis=1) < (values[at] ** 2).sum(axis=1)
             up, on = at[~better], at[better]
             hopeless = damping_of[up] > 1e8
@@ -295,7 +352,7 @@ class LoopGroup:
             q, values = self.settle(begun, free, bounded=bounded)
             good = self.closed(q, values)
             for i in np.flatnonzero(good):
-                if (as_given and not i + first) or self.regular(q[i]):
+                if (as_given and not i + first) or self.regular(q[i : i + 1])[0]:
                     return q[i], values[i], True
             worst = np.where(good, -1.0, np.abs(values).max(axis=1))
             i = int(np.argmin(np.where(np.isfinite(worst), worst, np.inf)))  # of several that are closed the first
@@ -315,6 +372,12 @@ class LoopGroup:
                 plain = self._plain[between]
                 q[:, self._positions[between]] = rng.uniform(self.lower[plain], self.upper[plain])
         return q[0]
+
+
+def null_part(Vt: np.ndarray, rank: np.ndarray, x: np.ndarray) -> np.ndarray:
+    """Return the parts of vectors (N, n) that are in null spaces: those of right singular vectors (N, n, n) from a rank (N, 1) on."""
+    free = np.arange(Vt.shape[2]) >= rank
+    return (np.where(free, (Vt @ x[:, :, None])[:, :, 0], 0.0)[:, None] @ Vt)[:, 0]
 
 
 def _at_minimum(values: np.ndarray, J: np.ndarray) -> np.ndarray:

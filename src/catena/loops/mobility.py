@@ -4,19 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from catena.errors import ModelError
 from catena.formulations.loops.basic_constraints import row_count
 from catena.formulations.loops.closure_kinematics import base, loop_bodies
-from catena.formulations.loops.constraints import constraint_jacobian
-from catena.formulations.loops.coupled_loops import CoupledLoops, coupled_loops
+from catena.formulations.loops.coupled_loops import CoupledLoops
 from catena.formulations.loops.partitions import CoordinatePartition, GroupPartition
 from catena.loops.assembly import assemble, closing, loop_residuals, moved_along, project_velocity
-from catena.loops.groups import loop_groups
-from catena.loops.scaling import coordinate_units, loop_units, mechanism_size
+from catena.loops.groups import AlikeGroups, alike_groups, loop_groups
+from catena.loops.scaling import coordinate_units, mechanism_size
 from catena.model import Mechanism
 from catena.tables import Table, facts
 from catena.tolerances import ABOVE_ROUNDING, GENERIC, LOOSE, RANK
@@ -127,11 +126,14 @@ def mobility(m: Mechanism, q: Any = None, t: float | None = None) -> Mobility:
 
 def _mobility(m: Mechanism, q: np.ndarray) -> Mobility:
     """Return the mobility of a model, at a time, at q."""
-    tree, blocks = m.tree(), scaled_blocks(m, q)
-    groups, tolerance = coupled_loops(tree), loop_residuals(m, q).tolerance
-    ranks = [pivots(J, 1.0, tolerance)[0] for J in blocks]
-    dependent = {group.columns[c] for group, J, rank in zip(groups, blocks, ranks, strict=True) for c in _dependent(J, rank)}
-    names, number, bodies = m.v_names, sum(len(J) for J in blocks), (*tree.names, "ground")
+    tree, groups, tolerance = m.tree(), loop_groups(m), loop_residuals(m, q).tolerance
+    independent, dependent = 0, set()
+    for alike, J, which in _blocks(m, q):
+        ranks = [pivots(block, 1.0, tolerance)[0] for block in J]
+        independent += sum(ranks[k] for k in which)
+        chosen = [sorted(_dependent(block, rank)) for block, rank in zip(J, ranks, strict=True)]
+        dependent.update(int(j) for columns, k in zip(alike.columns, which, strict=True) for j in columns[chosen[k]])
+    names, number, bodies = m.v_names, sum(len(loops.group.rows) for loops in groups), (*tree.names, "ground")
     loops = tuple(
         Loop(one.name, bodies[base(tree, one)], tuple(bodies[k] for k in loop_bodies(tree, one)), row_count(one)) for one in tree.closures
     )
@@ -139,11 +141,11 @@ def _mobility(m: Mechanism, q: np.ndarray) -> Mobility:
         q,
         m.nv,
         number,
-        number - sum(ranks),
+        number - independent,
         tuple(name for i, name in enumerate(names) if i not in dependent),
         tuple(name for i, name in enumerate(names) if i in dependent),
         loops,
-        tuple((*(tree.closures[i].name for i in group.closures), *(tree.couplings[i].name for i in group.couplings)) for group in groups),
+        tuple(loops.names for loops in groups),
         m.instant,
         not regular(m, q),
     )
@@ -222,14 +224,25 @@ def scaled_blocks(m: Mechanism, q: Any) -> list[np.ndarray]:
     Rows and columns are measured by the size of their loops, where they are lengths. No row is longer than 1; one that is nothing but
     rounding stays as short as it is.
     """
-    tree, q = m.tree(), np.asarray(q, dtype=float)
-    rows, columns = np.array(loop_units(m)), coordinate_units(m)
-    blocks = []
-    for group in coupled_loops(tree):
-        J = np.asarray(constraint_jacobian(tree, q, group=group)[1], dtype=float)
-        blocks.append(J * columns[list(group.columns)] / rows[list(group.rows)][:, None])
-    longest = max((np.linalg.norm(J, axis=1).max(initial=0.0) for J in blocks), default=0.0)
-    return [J / max(longest, 1.0) for J in blocks]
+    found = {n: J[k] for alike, J, which in _blocks(m, q) for n, k in zip(alike.numbers, which, strict=True)}
+    return [found[n] for n in sorted(found)]
+
+
+class _Blocks(NamedTuple):
+    """The different Jacobians of groups that are alike, as `scaled_blocks` has them, and which of them each group has."""
+
+    alike: AlikeGroups
+    J: np.ndarray
+    which: np.ndarray
+
+
+def _blocks(m: Mechanism, q: Any) -> list[_Blocks]:
+    q, found = np.asarray(q, dtype=float), []
+    for alike in alike_groups(m):
+        (own,), which = alike.different(q[alike.positions])
+        found.append(_Blocks(alike, alike.loops.jacobian(own), which))
+    longest = max((np.linalg.norm(J, axis=2).max(initial=0.0) for _, J, _ in found), default=0.0)
+    return [blocks._replace(J=blocks.J / max(longest, 1.0)) for blocks in found]
 
 
 def pivots(J: np.ndarray, size: float = 0.0, tolerance: float = RANK) -> tuple[int, np.ndarray]:
@@ -249,26 +262,26 @@ def rank(m: Mechanism, q: Any) -> int:
 def conditioning(m: Mechanism, q: Any) -> tuple[int, float]:
     """Return how many constraints are independent at q, and how much so: the least singular value that counts, as a part of the largest."""
     tolerance, count, least = loop_residuals(m, q).tolerance, 0, 1.0
-    for J in scaled_blocks(m, q):
-        number = pivots(J, 1.0, tolerance)[0]
-        sizes = np.linalg.svd(J, compute_uv=False)
-        count += number
-        least = min(least, float(sizes[number - 1] / sizes[0])) if number else least
+    for _, J, which in _blocks(m, q):
+        ranks = [pivots(block, 1.0, tolerance)[0] for block in J]
+        count += sum(ranks[k] for k in which)
+        for sizes, number in zip(np.linalg.svd(J, compute_uv=False), ranks, strict=True):
+            least = min(least, float(sizes[number - 1] / sizes[0])) if number else least
     return count, least
 
 
 def regular(m: Mechanism, q: Any) -> bool:
     """Return whether the constraints that depend on each other at q, which closes the loops, do so around it."""
     q = np.asarray(q, dtype=float)
-    return not m.has_loops or all(loops.regular(q) for loops in loop_groups(m))
+    return not m.has_loops or all(alike.loops.regular(alike.different(q[alike.positions])[0][0]).all() for alike in alike_groups(m))
 
 
 def independent_rows(m: Mechanism, q: Any) -> tuple[int, ...]:
     """Return the numbers of constraints that are independent at q, as many as there are; in the order of the Jacobian's rows."""
     found: list[int] = []
-    for group, J in zip(coupled_loops(m.tree()), scaled_blocks(m, q), strict=True):
-        number, order = pivots(J.T, 1.0)
-        found += [group.rows[i] for i in order[:number]]
+    for alike, J, which in _blocks(m, q):
+        chosen = [order[:number] for number, order in (pivots(block.T, 1.0) for block in J)]
+        found += [int(i) for rows, k in zip(alike.rows, which, strict=True) for i in rows[chosen[k]]]
     return tuple(sorted(found))
 
 
@@ -292,8 +305,8 @@ def partition(m: Mechanism, q: Any, never: Collection[int] = (), last: Collectio
     Coordinates of `never` do not depend on others; those of `last` do where all the rest depends already. Pivots are sought in rows and
     columns, so that elimination in the order found needs no exchange at q and nearby.
     """
-    blocks = zip(coupled_loops(m.tree()), scaled_blocks(m, q), strict=True)
-    return CoordinatePartition(tuple(_group(group, J, never, last) for group, J in blocks))
+    blocks = zip(loop_groups(m), scaled_blocks(m, q), strict=True)
+    return CoordinatePartition(tuple(_group(loops.group, J, never, last) for loops, J in blocks))
 
 
 def _group(loops: CoupledLoops, J: np.ndarray, never: Collection[int], last: Collection[int]) -> GroupPartition:
@@ -330,7 +343,7 @@ def _generic(m: Mechanism) -> tuple[Mechanism, np.ndarray]:
     start_regular = regular(now, q)
     found: list[tuple[int, int, float, Mechanism, np.ndarray]] = []
     for n in range(_TRIED):
-        q = moved_along(now, q if start_regular else first, 0.1 * (1 + n) * coordinate_units(m) * rng.normal(size=m.nv))
+        q = moved_along(now, q if start_regular else first, 0.1 * (1 + n) * coordinate_units(m) * _alike(now, rng.normal(size=m.nv)))
         if not loop_residuals(now, q).sizes.max(initial=0.0) <= LOOSE:  # the step led nowhere
             now, q = start, first
             continue
@@ -346,3 +359,10 @@ def _generic(m: Mechanism) -> tuple[Mechanism, np.ndarray]:
         return start, first
     *_, now, q = min(found, key=lambda one: one[:3])
     return now, q
+
+
+def _alike(m: Mechanism, step: np.ndarray) -> np.ndarray:
+    """Return a step on which groups of loops that are alike move alike: what is generic for one of them is so for all."""
+    for alike in alike_groups(m):
+        step[alike.columns] = step[alike.columns[0]]
+    return step

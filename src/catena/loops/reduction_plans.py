@@ -6,19 +6,18 @@ returns stay away from zero.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from catena.errors import ModelError
 from catena.formulations.linear.reduction_plan import EliminationStage, ReductionPlan
-from catena.formulations.loops.basic_constraints import row_ranges
-from catena.formulations.loops.closure_kinematics import ClosureKinematics
 from catena.formulations.loops.constraints import row_names
-from catena.formulations.loops.coupled_loops import coupled_loops
 from catena.formulations.loops.partitions import CoordinatePartition, GroupPartition
+from catena.loops.groups import alike_groups, loop_groups
 from catena.loops.mobility import independent_rows
-from catena.loops.scaling import coordinate_units, loop_units
+from catena.loops.scaling import coordinate_units
 from catena.model import Mechanism, Tree
 from catena.model.driven_trees import randomly_driven
 from catena.tolerances import PLAN_FEW, PLAN_HOLD, PLAN_PIVOT, ZERO
@@ -35,7 +34,7 @@ def reduction_plan(m: Mechanism, q: Any) -> ReductionPlan:
 def dependent_coordinates(m: Mechanism, plan: ReductionPlan) -> CoordinatePartition:
     """Return the coordinates that depend in a plan, and the constraints that they follow from, group of loops by group."""
     stages = [stage for _, _, stages in _places(m.tree(), plan) for stage in stages]
-    place, groups = {}, coupled_loops(m.tree())
+    place, groups = {}, [loops.group for loops in loop_groups(m)]
     for n, group in enumerate(groups):
         place |= dict.fromkeys(group.rows, n)
     pairs: list[Pairs] = [[] for _ in groups]
@@ -87,7 +86,8 @@ class _Planner:
         self.reach = tuple(coordinate_units(m).tolist())
         rng = np.random.default_rng(0)
         self.chosen = independent_rows(m, q)
-        self.samples = [_rows(*at, set(self.chosen)) for at in ((m, q), *((randomly_driven(m, rng), m.random(rng)) for _ in range(2)))]
+        self.samples = [_rows(*at, self.chosen) for at in ((m, q), *(_random(m, rng) for _ in range(2)))]
+        self.known: dict[tuple, list[tuple[int, int]] | None] = {}
         self.owner = {j: k for k, at in enumerate(tree.v_slices) for j in range(at.start, at.stop)}
         self.complete: dict[tuple[int, str], list[int]] = {}
         self.seen: dict[int, set[int]] = {}  # rows that a coordinate is in
@@ -149,12 +149,22 @@ class _Planner:
         Of the pivots that are large enough in their rows, that which spreads least is taken, and of these that which is furthest out.
         """
         tables = [self._table(sample, rows, coordinates) for sample in self.samples]
-        table = tables[0]
+        depth = np.array([self.tree.depth[self.owner[j]] for j in coordinates])
+        depth -= depth.min(initial=len(self.tree.depth))
+        key = (limit, len(rows), *depth.tolist(), *(table.tobytes() for table in tables))
+        if key not in self.known:
+            self.known[key] = self._chosen(tables, depth, limit)
+        found = self.known[key]
+        return None if found is None else [(rows[r], coordinates[c]) for r, c in found]
+
+    @staticmethod
+    def _chosen(tables: list[np.ndarray], depth: np.ndarray, limit: float) -> list[tuple[int, int]] | None:
+        """Return the pairs of rows and columns of `_pairs`; groups of loops that are alike have the same."""
+        table = tables[0].copy()
         largest = np.abs(table).max(initial=0.0)
         pattern = np.any([np.abs(t) > ZERO * np.abs(t).max(initial=0.0) for t in tables], axis=0)
         lengths = np.linalg.norm(table, axis=1)
-        depth = np.array([self.tree.depth[self.owner[j]] for j in coordinates])
-        found, left_rows, left = [], list(range(len(rows))), list(range(len(coordinates)))
+        found, left_rows, left = [], list(range(table.shape[0])), list(range(table.shape[1]))
         while left_rows and left:
             sizes = np.abs(table[np.ix_(left_rows, left)])
             if sizes.max() <= ZERO * largest:
@@ -172,7 +182,7 @@ class _Planner:
                 table[other] -= table[other, c] / table[r, c] * table[r]
                 if pattern[other, c]:
                     pattern[other] |= pattern[r]
-            found.append((rows[r], coordinates[c]))
+            found.append((r, c))
         return found
 
     def _table(self, sample: Rows, rows: list[int], coordinates: list[int]) -> np.ndarray:
@@ -228,19 +238,25 @@ class _Planner:
                 sample[i].pop(j, None)
 
 
-def _rows(m: Mechanism, q: np.ndarray, chosen: set[int]) -> Rows:
+def _rows(m: Mechanism, q: np.ndarray, chosen: Sequence[int]) -> Rows:
     """Return the chosen rows of the constraints, without units."""
-    tree, units, columns = m.tree(), loop_units(m), coordinate_units(m)
-    found: Rows = {}
-    for closure, rows in zip(tree.closures, row_ranges(tree.closures), strict=True):
-        only = [i for i in rows if i in chosen]
-        _, entries = ClosureKinematics(tree, q, closure).jacobian(only=[i - rows.start for i in only])
-        for n, i in enumerate(only):
-            found[i] = {j: float(column[n] * columns[j] / units[i]) for j, column in entries.items()}
-    for i, coupling in enumerate(tree.couplings, len(units) - len(tree.couplings)):
-        if i in chosen:
-            found[i] = {j: float(c * columns[j]) for j, c in coupling.coefficients}
+    found: Rows = {i: {} for i in chosen}
+    for alike in alike_groups(m):
+        (own,), which = alike.different(q[alike.positions])
+        entries = alike.loops.constraint_rows(own)
+        for rows, columns, k in zip(alike.rows.tolist(), alike.columns.tolist(), which, strict=True):
+            for i, row in zip(rows, entries[k], strict=True):
+                if i in found:
+                    found[i] = {columns[c]: x for c, x in row.items()}
     return found
+
+
+def _random(m: Mechanism, rng: np.random.Generator) -> tuple[Mechanism, np.ndarray]:
+    """Return a mechanism with its driven joints at random positions, and random positions, alike for groups of loops that are."""
+    now, q = randomly_driven(m, rng), m.random(rng)
+    for alike in alike_groups(now):
+        q[alike.positions] = q[alike.positions[0]]
+    return now, q
 
 
 def _complete(tree: Tree, bodies: set[int]) -> tuple[int, str]:

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from catena.formulations.loops.basic_constraints import Ends, closure_residual
+from catena.formulations.loops.basic_constraints import direction_count
 from catena.formulations.loops.closure_kinematics import loop_bodies
 from catena.model import Free, Mechanism
 from catena.model.driven import undriven
@@ -88,8 +88,9 @@ def _measured(m: Mechanism) -> _Sizes:
 def _joint_points(m: Mechanism) -> dict[int, tuple[Point, Point]]:
     """Return where the joint of every moving body is, on the body that carries it and on the body; free joints are nowhere."""
     tree, found = m.tree(), {}
+    moving = set(tree.names)
     for link in m.links:
-        if isinstance(undriven(link.joint), Free) or link.name not in tree.names:
+        if isinstance(undriven(link.joint), Free) or link.name not in moving:
             continue
         (a, in_a), (b, in_b) = tree.frames[link.parent], tree.frames[link.name]
         found[b] = (a, in_a.p + in_a.R @ link.at.p), (b, in_b.p + in_b.R @ link.outer.p)
@@ -110,9 +111,13 @@ def _around(tree: Tree, closure: PlacedClosure, joints: dict[int, tuple[Point, P
 
 def _extent(points: list[Point]) -> float:
     """Return the largest distance between two points on one body; less than their rounding is none."""
-    largest = 0.0
-    for body in {body for body, _ in points}:
-        at = np.array([point for own, point in points if own == body])
+    largest, on = 0.0, {}
+    for body, point in points:
+        on.setdefault(body, []).append(point)
+    for own in on.values():
+        if len(own) == 1:
+            continue
+        at = np.array(own)
         away = np.linalg.norm(at[:, None] - at[None], axis=-1).max()
         largest = max(largest, away if away > 1e-12 * np.abs(at).max() else 0.0)
     return float(largest)
@@ -145,12 +150,10 @@ def loop_owners(m: Mechanism, size: float | None = 1.0) -> list[tuple[int, float
     Lengths are measured by a size [m] and couplings by 1, or, where the size is None, both as `loop_units` has them.
     """
     found: list[tuple[int, float]] = []
-    origin = Ends(np.eye(3), np.zeros(3), np.eye(3), np.zeros(3), np.eye(3))
     closures = m.tree().closures
     for i, (closure, own) in enumerate(zip(closures, loop_sizes(m) if size is None else [size] * len(closures), strict=True)):
         lengths = [_unit(basic, own) for basic in closure.constraints if basic.kind in _LENGTHS for _ in range(basic.rows)]
-        directions = len(closure_residual(closure, origin)[0]) - len(lengths)  # they follow the lengths
-        found += [(i, unit) for unit in (*lengths, *[1.0] * directions)]
+        found += [(i, unit) for unit in (*lengths, *[1.0] * direction_count(closure))]
     couplings = _coupling_units(m) if size is None else [1.0] * len(m.tree().couplings)
     return found + [(len(closures) + i, unit) for i, unit in enumerate(couplings)]
 

@@ -89,6 +89,8 @@ class Coordinates:
         """Return a random position with displacements of the size of the bodies that they move, rather than within 1 m."""
         q = self.random(rng)
         for link, at_q, _ in self.slices():
+            if "m" not in link.joint.q_units:
+                continue
             mass, radius = link.body.mass, max(np.abs(link.at.p).max(), np.abs(link.outer.p).max())
             if mass > 0.0:
                 radius = max(radius, np.sqrt(np.trace(link.body.matrix()[:3, :3]) / mass))

@@ -10,7 +10,7 @@ import numpy as np
 from catena.errors import ModelError
 from catena.model import values
 from catena.scalars.expression import expressed
-from catena.spatial import Rigid, quaternion_exp, quaternion_product, rotation
+from catena.spatial import Rigid, cross, quaternion_exp, quaternion_product, rotation
 
 
 class Pose(Rigid):
@@ -111,7 +111,7 @@ def frame_along(axis: Any) -> np.ndarray:
     x = np.eye(3)[(int(np.argmax(np.abs(z))) + 1) % 3]
     x = x - (x @ z) * z
     x = x / np.linalg.norm(x)
-    return np.stack([x, np.cross(z, x), z], axis=1)
+    return np.stack([x, cross(z, x), z], axis=1)
 
 
 def quaternion_of_rpy(angles: Any) -> np.ndarray:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from catena.errors import ModelError
+from catena.formulations.loops.closure_kinematics import loop_bodies
 from catena.model.tree import Tree
 from catena.spatial import Rigid, skew
 from catena.spatial.placements import blocks
@@ -15,8 +16,7 @@ from catena.spatial.placements import blocks
 def check_following(tree: Tree) -> None:
     """Refuse a loop around which all joints are driven: no joint could follow."""
     for closure in tree.closures:
-        a, b = (set(tree.path(k)) for k in (closure.a, closure.b))
-        if all(tree.v_slices[k].start == tree.v_slices[k].stop for k in a ^ b):
+        if all(tree.v_slices[k].start == tree.v_slices[k].stop for k in loop_bodies(tree, closure)):
             raise ModelError(f"loop '{closure.name}': all joints around it are driven, and none can follow; leave it out, or drive fewer")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import isfinite
 from typing import Any
 
 import numpy as np
@@ -50,7 +51,7 @@ def array(what: str, value: Any, shape: tuple[int, ...]) -> np.ndarray:
 
 def number(what: str, value: Any, least: float | None = None, above: float | None = None) -> float:
     """Return value as a finite float, at least `least` or above `above` if given."""
-    result = float(array(what, value, ()))
+    result = value if type(value) is float and isfinite(value) else float(array(what, value, ()))
     if least is not None and result < least:
         raise ModelError(f"{what} {result:g} is below {least:g}; give {least:g} or more")
     if above is not None and result <= above:

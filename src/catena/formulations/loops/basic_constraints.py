@@ -118,8 +118,7 @@ def closure_residual(closure, at):
 
     Directions that must be parallel are compared as vectors, so that opposite ones differ. There are more values than constraints.
     """
-    angles = [basic for basic in closure.constraints if basic.kind == "d1"]
-    parallel = {tuple(basic.w): basic.w for basic in angles} if len(angles) > 1 else {}
+    angles, parallel = _directions(closure)
     parts = [_BASIC[basic.kind](basic, at) for basic in closure.constraints if basic.kind not in ("d1", "screw")]
     parts += [] if parallel else [_d1(basic, at) for basic in angles]
     parts += [_parallel(at.R_a @ w, at.R_b @ w) for w in parallel.values()]
@@ -131,6 +130,19 @@ def closure_residual(closure, at):
             turning = n[:, None] / basic.value  # m turns on a as the bodies shift
             parts.append((value, r_a - turning * s_a, r_b - turning * s_b))
     return _stacked(parts)
+
+
+def direction_count(closure):
+    """Return how many values of a closure residual are of directions; they follow those of lengths."""
+    angles, parallel = _directions(closure)
+    screws = sum(basic.kind == "screw" for basic in closure.constraints)
+    return 3 * (len(parallel) + screws) + (0 if parallel else len(angles))
+
+
+def _directions(closure):
+    """Return the angles that a closure keeps, and the directions that several of them keep parallel."""
+    angles = [basic for basic in closure.constraints if basic.kind == "d1"]
+    return angles, {tuple(basic.w): basic.w for basic in angles} if len(angles) > 1 else {}
 
 
 def _parallel(u, w):
