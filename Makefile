@@ -2,7 +2,7 @@
 # make quick   set up .venv and run the checks and the tests that find most mistakes: an answer in two minutes
 # make test    set up .venv and run the checks and all tests that guard a change: ten minutes
 # make tiers   set up .venv and run the other tiers of tests, or one of them: make peers, browser, pages, long, fuzz, brief, targets
-# make aarch64 set up .venv and run the core of the tests on an emulated aarch64, whose files go to ROOT=build/aarch64 (needs root)
+# make aarch64 set up .venv and run tests of machine code on an emulated aarch64, whose files go to ROOT=build/aarch64 (needs root)
 # make win64   set up .venv and run the core of the tests on machine code that is called as on 64-bit Windows (x86-64 Linux, gcc)
 # make wheel   build the package into dist/ and try it in empty environments of PYTHONS="python3.10 python3.13"
 # make bench   set up .venv and measure against the peers (minutes)
@@ -20,8 +20,10 @@ TIERS    = peers browser pages long fuzz brief targets
 ROOT     = build/aarch64
 PYTHONS  = $(PYTHON)
 
-# what depends on the processor: machine code, its loops over batches and steps, simulation, and files of numbers
+# what depends on the processor: machine code, its loops over batches and steps, simulation, and files of numbers; and what of it an
+# emulated processor does in twenty minutes
 CORE     = $(addprefix tests/test_,operation_table native elimination linear_system iteration kernel_laws simulate loops_simulation files)
+EMULATED = $(addprefix tests/test_,operation_table native linear_system iteration spatial smoke)
 
 # ruff, then pyright beside the tests of $(1); what pyright finds comes last
 checked = $(BIN)/ruff check . && { $(BIN)/pyright --pythonpath $(BIN)/python >$(VENV)/pyright.log & types=$$!; \
@@ -45,7 +47,7 @@ $(TIERS): $(VENV)/.ready-test
 	$(PYTEST) -m $@
 
 aarch64: $(VENV)/.ready
-	tests/aarch64.sh $(ROOT) $(BIN)/python $(CORE:=.py)
+	tests/aarch64.sh $(ROOT) $(BIN)/python $(EMULATED:=.py)
 
 win64: $(VENV)/.ready-test
 	$(BIN)/python -m pytest -p tests.win64 $(CORE:=.py)

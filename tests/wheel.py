@@ -2,7 +2,7 @@
 
 The wheel is built of the source distribution, so that both are complete. Names and texts of the package index are checked by twine. For
 every interpreter the wheel is installed with the extra `plot` into a new environment in a temporary folder, and called there: the command,
-its demonstration, and a mechanism that is described, compiled, checked, simulated, saved and loaded.
+its demonstration, which draws, and `tests/test_smoke.py`.
 """
 
 from __future__ import annotations
@@ -17,40 +17,6 @@ import zipfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-
-#: Runs in the new environment, in an empty folder.
-SMOKE = '''
-import sys
-from pathlib import Path
-
-import numpy as np
-
-import catena as ct
-from catena.examples import four_bar
-
-assert Path(ct.__file__).is_relative_to(sys.prefix), ct.__file__
-
-# a thin rod of mass m and length l on a hinge at its end, level and at rest: vdot = (m g l / 2) / (m l^2 / 3)
-m = ct.Model("rod")
-m.add("rod", ct.rod(0.8, mass=2.0), ct.Revolute("y"))
-assert abs(ct.forward_dynamics(m)([0.0], [0.0], [0.0])[0] - 1.5 * 9.81 / 0.8) < 1e-12
-
-# released, it swings and keeps its energy
-run = ct.simulate(m, [0.0], until=2.0)
-energy = run.total_energy
-assert abs(energy - energy[0]).max() < 1e-6 * 9.81
-run.plot("rod.png")
-assert Path("rod.png").stat().st_size > 1000
-
-# a loop stays closed, and a file is the model
-bar = four_bar()
-run = ct.simulate(bar, bar.assemble(), until=1.0)
-assert np.abs(run.loop_error).max() < 1e-9
-bar.save("bar.toml")
-assert ct.load("bar.toml").q_names == bar.q_names
-print("catena", ct.__version__, "on Python", sys.version.split()[0], "with NumPy", np.__version__)
-'''
-
 
 def run(*command: str | Path, **options: object) -> str:
     """Return what a command prints; what it says of a failure is shown."""
@@ -102,7 +68,7 @@ def tried(wheel: Path, python: str, folder: Path) -> str:
     run(commands / "catena", "demo", cwd=empty)
     assert (empty / "catena-demo.png").stat().st_size > 1000
     assert "crank" in run(commands / "catena", "info", "four-bar", cwd=empty)
-    return run(commands / "python", "-I", "-W", "error", "-c", SMOKE, cwd=empty)
+    return run(commands / "python", "-I", "-W", "error", ROOT / "tests" / "test_smoke.py", cwd=empty)
 
 
 def main(dist: str, *pythons: str) -> None:
