@@ -107,10 +107,10 @@ class _Division:
         outputs = tuple(self.slot[self.results].tolist())
         return Program(tuple(self.blocks), tuple(self.calls), self.slots, outputs, tuple(self.libraries.values()))
 
-    def _operands(self, i: int, system: Any) -> list[int]:
+    def _operands(self, i: int) -> list[int]:
         """Return the operands of a system; those that are numbers are put into slots."""
         table = self.table
-        operands = table.operands[table.ends[i] - system.size : table.ends[i]].tolist()
+        operands = table.operands[table.ends[i - 1] : table.ends[i]].tolist()
         for j in dict.fromkeys(operands):
             if table.op[j] == CONST and self.slot[j] < 0:
                 self.slot[j] = self._call(self._number(_NUMBER), (), (table.numbers[int(table.entry[j])],), 1)
@@ -118,7 +118,7 @@ class _Division:
 
     def _include(self, i: int, subgraph: Subgraph) -> None:
         """Add the calls of a subgraph's program, whose slots follow those in use."""
-        operands = self.slot[self._operands(i, subgraph)].tolist()
+        operands = self.slot[self._operands(i)].tolist()
         program = library_program(subgraph)
         numbers = [self._number(block) for block in program.blocks]
         first = self.slots - len(operands)
@@ -137,7 +137,7 @@ class _Division:
 
     def _solve(self, i: int, system: Any) -> None:
         """Call the block that solves a system, which reads slots, whatever is in them."""
-        operands = self._operands(i, system)
+        operands = self._operands(i)
         block, numbers = _SOLVED_BY[type(system)]
         first = self._call(self._number(block), self.slot[operands].tolist(), numbers, system.room, system)
         for node, entry in self.entries[i]:
