@@ -42,8 +42,7 @@ class Iteration:
     def __init__(self, graph: Graph, trace_seconds: float = 0.0) -> None:
         started = time.perf_counter()
         host = machine.host()
-        self.graph, self.lanes, self._streams = graph, host.lanes, host.streams
-        self.together = host.lanes * host.streams
+        self.graph, self.lanes = graph, host.lanes
         self.sizes = tuple(port.size for port in (*graph.inputs, *graph.outputs))
         if [port.name for port in (*graph.inputs, *graph.outputs)] != ["state", "row", "constants", "state", "record"] or (
             graph.inputs[0] != graph.outputs[0]
@@ -51,7 +50,9 @@ class Iteration:
             raise CompileError(f"{graph!r} is not an iteration; it must take state, row, constants and give state, record")
         program, angles = passes.arranged(iterated_program(graph), sum(self.sizes[:3]))
         self.blocks, self.calls = len(program.blocks), len(program.calls)
-        driver = calls(host.lanes, direct=False) + repeat(host.lanes, host.streams)
+        self._streams = host.streams_of(program.slots)
+        self.together = host.lanes * self._streams
+        driver = calls(host.lanes, direct=False) + repeat(host.lanes, self._streams)
         before = time.perf_counter() - started
         code = compiled_program(program, angles, graph, driver, "iterate")
         self.llvm, self.cached, self._data, self._keep_alive = code.llvm, code.cached, code.data, code.keep_alive

@@ -81,7 +81,7 @@ class Kernel(SingleCalls, Differentiable):
         self.program = program
         self.blocks, self.calls = len(program.blocks), len(program.calls)
         direct = self.merged and bool(program.blocks)
-        driver = loop(graph.inputs, graph.outputs, host.lanes, host.streams, direct=direct, x86=host.x86)
+        driver = loop(graph.inputs, graph.outputs, host.lanes, host.streams_of(program.slots), direct=direct, x86=host.x86)
         self._quick = quick and not small
         before = time.perf_counter() - started
         code = compiled_program(program, angles, graph, driver, "loop", merged=self.merged, quick=self._quick)

@@ -17,6 +17,10 @@ from typing import Any, NamedTuple
 from catena.errors import CompileError
 from catena.native.llvm import object_cache as disk
 
+#: Streams run together where their scratch memories take no more than this [bytes]; beyond, one alone finds more of its own in the caches.
+#: Measured on chains: with 300 bodies two are up to 5 % faster, with 1,000 as fast; with 10,000, 23 MB, one alone is 1.3 times as fast.
+TOGETHER = 4 << 20
+
 
 class Host(NamedTuple):
     """The processor that kernels are compiled for."""
@@ -27,6 +31,10 @@ class Host(NamedTuple):
     x86: bool
     lanes: int
     streams: int
+
+    def streams_of(self, slots: int) -> int:
+        """Return how many groups of lanes run together, if each needs so many slots."""
+        return self.streams if self.streams * slots * 8 * self.lanes <= TOGETHER else 1
 
 
 @cache
