@@ -9,6 +9,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 import catena as ct
 from catena.graph import Trace, where
 from catena.native import Iteration
+from catena.native.llvm import machine
 from catena.simulation.run import Run, RunSettings
 from catena.simulation.stepping import Layout, run_in_python
 
@@ -77,6 +78,17 @@ def test_trajectories_do_not_know_of_each_other(compiled):
         compiled.run(alone_state, table[i : i + 1], constants[i : i + 1], alone_record, 1000)
         assert_array_equal(alone_state[0], state[i])
         assert_array_equal(alone_record[0], record[i])
+
+
+def test_trajectories_whose_memories_are_large_run_one_group_at_a_time(compiled, monkeypatch):
+    monkeypatch.setattr(machine, "TOGETHER", 0)
+    in_turn = Iteration(compiled.graph)
+    assert in_turn.together == in_turn.lanes < compiled.together
+    together, one = inputs(33), inputs(33)
+    for iteration, (state, table, constants, record) in ((compiled, together), (in_turn, one)):
+        iteration.run(state, table, constants, record, 1000)
+    for a, b in zip(together, one, strict=True):
+        assert_array_equal(a, b)
 
 
 def test_what_is_not_a_number_in_one_stays_in_it(compiled):

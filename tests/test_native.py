@@ -726,3 +726,14 @@ def test_threads_share_a_batch_and_change_nothing(small, shape):
 def test_a_number_of_threads_that_is_none_is_refused(number):
     with pytest.raises(ArgumentError, match="not a number of threads"):
         threads(number)
+
+
+@pytest.mark.parametrize("states", BATCHES)
+def test_states_whose_memories_are_large_are_computed_one_group_at_a_time(states, monkeypatch):
+    trace = Trace("f")
+    x = trace.input("x", (3,))
+    graph = trace.graph(y=np.sin(x[0]) * x[1] + x[2])
+    at = np.random.default_rng(0).normal(size=(states, 3))
+    expected = by_regions(graph)(at)
+    monkeypatch.setattr(machine, "TOGETHER", 0)
+    np.testing.assert_array_equal(by_regions(graph)(at), expected)
