@@ -59,6 +59,7 @@ LINEAR = {
 #: Operations of methods that grow faster: for chains of 4, 7 and 12 bodies.
 GROWING = {
     ("mass_matrix", "composite-body"): (321, 1038, 2873),
+    ("mass_matrix", "composite-body/one-frame"): (481, 1255, 2765),
     ("forward_dynamics", "composite-body"): (822, 2240, 5650),
 }
 

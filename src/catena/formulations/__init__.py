@@ -34,7 +34,7 @@ from catena.formulations.linear import (
     platform_structure,
 )
 from catena.formulations.mass import composite_body as composite_mass
-from catena.formulations.mass import direct, symmetric
+from catena.formulations.mass import direct, one_frame, symmetric
 from catena.formulations.quadratic import conjugate_gradient, innovations
 
 #: Coordinates up to which derivatives go through the factors of the mass matrix: 45 take 46 s to compile, 30 take 7 s.
@@ -113,6 +113,7 @@ METHODS: dict[str, Method] = {
         ("J91",),
         {"mass_matrix": "O(n^2)", "forward_dynamics": "O(n^3)"},
     ),
+    "composite-body/one-frame": Method({"mass_matrix": one_frame.mass_matrix}, ("J91",), "O(n^2)"),
     "conjugate-gradient": Method(
         {"forward_dynamics": conjugate_gradient.forward_dynamics}, ("J91",), "O(n^2)", iterates=(conjugate_gradient.product,)
     ),

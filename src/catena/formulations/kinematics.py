@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from catena.spatial import cross, gyroscopic
+from catena.spatial import Rigid, cross, gyroscopic
 
 
 def placements(tree, q):
@@ -30,6 +30,35 @@ def placements(tree, q):
         X[k] = tree.placement(k, q)
         S[k] = tree.joint_matrix(k, q)
     return X, S
+
+
+def root_frames(tree, X):
+    """Return the frames of all bodies, each in that of its root, which is the body on the ground that carries it."""
+    (frames,) = tree.columns(1)
+    for k in tree.outward():
+        frames[k] = root_frame(frames[tree.parent[k]], X[k])
+    return frames
+
+
+def root_frame(inboard, X):
+    """Return the frame of a body in that of its root, where that of its parent is; the root's parent has None."""
+    if inboard is None:
+        return Rigid(np.eye(3), np.zeros(3))
+    for factor in X.factors:
+        inboard = inboard @ factor.rigid()
+    return inboard
+
+
+def moved_motion(frame, V):
+    """Return a motion in the frame that a body's is given in."""
+    turning = frame.R @ V[:3]
+    return np.concatenate([turning, frame.R @ V[3:] + cross(frame.p, turning)])
+
+
+def moved_force(frame, f):
+    """Return a force in the frame that a body's is given in."""
+    force = frame.R @ f[3:]
+    return np.concatenate([frame.R @ f[:3] + cross(frame.p, force), force])
 
 
 def velocities(tree, q, v):

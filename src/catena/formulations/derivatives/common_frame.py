@@ -20,8 +20,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from catena.formulations.kinematics import rest_acceleration
-from catena.spatial import Rigid, columns, cross, cross_force, cross_motion, first_moment
+from catena.formulations.kinematics import moved_motion, rest_acceleration, root_frame
+from catena.spatial import columns, cross, cross_force, cross_motion, first_moment
 
 
 class Kinematics(NamedTuple):
@@ -40,23 +40,13 @@ def kinematics(tree, q, v):
 
     for k in tree.outward():
         X, p = tree.placement(k, q), tree.parent[k]
-        if p < 0:
-            frames[k], ground[k], inboard = Rigid(np.eye(3), np.zeros(3)), X.motion(rest_acceleration(tree)), np.zeros(6)
-        else:
-            frames[k], ground[k], inboard = frames[p], ground[p], V[p]
-            for factor in X.factors:
-                frames[k] = frames[k] @ factor.rigid()
-        S[k] = columns(partial(_moved, frames[k]), tree.joint_matrix(k, q))
-        relative = S[k] @ v[tree.v_slices[k]] + _moved(frames[k], tree.joint_drift(k))
+        ground[k], inboard = (X.motion(rest_acceleration(tree)), np.zeros(6)) if p < 0 else (ground[p], V[p])
+        frames[k] = root_frame(frames[p], X)
+        S[k] = columns(partial(moved_motion, frames[k]), tree.joint_matrix(k, q))
+        relative = S[k] @ v[tree.v_slices[k]] + moved_motion(frames[k], tree.joint_drift(k))
         V[k] = inboard + relative
-        a[k] = cross_motion(inboard, relative) + _moved(frames[k], tree.joint_bias(k, q, v))
+        a[k] = cross_motion(inboard, relative) + moved_motion(frames[k], tree.joint_bias(k, q, v))
     return Kinematics(S, V, a, ground, frames)
-
-
-def _moved(frame, V):
-    """Return a motion of a body in the common frame."""
-    turning = frame.R @ V[:3]
-    return np.concatenate([turning, frame.R @ V[3:] + cross(frame.p, turning)])
 
 
 class Inertia(NamedTuple):
