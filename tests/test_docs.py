@@ -15,10 +15,11 @@ from typing import Any
 from urllib.parse import unquote
 
 import pytest
+from PIL import Image
 from tests import chromium
 
 import catena as ct
-from catena import cli
+from catena.cli.app import COMMANDS
 from catena.examples import EXAMPLES
 
 ROOT = Path(__file__).parents[1]
@@ -181,6 +182,23 @@ def test_every_picture_is_shown_and_small() -> None:
 
 
 @pytest.mark.pages
+def test_theory_shows_the_figures_that_are_drawn_of_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each page has some, and every figure of the folder has the size of the one that is drawn now."""
+    monkeypatch.syspath_prepend(str(DOCS))
+    figures = importlib.import_module("figures")
+    shown = {page: re.findall(r"\]\(pictures/(theory-[^)]+)\)", PAGES[page]) for page in listed("theory.md")[1:]}
+    assert all(shown.values()), shown
+    drawn = {file.name: _size(file) for file in figures.draw(tmp_path)}
+    assert sorted(drawn) == sorted(name for names in shown.values() for name in names)
+    assert drawn == {name: _size(DOCS / "pictures" / name) for name in drawn}
+
+
+def _size(picture: Path) -> tuple[int, int]:
+    with Image.open(picture) as image:
+        return image.size
+
+
+@pytest.mark.pages
 def test_gallery_shows_every_example(site: dict[str, str]) -> None:
     for script in sorted((ROOT / "examples").glob("*.py")):
         assert f"](../examples/{script.name})" in PAGES["gallery.md"], script
@@ -192,9 +210,8 @@ def test_gallery_shows_every_example(site: dict[str, str]) -> None:
 
 @pytest.mark.pages
 def test_every_command_has_its_section(site: dict[str, str]) -> None:
-    assert len(cli.app.registered_commands) >= 6
-    for command in cli.app.registered_commands:
-        name = command.name or getattr(command.callback, "__name__", "")
+    assert len(COMMANDS) >= 6
+    for name in COMMANDS:
         assert f"<h2>catena {name}<" in site["command-line.html"]
         assert f"Usage: catena {name} " in site["command-line.html"]
 
