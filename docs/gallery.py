@@ -1,4 +1,4 @@
-"""Draws pictures and films into docs/pictures: of built-in mechanisms, examples and tutorials. `make gallery` calls it."""
+"""Draws pictures and films into docs/pictures: of built-in mechanisms, theory, examples and tutorials. `make gallery` calls it."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+import figures
 from notebooks import TUTORIALS, cells
 from PIL import Image
 
@@ -20,7 +21,11 @@ PICTURES = DOCS / "pictures"
 
 def main() -> None:
     for name, make in EXAMPLES.items():
-        make().draw(PICTURES / "models" / f"{name}.png", size=(480, 360))
+        picture = PICTURES / "models" / f"{name}.png"
+        make().draw(picture, size=(480, 360))
+        shrink(picture)
+    for picture in figures.draw(PICTURES):
+        shrink(picture)
     for script in sorted((DOCS.parent / "examples").glob("*.py")):
         text = script.read_text(encoding="utf-8")
         if re.search(r"sys\.argv\[1\]", text):  # it takes the path of a picture

@@ -99,6 +99,11 @@ def test_rows_of_pinocchio(urdf: Path) -> None:
     for method in ("auto", "aba"):
         same(ct.forward_dynamics(free, method)(q, v, tau)[order], pin.aba(model, data, Q, V, F))
     same(ct.inverse_dynamics(free)(q, v, vdot)[order], pin.rnea(model, data, Q, V, A))
+    wrench, R = rng.normal(size=6), ct.poses(m, of="shank")(q)[:3, :3]
+    fext = pin.StdVec_Force([pin.Force.Zero() for _ in range(model.njoints)])
+    fext[model.getJointId("knee")] = pin.Force(R.T @ wrench[3:], R.T @ wrench[:3])  # in the joint's axes there, force first
+    pushed = ct.forward_dynamics(free, wrenches=["shank"])(q, v, tau, [wrench])
+    same(pushed[order], pin.aba(model, data, Q, V, F, fext))
     damped = ct.inverse_dynamics(m)(q, v, vdot) - ct.inverse_dynamics(free)(q, v, vdot)
     same(damped[6], 0.3 * v[6])
     upper = pin.crba(model, data, Q)
@@ -123,6 +128,11 @@ def test_rows_of_pinocchio(urdf: Path) -> None:
     same(ct.center_of_mass(m)(q), pin.centerOfMass(model, data, Q))
     same(ct.center_of_mass(m, "jacobian")(q)[:, order], pin.jacobianCenterOfMass(model, data, Q))
     same(first_linear(ct.centroidal_momentum(m, "matrix")(q))[:, order], pin.ccrba(model, data, Q, V))
+    change = pin.computeCentroidalMomentumTimeVariation(model, data, Q, V, A)
+    same(first_linear(ct.centroidal_momentum(m, "rate")(q, v, vdot)), change.vector)
+    limits = {link.name: link.joint.limits for link in m.links if link.joint.limits}
+    lower, upper = model.lowerPositionLimit[7:], model.upperPositionLimit[7:]
+    assert [limits[name][0] for name in ("head", "thigh", "shank")] == list(zip(lower, upper, strict=True))
     inverse = pin.computeMinverse(model, data, Q)
     _, by_q, by_v, by_tau = ct.forward_dynamics_derivatives(free)(q, v, tau)
     same(by_tau[grid], np.triu(inverse) + np.triu(inverse, 1).T)

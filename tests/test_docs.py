@@ -15,6 +15,7 @@ from typing import Any
 from urllib.parse import unquote
 
 import pytest
+from PIL import Image
 from tests import chromium
 
 import catena as ct
@@ -178,6 +179,23 @@ def test_every_picture_is_shown_and_small() -> None:
     kept = {path.relative_to(folder).as_posix(): path.stat().st_size for path in folder.rglob("*") if path.is_file()}
     assert shown == set(kept)
     assert sum(kept.values()) < 2_000_000
+
+
+@pytest.mark.pages
+def test_theory_shows_the_figures_that_are_drawn_of_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each page has some, and every figure of the folder has the size of the one that is drawn now."""
+    monkeypatch.syspath_prepend(str(DOCS))
+    figures = importlib.import_module("figures")
+    shown = {page: re.findall(r"\]\(pictures/(theory-[^)]+)\)", PAGES[page]) for page in listed("theory.md")[1:]}
+    assert all(shown.values()), shown
+    drawn = {file.name: _size(file) for file in figures.draw(tmp_path)}
+    assert sorted(drawn) == sorted(name for names in shown.values() for name in names)
+    assert drawn == {name: _size(DOCS / "pictures" / name) for name in drawn}
+
+
+def _size(picture: Path) -> tuple[int, int]:
+    with Image.open(picture) as image:
+        return image.size
 
 
 @pytest.mark.pages

@@ -441,6 +441,19 @@ def test_panels_follow_what_was_asked_for(tmp_path):
     assert figure.axes[0].get_xlim() == figure.axes[3].get_xlim() == (0.0, 2.0)
 
 
+@pytest.mark.parametrize("what", [("q", "v", "vdot"), ("q", "v", "vdot", "energy"), ("q", "v", "vdot", "tau"), ("q", "energy")])
+def test_panels_have_times_below_them_or_in_a_panel_of_the_same_width_below(what):
+    """Six, seven, eight and three panels, in two columns or in one; the last of an odd number is as wide as both."""
+    axes = moving(EXAMPLES["cart-pole"]()).plot(what=what).axes
+    assert len(axes) == {3: 6, 4: 7 if "energy" in what else 8, 2: 3}[len(what)]
+    for panel in axes:
+        place = panel.get_position()
+        below = [other.get_position() for other in axes if other.get_position().y1 < place.y0]
+        nearest = max((box for box in below if box.x0 < place.x1 and box.x1 > place.x0), key=lambda box: box.y1, default=None)
+        aligned = nearest is not None and np.allclose([nearest.x0, nearest.x1], [place.x0, place.x1])
+        assert panel.xaxis.get_tick_params()["labelbottom"] == (not aligned)
+
+
 # --- growth
 
 

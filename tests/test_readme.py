@@ -17,7 +17,7 @@ from catena.model.joints import JOINTS
 from catena.simulation.integrators.steps import INTEGRATORS
 
 ROOT = Path(__file__).parents[1]
-README, OVERVIEW = ((ROOT / page).read_text(encoding="utf-8") for page in ("README.md", "docs/overview.md"))
+README, OVERVIEW, HOW_TO = ((ROOT / page).read_text(encoding="utf-8") for page in ("README.md", "docs/overview.md", "docs/how-to.md"))
 PAGES = ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", *(path.relative_to(ROOT).as_posix() for path in sorted(ROOT.glob("docs/**/*.md")))]
 RUN = [page for page in PAGES if "```python" in (ROOT / page).read_text(encoding="utf-8")]
 
@@ -77,7 +77,7 @@ def test_commands_run(tmp_path, monkeypatch):
 
 @pytest.mark.quick
 def test_every_public_name_in_the_text_exists_and_every_function_is_named():
-    for name in re.findall(r"`ct\.(\w+)", README + OVERVIEW):
+    for name in re.findall(r"`ct\.(\w+)", README + OVERVIEW + HOW_TO):
         assert hasattr(ct, name), name
     for function in ("forward_dynamics", "inverse_dynamics", "mass_matrix", "bias_force", "momenta", "velocities",
                      "hamiltonian_dynamics", "energy", "poses", "jacobian"):  # fmt: skip

@@ -79,7 +79,10 @@ class Coordinates:
         return np.concatenate([np.zeros(0), *(link.joint.neutral() for link in self.links)])
 
     def random(self, rng: np.random.Generator | int | None = None, size: int | None = None) -> np.ndarray:
-        """Return a random position, or `size` of them: angles within a turn, displacements within 1 m, rotations uniform; within limits."""
+        """Return a random position, or `size` of them: angles within a turn, displacements within 1 m, rotations uniform; within limits.
+
+        Loops and couplings need not hold there; `m.assemble(m.random())` is a position at which they do.
+        """
         rng = np.random.default_rng(rng)
         if size is not None:
             return np.array([self.random(rng) for _ in range(size)]).reshape(size, self.nq)

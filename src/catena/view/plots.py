@@ -107,10 +107,11 @@ def _drawn(figure: Figure, run: Trajectory, group: list[Panel], first: Axes | No
 
 
 def _share_axis(block: plot_layout.Block) -> None:
-    """Label the x axis of the last row, and of what stands above nothing."""
+    """Label the x axis of the last row, and of what stands above nothing, or above a panel that is as wide as two."""
+    over_wide = block.columns > 1 and len(block.axes) % block.columns == 1
     for i, axes in enumerate(block.axes):
         last = i // block.columns == block.rows - 1
-        axes.tick_params(labelbottom=last or i + block.columns >= len(block.axes))
+        axes.tick_params(labelbottom=last or i + block.columns >= len(block.axes) - over_wide)
         if last:
             axes.set_xlabel(TIME, fontsize="small")
 
