@@ -44,12 +44,12 @@ def measure(n: int, seconds: float) -> list[results.Row]:
     times = {product: partial(getattr(ops, product).matmat, x) for product in PRODUCTS}
     held = kernels.first_stage(m, "factored")
     best = machine.fastest({**times, "held": lambda: held(q)}, seconds)
-    rows = [results.row(m.name, "what depends on the configuration", best["held"] * 1e6)]
+    rows = [results.row(f"chain of {n}", "what depends on the configuration", best["held"] * 1e6)]
     for product in PRODUCTS:
         figures = {"operations": sum(kernels.second_stage(m, product).operations.values())}
-        rows.append(results.row(m.name, product, best[product] / COLUMNS * 1e6, **figures))
+        rows.append(results.row(f"chain of {n}", product, best[product] / COLUMNS * 1e6, **figures))
     if n <= DENSE:
-        rows.append(results.row(m.name, "difference from dense matrices", difference=accuracy(m, ops)))
+        rows.append(results.row(f"chain of {n}", "difference from dense matrices", difference=accuracy(m, ops)))
     return rows
 
 

@@ -7,7 +7,7 @@ A file, such as benchmarks/results.json, is
 
 The head is that of the last measurement; entries that were kept from before, on another machine or with other versions, have their own
 `machine`, `versions` and `builds`. `clean` is false where the work tree had changes on top of the commit; `builds` says how the peers were
-built, as far as they tell. An entry whose script ended with an error has its message as "failed". A row is
+built, as far as they tell. An entry whose script ended with an error has its message as "failed", and "note" is a remark by hand. A row is
 
     {"model": "chain of 7", "what": "forward dynamics, batch", "catena": 0.067, "peers": {"Pinocchio": 2.1}, "ratios": {"Pinocchio": 31.3},
      "figures": {"disagreement": 1e-14}}
@@ -133,6 +133,8 @@ def merged(before: dict[str, Any] | None, now: dict[str, Any]) -> dict[str, Any]
 
 def entry(name: str, rows: list[Row], quick: bool, failed: str = "") -> dict[str, Any]:
     """Return the results of one benchmark."""
+    if len({(one["model"], one["what"]) for one in rows}) < len(rows):
+        raise ValueError(f"{name} has rows that do not differ in model or what")
     facts = {**_when(), "quick": quick, "seconds": round(time.perf_counter() - _BEGAN, 1), "rows": rows}
     return {"head": head(), "benchmarks": {name: facts | ({"failed": failed} if failed else {})}}
 
@@ -201,7 +203,7 @@ def number(x: float) -> str:
 
 def ratio(x: float) -> str:
     """Return how many times longer something takes: two digits, or whole."""
-    return f"{x:.0f}" if x >= 9.95 else f"{x:.1f}"
+    return f"{x:,.0f}" if x >= 9.95 else f"{x:.1f}"
 
 
 # two files
