@@ -178,7 +178,7 @@ def in_new_process(*arguments: str) -> dict[str, Any]:
 
 def measure(name: str, quick: bool) -> dict[str, Any]:
     """Return all figures of a robot, the fastest of several processes where they are times to begin."""
-    turns = range(1 if quick else 3)
+    turns = range(1 if quick else 2)
     found = [in_new_process("kernel", name, str(int(quick or turn > 0))) for turn in turns]
     row: dict[str, Any] = found[0] | {"robot": Path(name).parent.name if os.sep in name else name}
     row |= {what: min(other[what] for other in found) for what in ("load", "kernel", "kernel computing")}
@@ -186,7 +186,7 @@ def measure(name: str, quick: bool) -> dict[str, Any]:
     row |= {what: min(run[what] for run in runs) for what in ("first step", "first step computing", "pause")}
     row["stopped"] = runs[0]["stopped"]
     rng = np.random.default_rng(0)
-    interrupted = [in_new_process("run", name, f"{after:.2f}") for after in rng.uniform(0.1, row["first step"], 2 if quick else 6)]
+    interrupted = [in_new_process("run", name, f"{after:.2f}") for after in rng.uniform(0.1, row["first step"], 2 if quick else 4)]
     row |= {"interrupt": max(run["interrupt"] for run in runs), "interrupt early": max(run["interrupt"] for run in interrupted)}
     return row
 

@@ -213,7 +213,7 @@ def main() -> None:
     options = parser.parse_args()
     if hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
-    environments, steps, seconds = (64, 10, 0.2) if options.quick else (ENVIRONMENTS, STEPS, 20.0)
+    environments, steps, seconds = (64, 10, 0.2) if options.quick else (ENVIRONMENTS, STEPS, 12.0)
     tasks = ((ct.environments.cart_pole(), CartPole, 1), (ct.environments.arm(), Arm, 2))
     rows = [measure(task, kind, substeps, environments, steps, seconds, options.mjx) for task, kind, substeps in tasks]
     results.report("environments-mjx" if options.mjx else "environments", rows, options)

@@ -423,7 +423,7 @@ def main() -> None:
         results.report("making", rows, options)
         return
     sizes = [k for k in SIZES if k <= (most or SIZES[-1])]
-    rows = [measure(k, 1.0 if options.quick else 12.0, peers(options.others)) for k in sizes]
+    rows = [measure(k, 1.0 if options.quick else 8.0, peers(options.others)) for k in sizes]
     rows += [grown(rows)] if options.others else [grown(rows), *counted(sizes)]
     results.report("ladder-others" if options.others else "ladder", rows, options)
 

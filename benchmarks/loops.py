@@ -248,7 +248,7 @@ def simulated(title: str, m: ct.Model, start: dict[str, float], rates: dict[str,
 def main() -> None:
     """Measure, print and write the figures."""
     options = results.parser(__doc__).parse_args()
-    seconds, until = (1.0, 1.0) if options.quick else (10.0, 100.0)
+    seconds, until = (1.0, 1.0) if options.quick else (6.0, 100.0)
     mechanisms = (EXAMPLES["four-bar"](), True), (suspension(), False), (ring(), False), (EXAMPLES["stewart-ups"](), False)
     rows = [row for m, redundant in mechanisms for row in measure(m, redundant, seconds)]
     rows += [row for m in (suspension(), suspension(ct.Free())) for row in reference_points(m, seconds / 2)]

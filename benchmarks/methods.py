@@ -69,7 +69,7 @@ def main() -> None:
     parser.add_argument("--plot", type=Path, help="draw the growth, and the arm of the examples beside it, to this file")
     options = parser.parse_args()
     most = options.most or (16 if options.quick else 512)
-    results.report("methods", growth(most, 0.05 if options.quick else 0.5, options.plot) + agreement(1000), options)
+    results.report("methods", growth(most, 0.05 if options.quick else 0.2, options.plot) + agreement(1000), options)
 
 
 if __name__ == "__main__":

@@ -117,7 +117,7 @@ def beside_mujoco(m: ct.Model, environments: int, steps: int, seconds: float) ->
 def main() -> None:
     """Measure, print and write the figures."""
     options = results.parser(__doc__, "shorter repeats, fewer environments").parse_args()
-    seconds, environments, steps = (0.4, 32, 20) if options.quick else (15.0, STATES, 100)
+    seconds, environments, steps = (0.4, 32, 20) if options.quick else (10.0, STATES, 100)
     general = chain(7)
     general.name = "general chain"
     models = arm(), general

@@ -151,7 +151,7 @@ def measure(m: ct.Model, trajectories: int, steps: int, seconds: float) -> list[
 def main() -> None:
     """Measure, print and write the figures."""
     options = results.parser(__doc__, "shorter repeats, fewer trajectories").parse_args()
-    trajectories, steps, seconds = (200, 200, 1.0) if options.quick else (1000, 1000, 10.0)
+    trajectories, steps, seconds = (200, 200, 1.0) if options.quick else (1000, 1000, 6.0)
     general = chain(7)
     general.name = "general chain"
     rows = [row for m in (plain_chain(), arm(), general) for row in measure(m, trajectories, steps, seconds)]

@@ -348,7 +348,7 @@ def main() -> None:
     if "mjx" in chosen and len(chosen) > 1:
         parser.error("mjx is measured by itself")
     quick, two = options.quick, ("arm", "four-bar")
-    seconds, steps = (0.3, 50) if quick else (8.0, 1000)
+    seconds, steps = (0.3, 50) if quick else (5.0, 1000)
     cases = [(name, integrator) for name in ("arm", "four-bar", "stewart-ups") for integrator in INTEGRATORS]
     work: dict[str, Callable[[], list[results.Row]]] = {
         "steps": lambda: [one_step(*case, seconds) for case in cases],

@@ -88,7 +88,7 @@ def main() -> None:
     hanging, q = start(m)
     energy = ct.energy(m)
     scale = sum(energy(q, np.zeros(m.nv))) - sum(energy(hanging, np.zeros(m.nv)))
-    cost = costs(m, q, 1.0 if options.quick else 15.0)
+    cost = costs(m, q, 1.0 if options.quick else 8.0)
     cases: dict[str, tuple[str, float]] = {name: (name, STEP) for name in SYMPLECTIC}
     cases["rk4"] = ("rk4", STEP)
     for name in ("symplectic-midpoint", "symplectic-gauss-4"):

@@ -21,7 +21,7 @@ class Results:
         found = self.facts["benchmarks"].get(name)
         if found is None:
             raise SystemExit(f"{results.RESULTS.name} has no benchmark {name}; run python benchmarks/all.py --only {name}")
-        if "failed" in found:
+        if "failed" in found and not found["rows"]:
             raise SystemExit(f"benchmark {name} failed, and gives no table: {found['failed']}")
         return found
 
@@ -42,6 +42,7 @@ class Results:
         found = self.entry(name)
         remarks = ["with changes on top of it"] * (not found["clean"]) + ["a quick run"] * found["quick"]
         remarks += [found["note"]] if "note" in found else []
+        remarks += ["with an error at its end"] if "failed" in found else []
         head = self.facts["head"]
         for facts in ("machine", "versions"):
             own = found.get(facts, {})
