@@ -5,7 +5,7 @@
 # make aarch64 set up .venv and run tests of machine code on an emulated aarch64, whose files go to ROOT=build/aarch64 (needs root)
 # make win64   set up .venv and run the core of the tests on machine code that is called as on 64-bit Windows (x86-64 Linux, gcc)
 # make wheel   build the package into dist/ and try it in empty environments of PYTHONS="python3.10 python3.13"
-# make bench   set up .venv and measure against the peers (minutes)
+# make bench   set up .venv, measure against the peers, and write benchmarks/results.json and the pages: 20 minutes, alone on the machine
 # make docs    set up .venv and build the documentation into site/
 # make soak    set up .venv and explore mechanisms with loops, with new seeds: for SECONDS=600, or until Ctrl-C
 # make notebooks set up .venv and write tutorials as notebooks into notebooks/
@@ -59,17 +59,9 @@ soak: $(VENV)/.ready-test
 	CATENA_CACHE_DIR=off OPENBLAS_NUM_THREADS=1 $(BIN)/python -m tests.soak $(if $(SECONDS),--seconds $(SECONDS))
 
 bench: $(VENV)/.ready-test
-	$(BIN)/python benchmarks/dynamics.py
-	$(BIN)/python benchmarks/simulation.py
-	$(BIN)/python benchmarks/symplectic.py
-	$(BIN)/python benchmarks/methods.py
-	$(BIN)/python benchmarks/operators.py
-	$(BIN)/python benchmarks/loops.py
-	$(BIN)/python benchmarks/closed_robots.py
-	$(BIN)/python benchmarks/ladder.py
-	$(BIN)/python benchmarks/derivatives.py
-	$(BIN)/python benchmarks/parameters.py
-	$(BIN)/python benchmarks/steps.py
+	$(BIN)/python benchmarks/all.py
+	$(BIN)/python benchmarks/ladder.py --plot docs/pictures/ladder.png
+	$(BIN)/python benchmarks/pages.py
 
 docs: $(VENV)/.ready-docs
 	$(BIN)/python -m sphinx -q -W --keep-going -d build/doctrees docs site

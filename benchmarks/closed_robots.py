@@ -29,10 +29,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import machine
 import numpy as np
-from rich.console import Console
-from rich.table import Table
+import results
 
 import catena as ct
 from catena.examples import EXAMPLES, delta
@@ -180,7 +178,7 @@ def in_new_process(*arguments: str) -> dict[str, Any]:
 
 def measure(name: str, quick: bool) -> dict[str, Any]:
     """Return all figures of a robot, the fastest of several processes where they are times to begin."""
-    turns = range(1 if quick else 3)
+    turns = range(1 if quick else 2)
     found = [in_new_process("kernel", name, str(int(quick or turn > 0))) for turn in turns]
     row: dict[str, Any] = found[0] | {"robot": Path(name).parent.name if os.sep in name else name}
     row |= {what: min(other[what] for other in found) for what in ("load", "kernel", "kernel computing")}
@@ -188,17 +186,27 @@ def measure(name: str, quick: bool) -> dict[str, Any]:
     row |= {what: min(run[what] for run in runs) for what in ("first step", "first step computing", "pause")}
     row["stopped"] = runs[0]["stopped"]
     rng = np.random.default_rng(0)
-    interrupted = [in_new_process("run", name, f"{after:.2f}") for after in rng.uniform(0.1, row["first step"], 2 if quick else 6)]
+    interrupted = [in_new_process("run", name, f"{after:.2f}") for after in rng.uniform(0.1, row["first step"], 2 if quick else 4)]
     row |= {"interrupt": max(run["interrupt"] for run in runs), "interrupt early": max(run["interrupt"] for run in interrupted)}
     return row
 
 
+def shown(found: dict[str, Any]) -> results.Row:
+    """Return the figures of a robot as a row."""
+    names = {
+        "coordinates": "coordinates", "loops": "loops", "freedom": "freedom", "load": "load_s", "kernel": "kernel_s",
+        "kernel computing": "kernel_processor_s", "first": "first_batch_s", "fits": "fits", "pivots": "off_pivots",
+        "referee": "off_referee", "first step": "first_step_s", "first step computing": "first_step_processor_s", "pause": "pause_s",
+        "interrupt": "interrupt_s", "interrupt early": "interrupt_early_s",
+    }  # fmt: skip
+    return results.row(found["robot"], "forward dynamics, batch", 1e6 * found["state"], **{names[key]: found[key] for key in names})
+
+
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    """Measure, print and write the figures; what is beyond its limit is an error."""
+    parser = results.parser(__doc__, "fewer states and repeats")
     parser.add_argument("files", nargs="*", help="URDF and MJCF files")
-    parser.add_argument("--quick", action="store_true", help="fewer states and repeats")
     parser.add_argument("--only", action="store_true", help="the files, without the examples")
-    parser.add_argument("--json", type=Path, help="write the figures to a file")
     parser.add_argument("--figures", choices=("kernel", "run"), help=argparse.SUPPRESS)
     options = parser.parse_args()
     warnings.simplefilter("ignore", UserWarning)  # of singular states, and of limits and inertias in files
@@ -207,32 +215,15 @@ def main() -> None:
         figures = kernel_figures(name, how == "1") if options.figures == "kernel" else run_figures(name, float(how))
         print(json.dumps(figures))
         return
-    console = Console(width=170, highlight=False)
-    console.print(f"commit {machine.commit()}, {machine.description().removesuffix('one core')}{os.cpu_count()} cores, empty cache")
-    columns = (
-        "robot", "nv", "loops", "load, s", "kernel, s", "batch, ms", "us a state", "on the plan", "off pivots", "off referee",
-        "first step, s", "pause, s", "Ctrl-C, s", "and earlier",
-    )  # fmt: skip
-    table, rows = Table(*columns), []
-    for name in ([] if options.only else ["biped", *([] if options.quick else [ARMED]), "stewart-floating", LIGHT]) + options.files:
-        row = measure(name, options.quick)
-        rows.append(row)
-        table.add_row(
-            row["robot"], str(row["coordinates"]), str(row["loops"]), f"{row['load']:.2f}",
-            f"{row['kernel']:.2f} ({row['kernel computing']:.2f})",
-            f"{1e3 * row['first']:.1f}", f"{1e6 * row['state']:.2f}", f"{100.0 * row['fits']:.1f} %", f"{row['pivots']:.0e}",
-            f"{row['referee']:.0e}", f"{row['first step']:.2f} ({row['first step computing']:.2f})", f"{row['pause']:.2f}",
-            f"{row['interrupt']:.2f}", f"{row['interrupt early']:.2f}",
-        )  # fmt: skip
-    console.print(table)
+    names = [] if options.only else ["biped", *([] if options.quick else [ARMED]), "stewart-floating", LIGHT]
+    found = [measure(name, options.quick) for name in names + options.files]
+    results.report("closed_robots", [shown(one) for one in found], options)
     limits = {
         "kernel": KERNEL, "first": BATCH, "state": STATE, "first step": FIRST, "pause": PAUSE, "interrupt": INTERRUPT,
         "interrupt early": INTERRUPT, "pivots": DIFFERENCE, "referee": DIFFERENCE,
     }  # fmt: skip
-    told = [(row["robot"], what, row[what], limit) for row in rows for what, limit in limits.items()]
+    told = [(row["robot"], what, row[what], limit) for row in found for what, limit in limits.items()]
     beyond = [f"{name}: {what} {figure:.3g}, not below {limit:g}" for name, what, figure, limit in told if not figure < limit]
-    if options.json:
-        options.json.write_text(json.dumps({"commit": machine.commit(), "machine": machine.description(), "rows": rows}, indent=1))
     if beyond:
         sys.exit("\n".join(beyond))
 

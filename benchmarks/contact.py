@@ -1,6 +1,6 @@
 """Compliant contact beside MuJoCo's: a box that slides, a ball that rolls, a quadruped that is dropped, from one MJCF file.
 
-    python benchmarks/contact.py [--quick] [--film FILE]
+    python benchmarks/contact.py [--quick] [--json FILE] [--film FILE]
 
 Both read the same file with its geoms and friction; catena's contact is that of `ct.load(file, contact="ground")`, in steps of 1 ms. The
 figures are where things come to rest, beside closed forms where there are some, and how far the motions are apart. The film (.gif, or
@@ -9,15 +9,13 @@ figures are where things come to rest, beside closed forms where there are some,
 
 from __future__ import annotations
 
-import argparse
 import tempfile
 from pathlib import Path
 
 import mujoco
 import numpy as np
+import results
 from PIL import Image
-from rich.console import Console
-from rich.table import Table
 
 import catena as ct
 from catena.view import painter
@@ -60,8 +58,8 @@ SCENE = f"""<mujoco model="contact">
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="half a second only")
+    """Run both, print and write the figures, make the film."""
+    parser = results.parser(__doc__, "half a second only")
     parser.add_argument("--film", type=Path, help="a film to write, .gif or .mp4")
     given = parser.parse_args()
     until = 0.5 if given.quick else UNTIL
@@ -88,28 +86,28 @@ def main() -> None:
             body = data.body(name)
             places[k, :3, :3], places[k, :3, 3] = body.xmat.reshape(3, 3), body.xpos
         seen.append(places)
-    report(m, ours, np.array(seen), run.t)
+    results.report("contact", figures(m, ours, np.array(seen), run.t), given)
     if given.film:
         view = painter.camera(scene.box(np.concatenate([ours, seen])))
         pictures = [side_by_side(scene, view, pair, t) for *pair, t in zip(ours, seen, run.t, strict=True)]
         save_film(given.film, given.film.suffix.lstrip("."), pictures, (2 * SIZE[0], SIZE[1]), float(FPS))
 
 
-def report(m: ct.Model, ours: np.ndarray, theirs: np.ndarray, t: np.ndarray) -> None:
-    """Print where things are at the end, and how far apart the motions are on the way."""
-    table = Table("", "catena", "MuJoCo", "closed form", "furthest apart, mm", title=f"after {t[-1]:g} s")
+def figures(m: ct.Model, ours: np.ndarray, theirs: np.ndarray, t: np.ndarray) -> list[results.Row]:
+    """Return where things are at the end, and how far apart the motions are on the way."""
     at = {name: k for k, name in enumerate(m.body_names)}
     speed = ROLLING * 5.0 / 7.0
     slipping = ROLLING * 2.0 / 7.0 / (FRICTION * 9.81)
     rolled = 0.5 * (ROLLING + speed) * slipping + speed * (t[-1] - slipping)
     braked = min(float(t[-1]), SLIDING / (FRICTION * 9.81))
     slid = SLIDING * braked - 0.5 * FRICTION * 9.81 * braked**2
-    rows = (("box, slid, m", "box", 0, slid), ("ball, rolled, m", "ball", 0, rolled), ("torso, height, m", "torso", 2, None))
-    for what, name, axis, exact in rows:
+    rows, seen = [], (("box", "distance slid", 0, slid), ("ball", "distance rolled", 0, rolled), ("torso", "height", 2, None))
+    for name, what, axis, exact in seen:
         a, b = (places[:, at[name], :3, 3] for places in (ours, theirs))
-        apart = 1000.0 * np.linalg.norm(a - b, axis=1).max()
-        table.add_row(what, f"{a[-1, axis]:.4f}", f"{b[-1, axis]:.4f}", "" if exact is None else f"{exact:.4f}", f"{apart:.1f}")
-    Console(width=110).print(table)
+        found = {"until_s": float(t[-1]), "catena_m": float(a[-1, axis]), "MuJoCo_m": float(b[-1, axis])}
+        found |= {} if exact is None else {"closed_form_m": float(exact)}
+        rows.append(results.row(name, what, **found, furthest_apart_mm=1e3 * float(np.linalg.norm(a - b, axis=1).max())))
+    return rows
 
 
 def side_by_side(scene: Scene, view: painter.Camera, pair: list[np.ndarray], t: float) -> Image.Image:

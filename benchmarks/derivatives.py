@@ -13,13 +13,9 @@ rounds in which they take turns.
 
 from __future__ import annotations
 
-import argparse
-import json
 import os
 from collections.abc import Callable
 from functools import partial
-from pathlib import Path
-from typing import Any
 
 os.environ.setdefault("CATENA_CACHE_DIR", "off")
 
@@ -27,9 +23,8 @@ import loops
 import machine
 import numpy as np
 import pinocchio as pin
+import results
 from dynamics import chain
-from rich.console import Console
-from rich.table import Table
 
 import catena as ct
 from catena.comparison.peers import Pinocchio
@@ -64,7 +59,7 @@ def fastest(functions: dict[str, Callable[[], object]], seconds: float) -> dict[
     return {name: min(found[name] for found in rounds) for name in functions}
 
 
-def tree(name: str, m: ct.Model, seconds: float) -> dict[str, Any]:
+def tree(name: str, m: ct.Model, seconds: float) -> list[results.Row]:
     """Return the figures of a tree."""
     count = next(number for most, number in STATES.items() if m.nv <= most)
     forward, inverse, fd = ct.forward_dynamics_derivatives(m), ct.inverse_dynamics_derivatives(m), ct.forward_dynamics(m)
@@ -87,16 +82,22 @@ def tree(name: str, m: ct.Model, seconds: float) -> dict[str, Any]:
         "jvp": partial(jvp, q, v, tau, dq, dv, dtau, out=outs[jvp]),
         "vjp": partial(vjp, q, v, tau, bar, out=outs[vjp]),
     }
-    best = fastest(turns, seconds)
-    return {
-        "model": name, "coordinates": m.nv, "method": forward.method,
-        "us": {key: value / (50 if "one call" in key else count) * 1e6 for key, value in best.items()},
-        "operations": {key: sum(kernel.operations.values()) for key, kernel in (("forward", forward), ("inverse", inverse))},
-        "seconds": {key: sum(kernel.seconds.values()) for key, kernel in (("forward", forward), ("inverse", inverse))},
-    }  # fmt: skip
+    us = {key: value / (50 if "one call" in key else count) * 1e6 for key, value in fastest(turns, seconds).items()}
+    rows = []
+    for what, kernel, function in (("forward", forward, "computeABADerivatives"), ("inverse", inverse, "computeRNEADerivatives")):
+        title, peers = f"derivatives of {what} dynamics", {f"Pinocchio {function}": us[function]}
+        figures = {"coordinates": m.nv, "states": count, "operations": sum(kernel.operations.values())}
+        rows += [
+            results.row(name, f"{title}, batch", us[what], peers, **figures),
+            results.row(name, f"{title}, one call", us[f"{what}, one call"], peers),
+            results.row(name, f"{title}, trace and compile", 1e6 * sum(kernel.seconds.values())),
+        ]
+    rows.append(results.row(name, "forward dynamics, batch", us["kernel"]))
+    times = {key: us[key] / us["kernel"] for key in ("jvp", "vjp")}
+    return rows + [results.row(name, f"{key} of forward dynamics, batch", us[key], times_kernel=times[key]) for key in times]
 
 
-def with_loops(name: str, seconds: float) -> dict[str, Any]:
+def with_loops(name: str, seconds: float) -> list[results.Row]:
     """Return the figures of a mechanism with loops."""
     m, count = EXAMPLES[name](), 500
     kernel = ct.forward_dynamics_derivatives(m)
@@ -104,20 +105,23 @@ def with_loops(name: str, seconds: float) -> dict[str, Any]:
     peer = loops.Peer(m, False)
     order = peer.velocities
     theirs = list(zip(peer.positions(q), v[:, order], tau[:, order], strict=True))
-    constraints, results, settings = peer.constraints("constraintDynamics")
+    constraints, room, settings = peer.constraints("constraintDynamics")
     data = peer.model.createData()
-    pin.initConstraintDynamics(peer.model, data, constraints, results)
+    pin.initConstraintDynamics(peer.model, data, constraints, room)
 
     def derivatives(*state: np.ndarray) -> None:
-        pin.constraintDynamics(peer.model, data, *state, constraints, results, settings)
-        pin.computeConstraintDynamicsDerivatives(peer.model, data, constraints, results, settings)
+        pin.constraintDynamics(peer.model, data, *state, constraints, room, settings)
+        pin.computeConstraintDynamicsDerivatives(peer.model, data, constraints, room, settings)
 
     out = tuple(np.empty((count, *port.shape)) for port in kernel.outputs)
-    best = fastest({"catena": partial(kernel, q, v, tau, out=out), "Pinocchio": partial(called, derivatives, theirs)}, seconds)
-    return {
-        "model": name, "coordinates": m.nv, "us": {key: value / count * 1e6 for key, value in best.items()},
-        "operations": sum(kernel.operations.values()), "seconds": sum(kernel.seconds.values()),
-    }  # fmt: skip
+    runs = {"catena": partial(kernel, q, v, tau, out=out), "Pinocchio": partial(called, derivatives, theirs)}
+    us = {key: value / count * 1e6 for key, value in fastest(runs, seconds).items()}
+    figures = {"coordinates": m.nv, "states": count, "operations": sum(kernel.operations.values())}
+    title = "derivatives of forward dynamics"
+    return [
+        results.row(name, f"{title}, batch", us.pop("catena"), us, **figures),
+        results.row(name, f"{title}, trace and compile", 1e6 * sum(kernel.seconds.values())),
+    ]
 
 
 def stiff_chain(count: int) -> ct.Model:
@@ -130,7 +134,7 @@ def stiff_chain(count: int) -> ct.Model:
     return m
 
 
-def implicit_steps(count: int, repeats: int) -> list[dict[str, Any]]:
+def implicit_steps(count: int, repeats: int) -> list[results.Row]:
     """Return the figures of implicit midpoint steps, with derivatives and by plain iteration."""
     at_rest = np.zeros(count)
     exact = ct.simulate(stiff_chain(count), at_rest, until=SPAN, integrator="rang-angermann", rtol=1e-8, atol=1e-11).q[-1]
@@ -145,54 +149,23 @@ def implicit_steps(count: int, repeats: int) -> list[dict[str, Any]]:
                 continue
             error = float(np.abs(runs[0].q[-1] - exact).max() / np.abs(exact).max())
             if error < EXACT:
-                rows.append({"steps": name, "step": step, "seconds": min(run.info["seconds"] for run in runs), "error": error})
+                seconds = min(run.info["seconds"] for run in runs)
+                figures = {"step_us": 1e6 * step, "steps": round(SPAN / step), "error": error, "run_ms": 1e3 * seconds}
+                rows.append(results.row(f"stiff chain of {count}", f"implicit midpoint, {name}", 1e6 * seconds * step / SPAN, **figures))
                 break
     solving.LARGEST_JACOBIAN = unknowns
     return rows
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true", help="the smallest models, briefly, as a check")
-    parser.add_argument("--json", type=Path, help="write the figures to this file")
-    given = parser.parse_args()
-    console, seconds = Console(), 0.05 if given.quick else 1.5
-    chosen = {name: build for name, build in models().items() if not given.quick or name.startswith("arm")}
-    rows = [tree(name, build(), seconds) for name, build in chosen.items()]
-    closed = [with_loops(name, seconds) for name in (("four-bar",) if given.quick else ("four-bar", "stewart-ups"))]
-
-    table = Table(title="derivatives of trees, us a state; jvp and vjp in times of the kernel", padding=(0, 0))
-    for head in ("model", "forward", "theirs", "ratio", "inverse", "theirs", "ratio", "one call", "jvp", "vjp", "made in s"):
-        table.add_column(head, justify="left" if head == "model" else "right")
-    for row in rows:
-        us = row["us"]
-        aba, rnea = us["computeABADerivatives"], us["computeRNEADerivatives"]
-        table.add_row(
-            row["model"], f"{us['forward']:.2f}", f"{aba:.1f}", f"{aba / us['forward']:.1f}",
-            f"{us['inverse']:.2f}", f"{rnea:.1f}", f"{rnea / us['inverse']:.1f}",
-            f"{us['forward, one call']:.1f}", f"{us['jvp'] / us['kernel']:.2f}", f"{us['vjp'] / us['kernel']:.2f}",
-            f"{row['seconds']['forward']:.1f}",
-        )  # fmt: skip
-    console.print(table)
-    table = Table(title="derivatives with loops, microseconds a state")
-    for head in ("model", "catena", "theirs", "ratio", "made in s"):
-        table.add_column(head, justify="left" if head == "model" else "right")
-    for row in closed:
-        ours, theirs = row["us"]["catena"], row["us"]["Pinocchio"]
-        table.add_row(row["model"], f"{ours:.3f}", f"{theirs:.1f}", f"{theirs / ours:.1f}", f"{row['seconds']:.1f}")
-    console.print(table)
-    hinges = 8 if given.quick else HINGES
-    steps = implicit_steps(hinges, 1 if given.quick else 5)
-    table = Table(title=f"a stiff chain of {hinges} hinges for {SPAN} s, implicit midpoint")
-    for head in ("equations of a step", "step in s", "us a step", "ms in all", "relative error"):
-        table.add_column(head, justify="left" if head.startswith("equations") else "right")
-    for row in steps:
-        us = row["seconds"] * row["step"] / SPAN * 1e6
-        table.add_row(row["steps"], f"{row['step']:g}", f"{us:.0f}", f"{row['seconds'] * 1e3:.1f}", f"{row['error']:.1e}")
-    console.print(table)
-    if given.json:
-        figures = {"machine": machine.description(), "trees": rows, "loops": closed, "implicit steps": steps}
-        given.json.write_text(json.dumps(figures, indent=2))
+    """Measure, print and write the figures."""
+    options = results.parser(__doc__, "the smallest models, briefly, as a check").parse_args()
+    seconds = 0.05 if options.quick else 1.5
+    most = 1 if options.quick else None
+    rows = [row for name, build in [*models().items()][:most] for row in tree(name, build(), seconds)]
+    rows += [row for name in ("four-bar", "stewart-ups")[:most] for row in with_loops(name, seconds)]
+    rows += implicit_steps(8, 1) if options.quick else implicit_steps(HINGES, 5)
+    results.report("derivatives", rows, options)
 
 
 if __name__ == "__main__":

@@ -4,27 +4,25 @@
 
 Chains of revolute joints with random axes and placements and full inertias; batches of 10,000 states in ordinary C-order arrays. Times are
 minima over repeats that take turns. The vector-issue limit is the rate of independent vector multiply-adds, measured in the same run; the
-share is that of the arithmetic vector instructions of the kernel's machine code, a fused multiply-add counting as one.
+share is that of the arithmetic vector instructions of the kernel's machine code, a fused multiply-add counting as one. The arm of the
+examples follows, by itself.
 """
 
 from __future__ import annotations
 
-import argparse
-import json
 import re
 import tempfile
 from collections import Counter
 from pathlib import Path
-from typing import Any
 
 import machine
 import numpy as np
 import pinocchio as pin
-from rich.console import Console
-from rich.table import Table
+import results
 
 import catena as ct
 from catena.comparison.peers import Pinocchio
+from catena.examples import EXAMPLES
 
 STATES = 10_000
 
@@ -68,24 +66,21 @@ def vector_instructions(kernel: ct.Kernel) -> float:
     return float(sines + sum(counts[f"block{call.block}"] for call in kernel.program.calls))
 
 
-def build_seconds(n: int, cache: str) -> dict[str, float]:
-    """Return the seconds that a new process needs to import catena and to build the kernel of a chain."""
+def build_seconds(n: int, cache: str) -> float:
+    """Return the seconds that a new process needs to build the kernel of a chain."""
     code = (
-        "import sys, time, json\n"
-        "start = time.perf_counter()\n"
-        "import catena as ct\n"
-        "imported = time.perf_counter() - start\n"
+        "import sys, time\n"
         f"sys.path.insert(0, {str(Path(__file__).parent)!r})\n"
-        "from dynamics import chain\n"
+        "from dynamics import chain, ct\n"
         f"m = chain({n})\n"
         "start = time.perf_counter()\n"
         "ct.forward_dynamics(m)\n"
-        "print(json.dumps({'import': imported, 'build': time.perf_counter() - start}))\n"
+        "print(time.perf_counter() - start)\n"
     )
     return machine.in_new_process(code, cache)
 
 
-def measure(n: int, seconds: float, peer: bool) -> dict[str, Any]:
+def measure(n: int, seconds: float, peer: bool) -> list[results.Row]:
     """Return the figures of a chain of n bodies."""
     count = STATES if n <= 100 else STATES // 10
     m = chain(n)
@@ -95,71 +90,63 @@ def measure(n: int, seconds: float, peer: bool) -> dict[str, Any]:
     one = q[0].copy(), v[0].copy(), tau[0].copy()
     batch = {"catena": lambda: fd(q, v, tau, out=out)}
     single = {"catena": lambda: [fd(*one) for _ in range(100)]}
-    row: dict[str, Any] = {"bodies": n, "states": count, "operations": sum(fd.operations[kind] for kind in ("add", "mul", "div"))}
+    operations = sum(fd.operations[kind] for kind in ("add", "mul", "div"))
+    figures = {"states": count, "operations": operations}
     if peer:
         model = Pinocchio(m).model
         data, pool = model.createData(), pin.ModelPool(model, 1)
         columns = [np.asfortranarray(x.T) for x in (q, v, tau)]
         result = np.zeros((m.nv, count), order="F")
-        batch["pinocchio"] = lambda: pin.abaInParallel(1, pool, *columns, result)
-        single["pinocchio"] = lambda: [pin.aba(model, data, *one) for _ in range(100)]
-        batch["catena"](), batch["pinocchio"]()
-        row["disagreement"] = float(np.abs(out - result.T).max() / np.abs(result).max())
+        batch["Pinocchio"] = lambda: pin.abaInParallel(1, pool, *columns, result)
+        single["Pinocchio"] = lambda: [pin.aba(model, data, *one) for _ in range(100)]
+        batch["catena"](), batch["Pinocchio"]()
+        figures["disagreement"] = float(np.abs(out - result.T).max() / np.abs(result).max())
     limit = machine.vector_operations(fd.lanes)
     batch["limit"] = lambda: limit(100_000)
     best = machine.fastest(batch, seconds)
-    row["batch_us"] = best["catena"] / count * 1e6
-    rate = 12 * 100_000 / best["limit"]
-    row["share"] = vector_instructions(fd) * (count / fd.lanes) / best["catena"] / rate
-    row["operation_share"] = row["operations"] * (count / fd.lanes) / best["catena"] / rate
-    alone = machine.fastest(single, seconds / 2)
-    row["single_us"] = alone["catena"] / 100 * 1e6
-    if peer:
-        row |= {"peer_batch_us": best["pinocchio"] / count * 1e6, "peer_single_us": alone["pinocchio"] / 100 * 1e6}
-    return row
+    rate = 12 * 100_000 / best.pop("limit")
+    figures["issue_share"] = vector_instructions(fd) * (count / fd.lanes) / best["catena"] / rate
+    us = {name: 1e6 * time / count for name, time in best.items()}
+    alone = {name: 1e6 * time / 100 for name, time in machine.fastest(single, seconds / 2).items()}
+    with tempfile.TemporaryDirectory() as cache:
+        cold, warm = build_seconds(n, cache), build_seconds(n, cache)
+    return [
+        results.row(m.name, "forward dynamics, batch", us.pop("catena"), us, **figures),
+        results.row(m.name, "forward dynamics, one call", alone.pop("catena"), alone),
+        results.row(m.name, "trace and compile, first time", 1e6 * cold),
+        results.row(m.name, "trace and compile, from the cache", 1e6 * warm),
+    ]
+
+
+def example(seconds: float) -> list[results.Row]:
+    """Return the figures of the arm of the examples: single calls, and large batches with one and with two threads."""
+    m = EXAMPLES["arm"]()
+    fd, inverse = ct.forward_dynamics(m), ct.inverse_dynamics(m)
+    q, v, tau = states(m, 10 * STATES)
+    out, one = np.empty_like(v), (q[0].copy(), v[0].copy(), tau[0].copy())
+
+    def threaded() -> None:
+        with ct.threads(2):
+            fd(q, v, tau, out=out)
+
+    calls = {"forward": lambda: [fd(*one) for _ in range(100)], "inverse": lambda: [inverse(*one) for _ in range(100)]}
+    alone = machine.fastest(calls, seconds)
+    best = machine.fastest({"one": lambda: fd(q, v, tau, out=out), "two": threaded}, seconds)
+    us = {name: 1e6 * time / len(q) for name, time in best.items()}
+    return [
+        results.row(m.name, "forward dynamics, one call", 1e4 * alone["forward"]),
+        results.row(m.name, "inverse dynamics, one call", 1e4 * alone["inverse"]),
+        results.row(m.name, "forward dynamics, batch", us["one"], states=len(q)),
+        results.row(m.name, "forward dynamics, batch, two threads", us["two"], states=len(q), speedup=us["one"] / us["two"]),
+    ]
 
 
 def main() -> None:
-    """Measure, print the table, write the figures."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true", help="shorter repeats")
-    parser.add_argument("--json", type=Path, help="write the figures to this file")
-    options = parser.parse_args()
+    """Measure, print and write the figures."""
+    options = results.parser(__doc__).parse_args()
     seconds = 0.5 if options.quick else 4.0
-    rows = []
-    for n in (7, 30, 100, 1000):
-        row = measure(n, seconds, peer=n <= 100)
-        with tempfile.TemporaryDirectory() as cache:
-            row["cold_s"] = build_seconds(n, cache)["build"]
-            warm = build_seconds(n, cache)
-            row["warm_s"], row["import_s"] = warm["build"], warm["import"]
-        rows.append(row)
-    console = Console(width=140)
-    console.print(f"catena {ct.__version__}, commit {machine.commit()}; pinocchio {pin.__version__}; {machine.description()}")
-    titles = (
-        "bodies", "catena batch [us]", "Pinocchio batch [us]", "ratio", "one call [us]", "pin.aba [us]", "build cold [s]", "warm [s]",
-        "of issue limit", "disagreement",
-    )  # fmt: skip
-    table = Table(*titles)
-    for row in rows:
-        peer = "peer_batch_us" in row
-        table.add_row(
-            str(row["bodies"]),
-            f"{row['batch_us']:.3g}",
-            f"{row['peer_batch_us']:.3g}" if peer else "-",
-            f"{row['peer_batch_us'] / row['batch_us']:.1f}" if peer else "-",
-            f"{row['single_us']:.3g}",
-            f"{row['peer_single_us']:.3g}" if peer else "-",
-            f"{row['cold_s']:.2f}",
-            f"{row['warm_s']:.2f}",
-            f"{100 * row['share']:.0f} %",
-            f"{row['disagreement']:.0e}" if peer else "-",
-        )
-    console.print(table)
-    growth = rows[-1]["batch_us"] / rows[-2]["batch_us"]
-    console.print(f"100 -> 1,000 bodies: {growth:.1f} times the time per state; import of catena {rows[0]['import_s']:.2f} s")
-    if options.json:
-        options.json.write_text(json.dumps({"commit": machine.commit(), "machine": machine.description(), "rows": rows}, indent=1))
+    rows = [row for n in (7, 30, 100, 1000) for row in measure(n, seconds, peer=n <= 100)]
+    results.report("dynamics", rows + example(seconds), options)
 
 
 if __name__ == "__main__":

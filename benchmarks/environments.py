@@ -1,32 +1,28 @@
 """Environments for reinforcement learning: steps a second on one core, beside Gymnasium's vector environment around MuJoCo.
 
-    python benchmarks/environments.py [--quick] [--json FILE]
+    python benchmarks/environments.py [--quick] [--json FILE] [--mjx]
 
 The tasks are those that are ready: the cart-pole and the arm of 7 joints that reaches, each with 4,096 environments and 1,000 steps of
 random actions, episodes that end and begin again, observations and rewards. The peers have the same mechanism, step, integrator (RK4),
 forces, observations, rewards and ends of episodes: `gymnasium.vector.SyncVectorEnv` around an environment that steps MuJoCo, as those of
 Gymnasium do; and MuJoCo's own batch, `mujoco.rollout`, called for one step at a time, which is physics alone. They have fewer environments,
-since what a step takes does not depend on their number. `AsyncVectorEnv`, a process for each environment, is for more cores than one. Where
-JAX is installed, MJX steps the same models, physics alone. All motions are compared first. Figures are the best of repeats that take turns.
+since what a step takes does not depend on their number. `AsyncVectorEnv`, a process for each environment, is for more cores than one. All
+motions are compared first. With `--mjx` the peer is MJX, which steps the same models, physics alone; it needs JAX. Times are those of one
+environment's step, minima over repeats that take turns.
 """
 
 from __future__ import annotations
 
-import argparse
-import importlib.util
-import json
 import os
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import gymnasium
 import machine
 import mujoco
 import numpy as np
+import results
 from mujoco import rollout as mujoco_rollout
-from rich.console import Console
-from rich.table import Table
 
 import catena as ct
 
@@ -166,9 +162,9 @@ def mjx_steps(model: mujoco.MjModel, environments: int, substeps: int) -> Callab
 
 
 def measure(
-    task: ct.environments.Task, kind: type[AroundMuJoCo], substeps: int, environments: int, steps: int, seconds: float
-) -> dict[str, Any]:
-    """Return steps of environments a second: ours, and those of the peers."""
+    task: ct.environments.Task, kind: type[AroundMuJoCo], substeps: int, environments: int, steps: int, seconds: float, with_mjx: bool
+) -> results.Row:
+    """Return the time of a step of an environment [us]: ours, and those of the peers."""
     model, rng = mujoco_model(task.model, task.step / substeps), np.random.default_rng(0)
     envs = ct.environments.VectorEnvironment(task, environments)
     peers, few = min(PEERS, environments), min(PEER_STEPS, steps)
@@ -197,43 +193,30 @@ def measure(
                 model, data, at, forces, nstep=substeps, control_spec=int(mujoco.mjtState.mjSTATE_QFRC_APPLIED), skip_checks=False
             )[0][:, -1]
 
-    runs: dict[str, Callable[[], Any]] = {"catena": ours, "SyncVectorEnv, MuJoCo": theirs, "mujoco.rollout": batch}
-    counts = {"catena": environments * steps, "SyncVectorEnv, MuJoCo": peers * few, "mujoco.rollout": peers * few}
-    if importlib.util.find_spec("jax") is not None:
-        runs["MJX"] = mjx_steps(model, environments, substeps)
-        counts["MJX"] = environments
+    runs: dict[str, Callable[[], Any]] = {"catena": ours}
+    counts = {"catena": environments * steps}
+    if with_mjx:
+        runs["MJX"], counts["MJX"] = mjx_steps(model, environments, substeps), environments
         runs["MJX"]()
-    best = machine.fastest(runs, seconds, least=2)
-    rates = {name: counts[name] / best[name] for name in runs}
-    return {"task": task.model.name, "environments": environments, "steps": steps, "rates": rates, "difference": spread}
+    else:
+        runs |= {"Gymnasium and MuJoCo": theirs, "mujoco.rollout": batch}
+        counts |= dict.fromkeys(("Gymnasium and MuJoCo", "mujoco.rollout"), peers * few)
+    us = {name: 1e6 * time / counts[name] for name, time in machine.fastest(runs, seconds, least=2).items()}
+    figures = {"environments": environments, "steps": steps, "substeps": substeps, "difference": spread}
+    return results.row(task.model.name, "a step of an environment", us.pop("catena"), us, **figures)
 
 
 def main() -> None:
-    """Measure, print the table, write the figures."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true", help="fewer environments and steps")
-    parser.add_argument("--json", type=Path, help="write the figures to this file")
+    """Measure, print and write the figures."""
+    parser = results.parser(__doc__, "fewer environments and steps")
+    parser.add_argument("--mjx", action="store_true", help="beside MJX alone")
     options = parser.parse_args()
     if hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
-    environments, steps, seconds = (64, 10, 0.2) if options.quick else (ENVIRONMENTS, STEPS, 20.0)
+    environments, steps, seconds = (64, 10, 0.2) if options.quick else (ENVIRONMENTS, STEPS, 12.0)
     tasks = ((ct.environments.cart_pole(), CartPole, 1), (ct.environments.arm(), Arm, 2))
-    rows = [measure(task, kind, substeps, environments, steps, seconds) for task, kind, substeps in tasks]
-    console = Console(width=140, highlight=False, markup=False)
-    names = list(rows[0]["rates"])
-    title = f"{environments:,} environments x {steps:,} steps, commit {machine.commit()}, {machine.description()}"
-    table = Table("environment-steps a second", *names, "ratio", title=title)
-    for row in rows:
-        rates = row["rates"]
-        ratio = rates["catena"] / rates["SyncVectorEnv, MuJoCo"]
-        table.add_row(row["task"], *(f"{rates[name]:,.0f}" for name in names), f"{ratio:.0f}")
-    console.print(table)
-    for row in rows:
-        console.print(f"{row['task']}: observations and rewards differ by {row['difference']:.1e} from MuJoCo's after 20 steps")
-    if "MJX" not in names:
-        console.print("MJX: JAX is not installed")
-    if options.json:
-        options.json.write_text(json.dumps(rows, indent=2), encoding="utf-8")
+    rows = [measure(task, kind, substeps, environments, steps, seconds, options.mjx) for task, kind, substeps in tasks]
+    results.report("environments-mjx" if options.mjx else "environments", rows, options)
 
 
 if __name__ == "__main__":

@@ -13,13 +13,10 @@ position and rotation are within 1e-8. Last, Delta and Stewart platforms, whose 
 
 from __future__ import annotations
 
-import argparse
-import json
 import os
 import time
 import warnings
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 os.environ.setdefault("CATENA_CACHE_DIR", "off")
@@ -28,8 +25,7 @@ import machine
 import mujoco
 import numpy as np
 import pinocchio as pin
-from rich.console import Console
-from rich.table import Table
+import results
 
 import catena as ct
 from catena.comparison.peers import Pinocchio
@@ -42,7 +38,7 @@ STATES, STARTS, STEPS, SOLVED = 1024, 40, 100, 1e-8
 DAMPING, SHARE = 1e-6, 1.0
 
 
-def kernels(m: ct.Model, count: int, seconds: float) -> list[dict[str, Any]]:
+def kernels(m: ct.Model, count: int, seconds: float) -> list[results.Row]:
     """Return the times of kernels of a tree for a state [us], and Pinocchio's."""
     peer, frame = Pinocchio(m), m.body_names[-1]
     rng = np.random.default_rng(0)
@@ -86,8 +82,8 @@ def kernels(m: ct.Model, count: int, seconds: float) -> list[dict[str, Any]]:
             for state in theirs:
                 function(*state)
 
-        found = machine.fastest({"catena": ours, "pinocchio": peers}, seconds)
-        rows.append({"model": m.name, "kernel": name, **{key: 1e6 * value / count for key, value in found.items()}})
+        best = {key: 1e6 * value / count for key, value in machine.fastest({"catena": ours, "Pinocchio": peers}, seconds).items()}
+        rows.append(results.row(m.name, name, best.pop("catena"), best, states=count))
     return rows
 
 
@@ -149,7 +145,7 @@ def by_mujoco(m: ct.Model, T: np.ndarray, starts: np.ndarray) -> np.ndarray:
     return found
 
 
-def arm(count: int, few: int) -> list[dict[str, Any]]:
+def arm(count: int, few: int) -> list[results.Row]:
     """Return how many poses of the arm are solved, and the mean time of each [us]; of the peers a few."""
     m = EXAMPLES["arm"]()
     rng = np.random.default_rng(1)
@@ -157,11 +153,11 @@ def arm(count: int, few: int) -> list[dict[str, Any]]:
     starts = np.concatenate([m.search_start()[None], m.random(rng, STARTS)])
     searches: dict[str, Callable[[np.ndarray], np.ndarray]] = {
         "catena": lambda T: ct.inverse_kinematics(m, {"hand": T}, starts=STARTS).q,
-        "pinocchio": lambda T: by_pinocchio(m, T, starts),
-        "mujoco": lambda T: by_mujoco(m, T, starts),
+        "Pinocchio": lambda T: by_pinocchio(m, T, starts),
+        "MuJoCo": lambda T: by_mujoco(m, T, starts),
     }
     searches["catena"](T[:8])  # which compiles
-    rows = []
+    us, figures = {}, {}
     for name, search in searches.items():
         goals = T if name == "catena" else T[:few]
         seconds, q = np.inf, np.zeros((0, m.nq))
@@ -170,11 +166,12 @@ def arm(count: int, few: int) -> list[dict[str, Any]]:
             q = search(goals)
             seconds = min(seconds, time.perf_counter() - started)
         off = np.abs(ct.poses(m, of="hand")(q) - goals).max(axis=(1, 2))
-        rows.append({"by": name, "poses": len(goals), "solved": float((off <= SOLVED).mean()), "us": 1e6 * seconds / len(goals)})
-    return rows
+        us[name] = 1e6 * seconds / len(goals)
+        figures |= {f"poses_{name}": len(goals), f"solved_{name}": int((off <= SOLVED).sum())}
+    return [results.row(m.name, "inverse kinematics", us.pop("catena"), us, **figures)]
 
 
-def platforms(count: int) -> list[dict[str, Any]]:
+def platforms(count: int) -> list[results.Row]:
     """Return how many poses of platforms are solved, the mean time of each [us], and how far loops are open."""
     rows = []
     for name in ("delta", "stewart-ups"):
@@ -186,42 +183,21 @@ def platforms(count: int) -> list[dict[str, Any]]:
         started = time.perf_counter()
         found = ct.inverse_kinematics(m, {"platform": T})
         seconds = time.perf_counter() - started
-        rows.append({
-            "model": name, "poses": count, "solved": float(found.solved.mean()), "us": 1e6 * seconds / count,
-            "loops": float(ct.loop_error(m)(found.q).max()),
-        })  # fmt: skip
+        figures = {"poses_catena": count, "solved_catena": int(found.solved.sum()), "loop_error": float(ct.loop_error(m)(found.q).max())}
+        rows.append(results.row(name, "inverse kinematics", 1e6 * seconds / count, **figures))
     return rows
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true", help="few states and targets, briefly, as a check")
-    parser.add_argument("--json", type=Path, help="write the figures to this file")
-    given = parser.parse_args()
-    console = Console()
-    seconds, count = (0.05, 64) if given.quick else (1.0, STATES)
-    figures: dict[str, Any] = {"commit": machine.commit(), "machine": machine.description(), "kernels": []}
-    table = Table("model", "kernel", "catena [us]", "Pinocchio [us]", "ratio", title="Kinematics of a batch, for a state")
-    for name in ("arm",) if given.quick else ("arm", "humanoid"):
-        for row in kernels(EXAMPLES[name](), count, seconds):
-            figures["kernels"].append(row)
-            ratio = row["pinocchio"] / row["catena"]
-            table.add_row(row["model"], row["kernel"], f"{row['catena']:.3f}", f"{row['pinocchio']:.2f}", f"{ratio:.0f}")
-    console.print(table)
+    """Measure, print and write the figures."""
+    options = results.parser(__doc__, "few states and targets, briefly, as a check").parse_args()
+    seconds, count = (0.05, 64) if options.quick else (1.0, STATES)
+    rows = [row for name in ("arm", "humanoid")[: 1 if options.quick else 2] for row in kernels(EXAMPLES[name](), count, seconds)]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ct.ConvergenceWarning)
-        figures["arm"] = arm(20 if given.quick else 1000, 2 if given.quick else 200)
-        figures["platforms"] = platforms(4 if given.quick else 100)
-    table = Table("by", "poses", "solved", "mean [us]", title="Inverse kinematics of the arm")
-    for row in figures["arm"]:
-        table.add_row(row["by"], str(row["poses"]), f"{100 * row['solved']:.1f} %", f"{row['us']:.1f}")
-    console.print(table)
-    table = Table("model", "poses", "solved", "mean [us]", "loops open by", title="Inverse kinematics of platforms")
-    for row in figures["platforms"]:
-        table.add_row(row["model"], str(row["poses"]), f"{100 * row['solved']:.1f} %", f"{row['us']:.1f}", f"{row['loops']:.1e}")
-    console.print(table)
-    if given.json:
-        given.json.write_text(json.dumps(figures, indent=2))
+        rows += arm(20, 2) if options.quick else arm(1000, 200)
+        rows += platforms(4 if options.quick else 100)
+    results.report("kinematics", rows, options)
 
 
 if __name__ == "__main__":

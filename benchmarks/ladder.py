@@ -1,31 +1,27 @@
 """Growth with the number of loops: a ladder of k four-bars, each on the coupler of the last; catena beside its peers, one run, one core.
 
-    python benchmarks/ladder.py [--quick] [--most LOOPS] [--json FILE] [--plot FILE]
-    python benchmarks/ladder.py --making [--most LOOPS]
+    python benchmarks/ladder.py [--quick] [--most LOOPS] [--json FILE] [--others]
+    python benchmarks/ladder.py --making [--most LOOPS] [--json FILE]
+    python benchmarks/ladder.py --plot FILE
 
 Forward dynamics by `coordinate-reduction` and, as far as it compiles in a minute, by `fully-recursive/joint`, microseconds per state of a
-batch; and of Pinocchio (`lcaba`, `constraintDynamics`; see loops.py for their settings), MuJoCo (`mj_forward` with `connect` constraints),
-Drake (a discrete step, SAP, with ball constraints) and Exudyn (a step of its implicit integrator, planar bodies, sparse), the last two if
-they are installed. Peers are called from Python state by state; what such a call costs is taken off Pinocchio's times as in loops.py. Times
-are minima over repeats that take turns.
+batch; and of Pinocchio (`lcaba`, `constraintDynamics`; see loops.py for their settings) and MuJoCo (`mj_forward` with `connect`
+constraints). With `--others` the peers are Drake (a discrete step, SAP, with ball constraints) and Exudyn (a step of its implicit
+integrator, planar bodies, sparse), which must be installed. Peers are called from Python state by state; what such a call costs is taken
+off Pinocchio's times as in loops.py. Times are minima over repeats that take turns. `--plot` draws what benchmarks/results.json has.
 
 Before anything is timed, the accelerations of all are compared: at moving states; from rest for Drake, whose step leaves out what
 velocities do to the loops, and for Exudyn, where they are read from the way of the first millisecond. Residuals are those of the loops'
 accelerations, J vdot - g, relative to the largest sum of the sizes of their terms.
 
-Operations are those for the accelerations alone, without the checks that loops are closed. Setting up is measured in new processes: tree,
-mobility (the loops are put together, and their rank found), plan, trace and compile. With `--making` it is only measured how long the
-kernel takes from the first body on, with its first call and an empty cache, for ladders of up to 10,000 loops, part by part: seconds of
-the processor, which others that use the machine do not change, and the largest memory of the process.
+Operations are those for the accelerations alone, without the checks that loops are closed. With `--making` it is measured how long the
+kernel takes from the first body on, with its first call and an empty cache, for ladders of up to 10,000 loops, part by part: time of the
+processor, which others that use the machine do not change, and the largest memory of the process.
 """
 
 from __future__ import annotations
 
-import argparse
 import importlib
-import importlib.util
-import json
-import tempfile
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
@@ -35,9 +31,8 @@ import machine
 import mujoco
 import numpy as np
 import pinocchio as pin
+import results
 from loops import Peer, called
-from rich.console import Console
-from rich.table import Table
 from simulation import mujoco_model
 
 import catena as ct
@@ -55,6 +50,12 @@ MOST = {MULTIPLIERS: 20, "lcaba": 100, "constraintDynamics": 100, "MuJoCo": 200,
 
 #: How far each may be from catena: Pinocchio iterates, and the constraints of MuJoCo and Drake give way.
 AGREE = {MULTIPLIERS: 1e-9, "lcaba": 1e-6, "constraintDynamics": 1e-9, "MuJoCo": 1e-2, "Drake": 1e-2, "Exudyn": 1e-3}
+
+#: What they are called among the figures.
+TITLES = {
+    REDUCTION: "catena, coordinate-reduction", MULTIPLIERS: "catena, fully-recursive/joint", "lcaba": "Pinocchio lcaba",
+    "constraintDynamics": "Pinocchio constraintDynamics", "MuJoCo": "MuJoCo", "Drake": "Drake, a step", "Exudyn": "Exudyn, a step",
+}  # fmt: skip
 
 #: Ladders on which operations are counted for their polynomials; they are exact from 4 loops on.
 COUNTED = (4, 5, 6, 8, 12, 16, 24, 32, 40)
@@ -238,35 +239,34 @@ def _turned(angle: float, x: np.ndarray) -> np.ndarray:
 # measuring
 
 
-def peers() -> tuple[str, ...]:
+def peers(others: bool) -> tuple[str, ...]:
     """Return the names of those beside `coordinate-reduction`."""
-    there = {name: importlib.util.find_spec(package) for name, package in (("Drake", "pydrake"), ("Exudyn", "exudyn"))}
-    return tuple(name for name in MOST if there.get(name, True))
+    return ("Drake", "Exudyn") if others else (MULTIPLIERS, "lcaba", "constraintDynamics", "MuJoCo")
 
 
-def measure(k: int, seconds: float) -> dict[str, Any]:
-    """Return the figures of a ladder of k loops."""
+def measure(k: int, seconds: float, names: Sequence[str]) -> results.Row:
+    """Return the figures of a ladder of k loops, beside those with these names."""
     m, count, few = ladder(k), max(32, min(4096, 200_000 // k)), max(2, min(100, 500 // k))
     q, v, tau = states(k, count)
-    kernels = {name: ct.forward_dynamics(m, name) for name in (REDUCTION, MULTIPLIERS) if k <= MOST.get(name, k)}
-    results = {name: kernel(q, v, tau) for name, kernel in kernels.items()}
-    turns: dict[str, Callable[[], object]] = {name: partial(kernels[name], q, v, tau, out=results[name]) for name in kernels}
+    kernels = {name: ct.forward_dynamics(m, name) for name in (REDUCTION, *names) if name in METHODS and k <= MOST.get(name, k)}
+    solved = {name: kernel(q, v, tau) for name, kernel in kernels.items()}
+    turns: dict[str, Callable[[], object]] = {name: partial(kernels[name], q, v, tau, out=solved[name]) for name in kernels}
     calls = dict.fromkeys(turns, count)
-    row: dict[str, Any] = {"loops": k, "states": count, "residual": {}, "disagreement": {}}
+    figures: dict[str, Any] = {"loops": k, "states": count}
     resting, moving = [(x, np.zeros_like(x), f) for x, _, f in zip(q, v, tau, strict=True)], [*zip(q, v, tau, strict=True)]
     checked = range(min(few, 4))
     runs: dict[str, Callable[[], object]] = {}
 
     def check(name: str, accelerations: Sequence[np.ndarray], among: list[State]) -> None:
         found, expected = np.stack(accelerations), kernels[REDUCTION](*map(np.stack, zip(*among[: len(accelerations)], strict=True)))
-        row["residual"][name] = max(residual(m, among[i], found[i]) for i in range(len(found)))
+        figures[f"residual_{name}"] = max(residual(m, among[i], found[i]) for i in range(len(found)))
         if name != REDUCTION:
-            row["disagreement"][name] = disagreement(expected, found)
-            assert row["disagreement"][name] < AGREE[name], (name, k, row["disagreement"][name])
+            off = figures[f"disagreement_{name}"] = disagreement(expected, found)
+            assert off < AGREE[name], (name, k, off)
 
     for name in kernels:
-        check(name, [results[name][i].copy() for i in checked], moving)
-    for name in peers():
+        check(name, [solved[name][i].copy() for i in checked], moving)
+    for name in names:
         if name == MULTIPLIERS or k > MOST[name]:
             continue
         if name == "Exudyn":
@@ -279,21 +279,20 @@ def measure(k: int, seconds: float) -> dict[str, Any]:
         among = resting if name == "Drake" else moving
         check(name, [np.array(solve(*among[i])) for i in checked], among)
         turns[name], calls[name] = partial(called, solve, moving[:few]), few
-    if k <= MOST["lcaba"]:
+    if "lcaba" in turns:
         model = Peer(m, redundant=True).model
         pool, data, result = pin.ModelPool(model, 1), model.createData(), np.zeros((m.nv, few), order="F")
         columns = [np.asfortranarray(x[:few].T) for x in (q, v, tau)]
         turns["aba"] = partial(called, partial(pin.aba, model, data), moving[:few])
         turns["aba in parallel"] = lambda: pin.abaInParallel(1, pool, *columns, result)
     best = machine.fastest(turns, seconds) | (machine.fastest(runs, seconds) if runs else {})  # runs would clear the caches for others
-    row["us"] = {name: best[name] / calls[name] * 1e6 for name in calls}
+    us = {name: best[name] / calls[name] * 1e6 for name in calls}
     if "aba" in best:
-        row["overhead_us"] = (best["aba"] - best["aba in parallel"]) / few * 1e6
-        for name in ("lcaba", "constraintDynamics"):
-            row["us"][name] -= row["overhead_us"]
+        figures["overhead_us"] = (best["aba"] - best["aba in parallel"]) / few * 1e6
+        us |= {name: us[name] - figures["overhead_us"] for name in ("lcaba", "constraintDynamics")}
     if "Exudyn, 10 steps" in best:
-        row["us"]["Exudyn"] = (best["Exudyn, 40 steps"] - best["Exudyn, 10 steps"]) / 30 * 1e6
-    return row
+        us["Exudyn"] = (best["Exudyn, 40 steps"] - best["Exudyn, 10 steps"]) / 30 * 1e6
+    return results.row(m.name, "forward dynamics, batch", us.pop(REDUCTION), {TITLES[name]: us[name] for name in us}, **figures)
 
 
 def operations(k: int, method: str) -> int:
@@ -305,32 +304,8 @@ def operations(k: int, method: str) -> int:
     return sum(trace.graph(vdot=solved.vdot).operations.values())
 
 
-def setting_up(k: int, cache: str) -> dict[str, float]:
-    """Return the seconds that a new process needs for the parts of setting up, and for `ct.forward_dynamics` in all."""
-    code = (
-        "import sys, time, json\n"
-        f"sys.path.insert(0, {str(Path(__file__).parent)!r})\n"
-        "from ladder import ct, ladder\n"
-        "from catena.loops.reduction_plans import reduction_plan\n"
-        f"m, times, q = ladder({k}), {{}}, None\n"
-        "def timed(name, function):\n"
-        "    start = time.perf_counter()\n"
-        "    result = function()\n"
-        "    times[name] = time.perf_counter() - start\n"
-        "    return result\n"
-        "timed('tree', m.tree)\n"
-        "q = timed('mobility', m.mobility).q\n"
-        "timed('plan', lambda: reduction_plan(m, q))\n"
-        "kernel = timed('all but the tree', lambda: ct.forward_dynamics(m, 'coordinate-reduction'))\n"
-        "times['trace'] = kernel.seconds['trace']\n"
-        "times['compile'] = sum(kernel.seconds.values()) - times['trace']\n"
-        "print(json.dumps(times))\n"
-    )
-    return machine.in_new_process(code, cache)
-
-
-def making(k: int) -> dict[str, float]:
-    """Return the processor's seconds for the parts of making forward dynamics of a ladder, in a new process, and its memory [MB]."""
+def making(k: int) -> results.Row:
+    """Return the processor's time for making forward dynamics of a ladder, in a new process, with its parts [s] and its memory [MB]."""
     code = (
         "import json, resource, sys, time\n"
         f"sys.path.insert(0, {str(Path(__file__).parent)!r})\n"
@@ -354,29 +329,62 @@ def making(k: int) -> dict[str, float]:
         "times['MB'] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024.0\n"
         "print(json.dumps(times))\n"
     )
-    return machine.in_new_process(code, "off")
+    parts = machine.in_new_process(code, "off")
+    memory, in_all = parts.pop("MB"), parts.pop("in all")
+    figures = {f"{name.replace(' ', '_')}_s": seconds for name, seconds in parts.items()}
+    return results.row(f"ladder of {k}", "make forward dynamics", 1e6 * in_all, loops=k, memory_mb=memory, **figures)
 
 
-def draw(rows: list[dict[str, Any]], exponents: dict[str, float], path: Path) -> None:
-    """Draw the times over the number of loops, with the exponents of the upper half of the sizes."""
+def grown(rows: Sequence[results.Row]) -> results.Row:
+    """Return how the times grow with the number of loops: exponents over the upper half of the sizes."""
+    found = {}
+    for name in (REDUCTION, *MOST):
+        points = [(row["figures"]["loops"], time) for row in rows if (time := of(row, TITLES[name])) is not None]
+        if len(points) >= 3:
+            found[TITLES[name]] = exponent(*map(list, zip(*points, strict=True)))
+    return results.row("ladders", "growth", **found)
+
+
+def of(row: results.Row, title: str) -> float | None:
+    """Return a time of a row: catena's own, or of what stands beside it."""
+    return row["catena"] if title == TITLES[REDUCTION] else row["peers"].get(title)
+
+
+def counted(sizes: Sequence[int]) -> list[results.Row]:
+    """Return the operations of the two methods as polynomials, and how those of the first grow."""
+    rows = []
+    for name in (REDUCTION, MULTIPLIERS):
+        coefficients = polynomial(COUNTED, [operations(k, name) for k in COUNTED])
+        rows.append(results.row("ladders", f"operations of {name}", operations=power_text(coefficients)))
+    many = [k for k in sizes if k >= COUNTED[0]]
+    if len(many) >= 3:
+        rows[0]["figures"]["operations_exponent"] = exponent(many, [operations(k, REDUCTION) for k in many])
+    return rows
+
+
+def draw(facts: dict[str, Any], path: Path) -> None:
+    """Draw the times over the number of loops that a file of results has, with the exponents of the upper half of the sizes."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
     from catena.view.panels import LINES
 
-    titles = {
-        REDUCTION: "catena, coordinate-reduction", MULTIPLIERS: "catena, fully-recursive/joint", "lcaba": "Pinocchio, lcaba",
-        "constraintDynamics": "Pinocchio, constraintDynamics", "Drake": "Drake, a step", "Exudyn": "Exudyn, a step",
-    }  # fmt: skip
+    entries = [facts["benchmarks"][name]["rows"] for name in ("ladder", "ladder-others") if name in facts["benchmarks"]]
+    measured = [[row for row in rows if "catena" in row] for rows in entries]
+    exponents = {}
+    for rows in reversed(measured):
+        exponents = grown(rows)["figures"] | exponents
     figure = Figure(figsize=(9.0, 5.5), layout="constrained", dpi=120)
     FigureCanvasAgg(figure)
     axes = figure.add_subplot()
-    for i, name in enumerate(exponents):
-        points = [(row["loops"], row["us"][name]) for row in rows if name in row["us"]]
+    titles = [TITLES[name] for name in (REDUCTION, *MOST) if TITLES[name] in exponents]
+    for i, name in enumerate(titles):
+        rows = next(rows for rows in measured if any(of(row, name) is not None for row in rows))
+        points = [(row["figures"]["loops"], time) for row in rows if (time := of(row, name)) is not None]
         axes.loglog(*zip(*points, strict=True), color=LINES[i % len(LINES)], marker="o", markersize=3.5, linewidth=2.2 if i == 0 else 1.4)
-        text = f"{titles.get(name, name)}, $k^{{{exponents[name]:.2f}}}$"
-        look = {"color": LINES[i % len(LINES)], "fontsize": "small", "ha": "right" if name == "constraintDynamics" else "left"}
-        place = {MULTIPLIERS: (6, 12), "constraintDynamics": (-6, 6)}.get(name, (6, 0))  # there is a line on the right of these
+        text, right = f"{name}, $k^{{{exponents[name]:.2f}}}$", TITLES["constraintDynamics"]
+        look = {"color": LINES[i % len(LINES)], "fontsize": "small", "ha": "right" if name == right else "left"}
+        place = {TITLES[MULTIPLIERS]: (6, 12), right: (-6, 6)}.get(name, (6, 0))  # there is a line on the right of these
         axes.annotate(text, points[-1], place, textcoords="offset points", va="center", **look)
     axes.set_xlim(0.8, 2e4)
     axes.set_xticks([1, 10, 100, 1000])
@@ -396,69 +404,28 @@ def power_text(coefficients: Sequence[Any]) -> str:
 
 
 def main() -> None:
-    """Measure, print the tables, write the figures and the picture."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true", help="shorter repeats")
+    """Measure, print and write the figures, or draw those that are there."""
+    parser = results.parser(__doc__)
     parser.add_argument("--most", type=int, help="loops of the largest ladder")
     parser.add_argument("--making", action="store_true", help="measure how long kernels take to make, and nothing else")
-    parser.add_argument("--json", type=Path, help="write the figures to this file")
-    parser.add_argument("--plot", type=Path, help="draw the times to this file")
+    parser.add_argument("--others", action="store_true", help="measure beside Drake and Exudyn, and no others")
+    parser.add_argument("--plot", type=Path, help="draw the times of benchmarks/results.json to this file, and measure nothing")
     options = parser.parse_args()
-    console = Console(width=150, highlight=False, markup=False)
-    console.print(f"catena {ct.__version__}, commit {machine.commit()}; {machine.description()}")
-    if options.making:
-        made = {k: making(k) for k in MADE if k <= (options.most or MADE[-1])}
-        table = Table("loops", *next(iter(made.values())), title="making forward dynamics [s]", title_justify="left")
-        for k, times in made.items():
-            table.add_row(f"{k:,}", *(f"{x:.0f}" if name == "MB" else f"{x:.2f}" for name, x in times.items()))
-        console.print(table)
-        if len(made) > 2:
-            console.print(f"in all grows as k^{exponent([*made], [times['in all'] for times in made.values()]):.2f}")
-        return
-    console.print(f"beside {', '.join(peers())}; pinocchio {pin.__version__}, mujoco {mujoco.__version__}")
-    sizes = [k for k in SIZES if k <= (options.most or SIZES[-1])]
-    rows = [measure(k, 2.0 if options.quick else 15.0) for k in sizes]
-    names = [REDUCTION, *peers()]
-    exponents = {}
-    for name in names:
-        points = [(row["loops"], row["us"][name]) for row in rows if name in row["us"]]
-        if len(points) >= 3:
-            exponents[name] = exponent(*map(list, zip(*points, strict=True)))
-    for title, key, shown in (("time per state or step [us]", "us", "{:.3g}"), ("residual", "residual", "{:.0e}")):
-        table = Table("loops", *names, title=title, title_justify="left")
-        for row in rows:
-            table.add_row(f"{row['loops']:,}", *(shown.format(row[key][name]) if name in row[key] else "" for name in names))
-        if key == "us":
-            table.add_row("grows as", *(f"k^{exponents[name]:.2f}" if name in exponents else "" for name in names))
-        console.print(table)
-    for name in names[1:]:
-        found = [row["disagreement"][name] for row in rows if name in row["disagreement"]]
-        console.print(f"{name}: accelerations differ by up to {max(found):.0e}")
-    for row in rows:
-        if "lcaba" in row["us"]:
-            console.print(f"{row['loops']} loops: lcaba takes {row['us']['lcaba'] / row['us'][REDUCTION]:.1f} times as long")
-    counts = {name: [operations(k, name) for k in COUNTED] for name in (REDUCTION, MULTIPLIERS)}
-    polynomials = {name: polynomial(COUNTED, counts[name]) for name in counts}
-    for name, coefficients in polynomials.items():
-        console.print(f"{name}: {power_text(coefficients)} operations for k = {COUNTED[0]}, ..., {COUNTED[-1]}, ...")
-    counted = [k for k in sizes if k >= COUNTED[0]]
-    grown = exponent(counted, [operations(k, REDUCTION) for k in counted]) if len(counted) >= 3 else None
-    if grown is not None:
-        console.print(f"{REDUCTION}: operations grow as k^{grown:.3f}")
-    with tempfile.TemporaryDirectory() as cache:
-        parts = {"first time": setting_up(sizes[-1], cache), "from the cache": setting_up(sizes[-1], cache)}
-    table = Table(f"setting up {sizes[-1]:,} loops [s]", *parts["first time"])
-    for name, times in parts.items():
-        table.add_row(name, *(f"{x:.2f}" for x in times.values()))
-    console.print(table)
-    if options.json:
-        facts = {
-            "commit": machine.commit(), "machine": machine.description(), "rows": rows, "exponents": exponents, "operations": counts,
-            "operations grow as": grown, "polynomials": {name: [*map(str, c)] for name, c in polynomials.items()}, "setting up": parts,
-        }  # fmt: skip
-        options.json.write_text(json.dumps(facts, indent=1))
     if options.plot:
-        draw(rows, exponents, options.plot)
+        draw(results.read(results.RESULTS), options.plot)
+        return
+    most = options.most or (5 if options.quick else None)
+    if options.making:
+        rows = [making(k) for k in MADE if k <= (options.most or (MADE[1] if options.quick else MADE[-1]))]
+        if len(rows) > 2:
+            exponent_ = exponent([row["figures"]["loops"] for row in rows], [row["catena"] for row in rows])
+            rows.append(results.row("ladders", "growth", time_exponent=exponent_))
+        results.report("making", rows, options)
+        return
+    sizes = [k for k in SIZES if k <= (most or SIZES[-1])]
+    rows = [measure(k, 1.0 if options.quick else 8.0, peers(options.others)) for k in sizes]
+    rows += [grown(rows)] if options.others else [grown(rows), *counted(sizes)]
+    results.report("ladder-others" if options.others else "ladder", rows, options)
 
 
 if __name__ == "__main__":

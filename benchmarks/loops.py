@@ -1,6 +1,6 @@
 """Mechanisms with loops: catena beside Pinocchio, same states, one run, one core; the reference points of [KY03]; and runs of 100 s.
 
-    python benchmarks/loops.py [--quick] [--runs] [--json FILE]
+    python benchmarks/loops.py [--quick] [--json FILE]
 
 Forward dynamics of a four-bar, of a suspension (the example `quarter-car` without its spring), of a ring of seven hinges of general
 geometry, one of whose bodies is cut and welded, and of a Stewart platform (6-UPS), whose inverse dynamics by `denoc` are measured beside
@@ -11,26 +11,21 @@ called from Python state by state; a second figure leaves out the overhead of a 
 `pin.abaInParallel` on the same tree. Its disagreement with catena is that of first calls on fresh data: on the ring, `lcaba` of Pinocchio
 4.1 is wrong at every other call. Times are minima over repeats that take turns.
 
-`--runs` simulates the examples that conserve energy for 100 s at default settings, a four-bar that turns and a parallelogram that passes
-change points for 1,000 s, and tells the largest error of the loops and the energy change
-of the energy.
+Last, the examples that conserve energy are simulated for 100 s at default settings, a four-bar that turns and a parallelogram that passes
+change points for 1,000 s: the largest error of the loops, and the energy change. With `--quick` they run for a hundredth of that.
 """
 
 from __future__ import annotations
 
-import argparse
-import json
 from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import machine
 import numpy as np
 import pinocchio as pin
+import results
 from dynamics import chain
-from rich.console import Console
-from rich.table import Table
 
 import catena as ct
 from catena.examples import ACTUATED, EXAMPLES
@@ -168,7 +163,7 @@ def called(function: Callable[..., object], arguments: list[tuple[np.ndarray, ..
         function(*state)
 
 
-def measure(m: ct.Model, redundant: bool, seconds: float) -> dict[str, Any]:
+def measure(m: ct.Model, redundant: bool, seconds: float) -> list[results.Row]:
     """Return the figures of a mechanism."""
     fd = ct.forward_dynamics(m)
     q, v, tau = states(m, STATES)
@@ -177,7 +172,7 @@ def measure(m: ct.Model, redundant: bool, seconds: float) -> dict[str, Any]:
     peer = Peer(m, redundant)
     swapped = peer.velocities
     theirs = list(zip(peer.positions(q), v[:, swapped], tau[:, swapped], strict=True))[:CALLED]
-    row: dict[str, Any] = {"mechanism": m.name, "method": fd.method, "disagreement": {}}
+    figures: dict[str, Any] = {"coordinates": m.nv, "loops": len(m.loops)}
     one = q[0].copy(), v[0].copy(), tau[0].copy()
     pool, data = pin.ModelPool(peer.model, 1), peer.model.createData()
     columns = [np.asfortranarray(np.stack(x).T) for x in zip(*theirs, strict=True)]
@@ -190,36 +185,44 @@ def measure(m: ct.Model, redundant: bool, seconds: float) -> dict[str, Any]:
     }
     for name in peer.mu:
         solved = np.array([np.array(peer.solver(name)(*state)) for state in theirs[:50]])[:, np.argsort(swapped)]
-        row["disagreement"][name] = float(np.abs(solved - out[:50]).max() / np.abs(solved).max())
+        figures[f"disagreement_{name}"] = float(np.abs(solved - out[:50]).max() / np.abs(solved).max())
         turns[name] = partial(called, peer.solver(name), theirs)
+    inverse_off = None
     if m.name in ACTUATED:
         robot = ct.ParallelManipulator(m, ACTUATED[m.name])
         motors = [m.v_names.index(name) for name in robot.actuated]
         wanted = fd(q, v, tau * np.isin(np.arange(m.nv), motors))[:, motors].copy()
         needed = robot.inverse_dynamics(q, v, wanted)
-        row["inverse_disagreement"] = float(np.abs(needed - tau[:, motors]).max() / np.abs(tau).max())
+        inverse_off = float(np.abs(needed - tau[:, motors]).max() / np.abs(tau).max())
         turns["inverse"] = partial(robot.inverse_dynamics, q, v, wanted, out=needed)
         turns["inverse, one call"] = partial(called, robot.inverse_dynamics, [(*one[:2], wanted[0].copy())] * CALLED)
     best = machine.fastest(turns, seconds)
-    if "inverse" in best:
-        row["inverse_us"] = {"batch": best["inverse"] / STATES * 1e6, "one call": best["inverse, one call"] / CALLED * 1e6}
-    row["batch_us"] = best["catena"] / STATES * 1e6
-    row["call_us"] = {name: best[name] / CALLED * 1e6 for name in ("one call", *peer.mu)}
-    row["overhead_us"] = (best["aba"] - best["aba in parallel"]) / CALLED * 1e6
-    return row
+    calls = {name: best[name] / CALLED * 1e6 for name in peer.mu}
+    figures["overhead_us"] = (best["aba"] - best["aba in parallel"]) / CALLED * 1e6
+    inside = {f"Pinocchio {name}": us - figures["overhead_us"] for name, us in calls.items()}
+    single = {f"Pinocchio {name}": us for name, us in calls.items()}
+    rows = [
+        results.row(m.name, "forward dynamics, batch", best["catena"] / STATES * 1e6, inside, **figures),
+        results.row(m.name, "forward dynamics, one call", best["one call"] / CALLED * 1e6, single),
+    ]
+    if inverse_off is not None:  # beside the forward dynamics of the peer, which has no inverse ones with loops
+        us = {name: best[name] * 1e6 for name in ("inverse", "inverse, one call")}
+        title = "inverse dynamics by denoc"
+        rows.append(results.row(m.name, f"{title}, batch", us["inverse"] / STATES, inside, disagreement_forward=inverse_off))
+        rows.append(results.row(m.name, f"{title}, one call", us["inverse, one call"] / CALLED, single))
+    return rows
 
 
-def reference_points(m: ct.Model, seconds: float) -> dict[str, Any]:
+def reference_points(m: ct.Model, seconds: float) -> list[results.Row]:
     """Return the time of a state of a batch [us], and the multiplications, at the three reference points."""
     q, v, tau = states(m, STATES)
     kernels = {reference: ct.forward_dynamics(m, f"fully-recursive/{reference}") for reference in REFERENCES}
     out = np.empty_like(v)
     best = machine.fastest({name: partial(kernel, q, v, tau, out=out) for name, kernel in kernels.items()}, seconds)
-    return {
-        "mechanism": m.name,
-        "batch_us": {name: best[name] / STATES * 1e6 for name in kernels},
-        "multiplications": {name: kernel.operations["mul"] for name, kernel in kernels.items()},
-    }
+    return [
+        results.row(m.name, f"fully-recursive/{name}, batch", best[name] / STATES * 1e6, multiplications=kernel.operations["mul"])
+        for name, kernel in kernels.items()
+    ]
 
 
 def parallelogram() -> ct.Model:
@@ -232,74 +235,27 @@ def parallelogram() -> ct.Model:
     return m
 
 
-def simulated(title: str, m: ct.Model, start: dict[str, float], rates: dict[str, float], until: float, **options: Any) -> dict[str, Any]:
+def simulated(title: str, m: ct.Model, start: dict[str, float], rates: dict[str, float], until: float, **options: Any) -> results.Row:
     """Return what becomes of loops and energy in a run."""
     q = m.assemble(fixed=start)
     run = ct.simulate(m, q, m.project_velocity(q, fixed=rates), until=until, **options)
-    return {
-        "run": title,
-        "until": until,
-        "steps": run.info["steps"],
-        "switches": run.info["switches"],
-        "loop_error": float(ct.loop_error(m)(run.q).max()),
-        "energy_change": float(np.abs(run.energy_change).max()),
-        "seconds": run.info["seconds"],
-    }
+    steps, seconds = run.info["steps"], run.info["seconds"]
+    figures = {"steps": steps, "switches": run.info["switches"], "loop_error": float(ct.loop_error(m)(run.q).max())}
+    figures |= {"energy_change": float(np.abs(run.energy_change).max()), "until_s": until, "run_s": seconds}
+    return results.row(title, "a step of a run", 1e6 * seconds / steps, **figures)
 
 
 def main() -> None:
-    """Measure, print the tables, write the figures."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true", help="shorter repeats")
-    parser.add_argument("--runs", action="store_true", help="simulate the examples for 100 s as well (minutes)")
-    parser.add_argument("--json", type=Path, help="write the figures to this file")
-    options = parser.parse_args()
-    seconds = 1.0 if options.quick else 10.0
-    console = Console(width=150)
-    console.print(f"catena {ct.__version__}, commit {machine.commit()}; pinocchio {pin.__version__}; {machine.description()}")
+    """Measure, print and write the figures."""
+    options = results.parser(__doc__).parse_args()
+    seconds, until = (1.0, 1.0) if options.quick else (6.0, 100.0)
     mechanisms = (EXAMPLES["four-bar"](), True), (suspension(), False), (ring(), False), (EXAMPLES["stewart-ups"](), False)
-    rows = [measure(m, redundant, seconds) for m, redundant in mechanisms]
-    table = Table(
-        "forward dynamics, us", "catena batch", "constraintDynamics*", "ratio", "lcaba*", "ratio", "catena one call", "constraintDynamics",
-        "lcaba", "overhead", "disagreement",
-    )  # fmt: skip
-    for row in rows:
-        call, inside = row["call_us"], {name: row["call_us"][name] - row["overhead_us"] for name in ("constraintDynamics", "lcaba")}
-        table.add_row(
-            row["mechanism"], f"{row['batch_us']:.3g}",
-            *(text for name in inside for text in (f"{inside[name]:.3g}", f"{inside[name] / row['batch_us']:.1f}")),
-            *(f"{call[name]:.3g}" for name in ("one call", *inside)), f"{row['overhead_us']:.2g}",
-            ", ".join(f"{row['disagreement'][name]:.0e}" for name in inside),
-        )  # fmt: skip
-    console.print(table)
-    console.print("* a call from Python, less the overhead of a call")
-    table = Table("inverse dynamics by denoc, us", "batch", "constraintDynamics* / batch", "lcaba* / batch", "one call", "disagreement")
-    for row in rows:
-        if "inverse_us" in row:
-            inside = [row["call_us"][name] - row["overhead_us"] for name in ("constraintDynamics", "lcaba")]
-            batch, one = row["inverse_us"].values()
-            ratios = (f"{peer / batch:.1f}" for peer in inside)
-            table.add_row(row["mechanism"], f"{batch:.3g}", *ratios, f"{one:.3g}", f"{row['inverse_disagreement']:.0e}")
-    console.print(table)
-    points = [reference_points(m, seconds / 2) for m in (suspension(), suspension(ct.Free()))]
-    table = Table("reference point, us in a batch (multiplications)", *REFERENCES, "origin / centroid")
-    for row in points:
-        cells = [f"{row['batch_us'][name]:.3g} ({row['multiplications'][name]:,})" for name in REFERENCES]
-        table.add_row(row["mechanism"], *cells, f"{row['batch_us']['origin'] / row['batch_us']['centroid']:.2f}")
-    console.print(table)
-    runs = [simulated(title, EXAMPLES[name](), *start, until=100.0) for title, (name, *start) in STARTS.items()] if options.runs else []
-    if runs:
-        for m, start, rate in ((EXAMPLES["four-bar"](), 0.3, 15.0), (parallelogram(), 1.0, 11.0)):
-            runs.append(simulated(f"{m.name}, 1,000 s, rtol 1e-10", m, {"crank": start}, {"crank": rate}, 1000.0, rtol=1e-10))
-        table = Table("100 s", "steps", "switches", "largest loop error", "energy change", "time, s")
-        for row in runs:
-            errors = f"{row['loop_error']:.0e}", f"{row['energy_change']:.0e}"
-            cells = f"{row['steps']:,}", str(row["switches"]), *errors, f"{row['seconds']:.2f}"
-            table.add_row(row["run"], *cells)
-        console.print(table)
-    if options.json:
-        figures = {"commit": machine.commit(), "machine": machine.description(), "rows": rows, "reference points": points, "runs": runs}
-        options.json.write_text(json.dumps(figures, indent=1))
+    rows = [row for m, redundant in mechanisms for row in measure(m, redundant, seconds)]
+    rows += [row for m in (suspension(), suspension(ct.Free())) for row in reference_points(m, seconds / 2)]
+    rows += [simulated(title, EXAMPLES[name](), *start, until=until) for title, (name, *start) in STARTS.items()]
+    for m, start, rate in ((EXAMPLES["four-bar"](), 0.3, 15.0), (parallelogram(), 1.0, 11.0)):
+        rows.append(simulated(f"{m.name}, {rate:g} rad/s", m, {"crank": start}, {"crank": rate}, 10.0 * until, rtol=1e-10))
+    results.report("loops", rows, options)
 
 
 if __name__ == "__main__":

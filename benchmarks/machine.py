@@ -1,4 +1,4 @@
-"""What the figures were measured on, and how fast the machine can go at best."""
+"""How benchmarks measure: in turns, in new processes, and beside what the machine can do at best."""
 
 from __future__ import annotations
 
@@ -9,25 +9,11 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import llvmlite.binding as llvm
 
 from catena import comparison
-
-
-def commit() -> str:
-    """Return the short hash of the commit, with a plus sign if there are changes on top of it."""
-    run = {"cwd": Path(__file__).parent, "capture_output": True, "text": True, "check": True}
-    hash_ = subprocess.run(["git", "rev-parse", "--short", "HEAD"], **run).stdout.strip()
-    changed = subprocess.run(["git", "status", "--porcelain", "--untracked-files=no"], **run).stdout.strip()
-    return hash_ + ("+" if changed else "")
-
-
-def description() -> str:
-    """Return the processor, its cores in use and its vector width."""
-    return f"{comparison.processor()} ({llvm.get_host_cpu_name()}), one core"
 
 
 def fastest(functions: dict[str, Callable[[], object]], seconds: float = 1.5, least: int = 5) -> dict[str, float]:

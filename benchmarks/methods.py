@@ -1,68 +1,75 @@
-"""Growth of forward dynamics by all methods, chains of 2 to 512 links, on one core.
+"""The methods beside each other: growth of forward dynamics with the number of bodies, chains of 2 to 512 links, and their agreement.
 
     python benchmarks/methods.py [--quick] [--most BODIES] [--json FILE] [--plot FILE]
 
-The chains are those of `catena.examples.chain`. Figures are microseconds for a state in a batch, minima over repeats in which the methods
-take turns; methods that iterate are solved state by state in Python, and measured on a handful of states. Exponents are slopes of straight
-lines through the logarithms, over the upper half of the sizes from 8 on. Differences are from the articulated-body method, relative to the
-largest entry of each state.
+The chains are those of `catena.examples.chain`. Figures are microseconds for a state in a batch on one core, minima over repeats in which
+the methods take turns. Exponents are slopes of straight lines through the logarithms, over the upper half of the sizes from 8 on.
+Differences are from the articulated-body method, relative to the largest entry of each state; last, those on 1,000 random states of an arm,
+a humanoid and a chain, and how far `newton-euler` is from giving back the joint forces.
 """
 
 from __future__ import annotations
 
-import argparse
-import json
-from dataclasses import asdict
 from pathlib import Path
 
-import machine
+import numpy as np
+import results
 from rich.console import Console
-from rich.table import Table
 
 import catena as ct
 from catena import comparison
-from catena.cli.compare import print_growth
+from catena.cli.compare import crossing_text, polynomial_text
 from catena.comparison.growth_plot import plot_growth
-from catena.examples import arm
+from catena.examples import arm, chain, humanoid
+
+FORWARD = "forward_dynamics"
+
+
+def growth(most: int, seconds: float, plot: Path | None) -> list[results.Row]:
+    """Return the figures of chains, and how they grow."""
+    with Console().status("") as status:
+        grown = comparison.growth(comparison.sizes(most), seconds=seconds, report=status.update)
+        if plot:
+            plot_growth(grown, plot, beside=comparison.compare(arm(), problems=[FORWARD], seconds=seconds, report=status.update))
+    rows = []
+    for found in grown.comparisons:
+        for one in found.rows:
+            figures = {"operations": one.operations, "disagreement": one.disagreement, "build_s": one.build_seconds}
+            figures |= {"note": one.note} if one.note else {}
+            rows.append(results.row(f"chain of {found.bodies}", one.method, one.batch_us, **figures))
+    for line in grown.lines:
+        exact = grown.polynomials.get(line.method)
+        figures = {"time_exponent": line.time_exponent, "operations_exponent": line.operations_exponent}
+        figures |= {"operations": polynomial_text(exact)} if exact else {}
+        rows.append(results.row("chains", f"growth of {line.method}", **figures))
+    for one in grown.crossings:
+        if one.quantity == "batch_us":
+            rows.append(results.row("chains", f"{one.cheaper} is faster than {one.than}", bodies=crossing_text(one)))
+    return rows
+
+
+def agreement(states: int) -> list[results.Row]:
+    """Return how far methods are from each other on random states."""
+    rows = []
+    for m in (arm(), humanoid(), chain(30)):
+        rng = np.random.default_rng(0)
+        q, v, tau = m.random(rng, states), rng.normal(size=(states, m.nv)), rng.normal(size=(states, m.nv))
+        forward = {name: ct.forward_dynamics(m, name)(q, v, tau) for name in ("articulated-body", "composite-body", "innovations")}
+        own = forward.pop("articulated-body")
+        off = {name: comparison.disagreement(own, other) for name, other in forward.items()}
+        off["newton-euler"] = comparison.disagreement(tau, ct.inverse_dynamics(m, "newton-euler")(q, v, own))
+        rows.append(results.row(m.name, f"differences on {states:,} states", freedom=m.nv, **off))
+    return rows
 
 
 def main() -> None:
-    """Measure, print the tables, write the figures and the picture."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true", help="shorter repeats")
-    parser.add_argument("--most", type=int, default=512, help="length of the longest chain")
-    parser.add_argument("--json", type=Path, help="write the figures to this file")
+    """Measure, print and write the figures, draw the picture."""
+    parser = results.parser(__doc__)
+    parser.add_argument("--most", type=int, help="length of the longest chain; 512, with --quick 16")
     parser.add_argument("--plot", type=Path, help="draw the growth, and the arm of the examples beside it, to this file")
     options = parser.parse_args()
-    seconds = 0.1 if options.quick else 1.0
-    console = Console(width=140, highlight=False, markup=False)
-    with console.status("") as status:
-        grown = comparison.growth(comparison.sizes(options.most), seconds=seconds, report=status.update)
-        beside = comparison.compare(arm(), problems=["forward_dynamics"], seconds=seconds, report=status.update)
-    console.print(f"catena {ct.__version__}, commit {machine.commit()}; {machine.description()}")
-    names = [line.method for line in grown.lines]
-    for title, show in (
-        ("time per state in a batch [us]", lambda row: f"{row.batch_us:.3g}"),
-        ("operations per state", lambda row: f"{row.operations:,.0f}"),
-        ("difference", lambda row: f"{row.disagreement:.0e}"),
-        ("build [s], * with code from the cache", lambda row: f"{row.build_seconds:.2f}{'*' if row.cached else ' '}"),
-    ):
-        table = Table("bodies", title=title, title_justify="left")
-        for name in names:
-            table.add_column(name, justify="right")
-        for found in grown.comparisons:
-            table.add_row(str(found.bodies), *(show(found.row("forward_dynamics", name)) for name in names))
-        console.print(table)
-    for found in grown.comparisons:
-        for row in found.rows:
-            if row.note:
-                console.print(f"{found.bodies} bodies, {row.method}: {row.note}")
-    print_growth(console, grown)
-    if options.json:
-        facts = {"commit": machine.commit(), "machine": machine.description(), "growth": asdict(grown), "arm": asdict(beside)}
-        options.json.write_text(json.dumps(facts, indent=1))
-    if options.plot:
-        plot_growth(grown, options.plot, beside=beside)
+    most = options.most or (16 if options.quick else 512)
+    results.report("methods", growth(most, 0.05 if options.quick else 0.2, options.plot) + agreement(1000), options)
 
 
 if __name__ == "__main__":

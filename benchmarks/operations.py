@@ -1,6 +1,6 @@
 """Operations of forward dynamics beside Table 1 of [NLT03].
 
-    python benchmarks/operations.py
+    python benchmarks/operations.py [--quick] [--json FILE]
 
 The mechanism is that of the table: a chain of n bodies on revolute joints in general Denavit-Hartenberg geometry, with full inertias and no
 passive joint forces. Counted are the additions and subtractions, and the multiplications and divisions, of the traced formulation: all that
@@ -13,13 +13,11 @@ A second table has the time of a state, in batches of 2,048 that write into give
 
 from __future__ import annotations
 
-import argparse
 from functools import partial
 
 import machine
 import numpy as np
-from rich.console import Console
-from rich.table import Table
+import results
 
 import catena as ct
 from catena.examples import EXAMPLES
@@ -88,7 +86,7 @@ def shown(line: tuple[int, int]) -> str:
     return f"{each}n {'+' if all_ > 0 else '-'} {abs(all_)}"
 
 
-def times(m: ct.Model, states: int = 2048, seconds: float = 4.0) -> dict[str, float]:
+def times(m: ct.Model, seconds: float, states: int = 2048) -> dict[str, float]:
     """Return the time of a state [us] of accelerations from velocities, and of Hamilton's equations."""
     rng = np.random.default_rng(0)
     q, v, tau = m.random(rng, states), rng.normal(size=(states, m.nv)), rng.normal(size=(states, m.nv))
@@ -105,26 +103,20 @@ def times(m: ct.Model, states: int = 2048, seconds: float = 4.0) -> dict[str, fl
 
 
 def main() -> None:
-    """Count, measure, and print the tables."""
-    argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter).parse_args()
-    rows = {f"{name}, published": row for name, row in PUBLISHED.items()}
+    """Count, measure, print and write the figures."""
+    options = results.parser(__doc__).parse_args()
+    counted = {f"{name}, published": row for name, row in PUBLISHED.items()}
     for title, problem, method in COUNTED:
-        rows[title] = lines(problem, method, (0.0, 0.0, -9.81))
-        rows[f"{title}, no gravity"] = lines(problem, method, (0.0, 0.0, 0.0))
-    table = Table("algorithm", title=f"chain of n = {SIZES[0]} or more bodies", title_justify="left")
-    for heading in ("additions", "multiplications", "total", "7 bodies", "30 bodies"):
-        table.add_column(heading, justify="right")
-    for name, (additions, multiplications) in rows.items():
+        counted[title] = lines(problem, method, (0.0, 0.0, -9.81))
+        counted[f"{title}, no gravity"] = lines(problem, method, (0.0, 0.0, 0.0))
+    rows = []
+    for name, (additions, multiplications) in counted.items():
         total = (additions[0] + multiplications[0], additions[1] + multiplications[1])
-        sizes = [f"{total[0] * n + total[1]:,}" for n in (7, 30)]
-        table.add_row(name, *(shown(line) for line in (additions, multiplications, total)), *sizes)
-    console = Console(width=140, highlight=False, markup=False)
-    console.print(table)
-    table = Table("us a state", "articulated-body", "canonical-momenta (momenta)", "ratio", title=f"commit {machine.commit()}")
+        figures = {"additions": shown(additions), "multiplications": shown(multiplications), "total": shown(total)}
+        rows.append(results.row("chain of n", name, **figures))
     for m in (*(chain(n, (0.0, 0.0, -9.81)) for n in (7, 30, 100)), EXAMPLES["arm"](), EXAMPLES["humanoid"]()):
-        one, other = times(m).values()
-        table.add_row(m.name, f"{one:.3g}", f"{other:.3g}", f"{other / one:.2f}")
-    console.print(table)
+        rows += [results.row(m.name, name, us) for name, us in times(m, 0.2 if options.quick else 4.0).items()]
+    results.report("operations", rows, options)
 
 
 if __name__ == "__main__":

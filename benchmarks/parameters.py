@@ -11,19 +11,15 @@ All motions are compared first.
 
 from __future__ import annotations
 
-import argparse
 import copy
-import json
-from pathlib import Path
 from typing import Any
 
 import machine
 import mujoco
 import numpy as np
+import results
 from dynamics import chain
 from mujoco import rollout as mujoco_rollout
-from rich.console import Console
-from rich.table import Table
 from simulation import STEP, arm, mujoco_model
 
 import catena as ct
@@ -48,7 +44,7 @@ def values(m: ct.Model, kinds: tuple[str, ...], count: int, rng: np.random.Gener
     return found
 
 
-def kernels(m: ct.Model, seconds: float) -> dict[str, Any]:
+def kernels(m: ct.Model, seconds: float) -> list[results.Row]:
     """Return times and operations of forward dynamics with more and more numbers as inputs."""
     rng = np.random.default_rng(0)
     state = [rng.normal(size=(STATES, m.nv)) for _ in range(3)]
@@ -60,14 +56,12 @@ def kernels(m: ct.Model, seconds: float) -> dict[str, Any]:
         off = np.abs(made[name](*state, *given[name].values())[7] - built).max() / np.abs(built).max()
         assert off < 1e-11, (name, off)
     runs = {name: lambda name=name: made[name](*state, *given[name].values(), out=out) for name in SETS}
-    best = machine.fastest(runs, seconds)
-    return {
-        "model": m.name, "us": {name: best[name] / STATES * 1e6 for name in SETS},
-        "operations": {name: sum(made[name].operations.values()) for name in SETS},
-    }  # fmt: skip
+    us = {name: time / STATES * 1e6 for name, time in machine.fastest(runs, seconds).items()}
+    figures = {name: {"operations": sum(made[name].operations.values()), "times_fixed": us[name] / us["fixed"]} for name in SETS}
+    return [results.row(m.name, f"forward dynamics, batch, {name}", us[name], **figures[name]) for name in SETS]
 
 
-def beside_mujoco(m: ct.Model, environments: int, steps: int, seconds: float) -> dict[str, Any]:
+def beside_mujoco(m: ct.Model, environments: int, steps: int, seconds: float) -> list[results.Row]:
     """Return times of steps and of accelerations where every environment has its own masses and inertias."""
     rng = np.random.default_rng(1)
     q, v = rng.uniform(-1.0, 1.0, (environments, m.nq)), 0.5 * rng.normal(size=(environments, m.nv))
@@ -112,38 +106,23 @@ def beside_mujoco(m: ct.Model, environments: int, steps: int, seconds: float) ->
         }, seconds,
     )  # fmt: skip
     each = {name: time / environments * 1e6 / (steps if "rollout" in name else 1) for name, time in best.items()}
-    return {"model": m.name, "environments": environments, "steps": steps, "us": each, "spread": spread, "difference": off}
+    figures = {"environments": environments, "steps": steps}
+    peers = {"mujoco.rollout": each["mujoco rollout"]}, {"mj_setConst, mj_forward": each["mj_setConst, mj_forward"]}
+    return [
+        results.row(m.name, "a step of RK4, own masses", each["rollout"], peers[0], **figures, spread=spread),
+        results.row(m.name, "forward dynamics, own masses", each["kernel"], peers[1], environments=environments, disagreement=off),
+    ]
 
 
 def main() -> None:
-    """Measure, print the tables, write the figures."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true", help="shorter repeats, fewer environments")
-    parser.add_argument("--json", type=Path, help="write the figures to this file")
-    options = parser.parse_args()
-    seconds, environments, steps = (0.4, 32, 20) if options.quick else (20.0, STATES, 100)
+    """Measure, print and write the figures."""
+    options = results.parser(__doc__, "shorter repeats, fewer environments").parse_args()
+    seconds, environments, steps = (0.4, 32, 20) if options.quick else (10.0, STATES, 100)
     general = chain(7)
     general.name = "general chain"
-    console = Console(width=140, highlight=False, markup=False)
-    rows = [kernels(m, seconds) for m in (arm(), general)]
-    table = Table("us a state", *SETS, title=f"forward dynamics, commit {machine.commit()}, {machine.description()}")
-    for row in rows:
-        own = row["us"]["fixed"]
-        table.add_row(row["model"], *(f"{row['us'][s]:.3g} ({row['us'][s] / own:.2f}; {row['operations'][s]:,} operations)" for s in SETS))
-    console.print(table)
-    peers = [beside_mujoco(m, environments, steps, seconds) for m in (arm(), general)]
-    table = Table("us", "a step of RK4", "mujoco.rollout", "ratio", "accelerations", "mj_setConst, mj_forward", "ratio")
-    for row in peers:
-        us = row["us"]
-        first, second = us["mujoco rollout"] / us["rollout"], us["mj_setConst, mj_forward"] / us["kernel"]
-        numbers = (us["rollout"], us["mujoco rollout"], first, us["kernel"], us["mj_setConst, mj_forward"], second)
-        table.add_row(row["model"], *(f"{x:.3g}" for x in numbers))
-    console.print(table)
-    for row in peers:
-        spread = f"positions differ by {row['spread']:.1e} after {steps} steps, accelerations by {row['difference']:.1e}"
-        console.print(f"{row['model']}: {spread}")
-    if options.json:
-        options.json.write_text(json.dumps({"kernels": rows, "mujoco": peers}, indent=2), encoding="utf-8")
+    models = arm(), general
+    rows = [row for m in models for row in kernels(m, seconds)]
+    results.report("parameters", rows + [row for m in models for row in beside_mujoco(m, environments, steps, seconds)], options)
 
 
 if __name__ == "__main__":

@@ -8,20 +8,16 @@ microseconds for a step of one trajectory, minima over repeats that take turns; 
 
 from __future__ import annotations
 
-import argparse
-import json
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import machine
 import mujoco
 import numpy as np
 import pinocchio as pin
+import results
 from dynamics import chain
 from mujoco import rollout as mujoco_rollout
-from rich.console import Console
-from rich.table import Table
 
 import catena as ct
 from catena.comparison.peers import Pinocchio
@@ -113,7 +109,7 @@ def pinocchio_rk4(model: pin.Model, q: np.ndarray, v: np.ndarray, steps: int) ->
     return q, v
 
 
-def measure(m: ct.Model, trajectories: int, steps: int, seconds: float) -> dict[str, Any]:
+def measure(m: ct.Model, trajectories: int, steps: int, seconds: float) -> list[results.Row]:
     """Return the figures of one model."""
     rng = np.random.default_rng(1)
     q, v = rng.uniform(-1.0, 1.0, (trajectories, m.nq)), 0.5 * rng.normal(size=(trajectories, m.nv))
@@ -133,56 +129,33 @@ def measure(m: ct.Model, trajectories: int, steps: int, seconds: float) -> dict[
     last, there = ours(4, near)(), theirs(4, near)()
     python = pinocchio_rk4(other, q[0], v[0], near)
     spread = {
-        "mujoco": float(np.abs(last.q[:, -1] - there[:, -1, 1 : 1 + m.nq]).max()),
-        "pinocchio": float(np.abs(last.q[0, -1] - python[0]).max()),
+        "spread_MuJoCo": float(np.abs(last.q[:, -1] - there[:, -1, 1 : 1 + m.nq]).max()),
+        "spread_Pinocchio": float(np.abs(last.q[0, -1] - python[0]).max()),
     }
     few = 4000
-    single = {"catena": ours(1, few), "mujoco": theirs(1, few), "pinocchio": lambda: pinocchio_rk4(other, q[0], v[0], few // 40)}
-    best = machine.fastest(single, seconds)
-    row: dict[str, Any] = {"model": m.name, "spread": spread}
-    row["single_us"] = {
-        "catena": best["catena"] / few * 1e6, "mujoco": best["mujoco"] / few * 1e6, "pinocchio": best["pinocchio"] / (few // 40) * 1e6,
-    }  # fmt: skip
+    counts = {"catena": few, "MuJoCo": few, "Pinocchio": few // 40}
+    single = {"catena": ours(1, few), "MuJoCo": theirs(1, few), "Pinocchio": lambda: pinocchio_rk4(other, q[0], v[0], few // 40)}
+    one = {name: 1e6 * time / counts[name] for name, time in machine.fastest(single, seconds).items()}
     # MuJoCo's time is proportional to the trajectories: a tenth of them gives it as many turns
-    part = trajectories // 10
-    many = {"catena": ours(trajectories, steps), "two": ours(trajectories, steps, 2), "mujoco": theirs(part, steps)}
-    best = machine.fastest(many, 2 * seconds)
-    row["batch_us"] = {name: 1e6 * best[name] / (steps * (part if name == "mujoco" else trajectories)) for name in many}
-    return row
+    counts = {"catena": trajectories, "two": trajectories, "MuJoCo": trajectories // 10}
+    many = {"catena": ours(trajectories, steps), "two": ours(trajectories, steps, 2), "MuJoCo": theirs(counts["MuJoCo"], steps)}
+    all_ = {name: 1e6 * time / (steps * counts[name]) for name, time in machine.fastest(many, 2 * seconds).items()}
+    two = all_.pop("two")
+    return [
+        results.row(m.name, "a step of RK4, one trajectory", one.pop("catena"), one, **spread),
+        results.row(m.name, "a step of RK4, many trajectories, two threads", two, speedup=all_["catena"] / two),
+        results.row(m.name, "a step of RK4, many trajectories", all_.pop("catena"), all_, trajectories=trajectories, steps=steps),
+    ]
 
 
 def main() -> None:
-    """Measure, print the table, write the figures."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true", help="shorter repeats, fewer trajectories")
-    parser.add_argument("--json", type=Path, help="write the figures to this file")
-    options = parser.parse_args()
-    trajectories, steps, seconds = (200, 200, 1.0) if options.quick else (1000, 1000, 15.0)
+    """Measure, print and write the figures."""
+    options = results.parser(__doc__, "shorter repeats, fewer trajectories").parse_args()
+    trajectories, steps, seconds = (200, 200, 1.0) if options.quick else (1000, 1000, 6.0)
     general = chain(7)
     general.name = "general chain"
-    rows = [measure(m, trajectories, steps, seconds) for m in (arm(), plain_chain(), general)]
-    console = Console(width=150)
-    versions = f"catena {ct.__version__}, commit {machine.commit()}; mujoco {mujoco.__version__}; pinocchio {pin.__version__}"
-    console.print(f"{versions}; {machine.description()}")
-    console.print(
-        f"RK4, 1 ms; a single trajectory of 4,000 steps; a batch of {trajectories:,} x {steps:,} steps; us for a step of one trajectory"
-    )
-    titles = (
-        "7 joints", "single", "MuJoCo", "ratio", "pin.aba loop", "ratio", "batch", "MuJoCo", "ratio", "2 threads", "of 1", "spread MuJoCo",
-        "Pinocchio",
-    )  # fmt: skip
-    table = Table(*titles)
-    for row in rows:
-        single, batch, spread = row["single_us"], row["batch_us"], row["spread"]
-        table.add_row(
-            row["model"], f"{single['catena']:.2f}", f"{single['mujoco']:.2f}", f"{single['mujoco'] / single['catena']:.1f}",
-            f"{single['pinocchio']:.1f}", f"{single['pinocchio'] / single['catena']:.0f}", f"{batch['catena']:.3f}",
-            f"{batch['mujoco']:.2f}", f"{batch['mujoco'] / batch['catena']:.1f}", f"{batch['two']:.3f}",
-            f"{batch['catena'] / batch['two']:.2f}", f"{spread['mujoco']:.0e}", f"{spread['pinocchio']:.0e}",
-        )  # fmt: skip
-    console.print(table)
-    if options.json:
-        options.json.write_text(json.dumps({"commit": machine.commit(), "machine": machine.description(), "rows": rows}, indent=1))
+    rows = [row for m in (plain_chain(), arm(), general) for row in measure(m, trajectories, steps, seconds)]
+    results.report("simulation", rows, options)
 
 
 if __name__ == "__main__":

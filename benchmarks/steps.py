@@ -16,23 +16,19 @@ gradient along random directions is from central differences, and from sensitivi
 
 `memory`: the most memory that Python and NumPy hold at once for the gradient of a long run, its controls and result included.
 
-`mjx`: the gradient of the arm's cost through steps of MJX, by `jax.lax.scan`, where `jax` and `mujoco-mjx` are installed. It stores the
+`mjx`: the gradient of the arm's cost through steps of MJX, by `jax.lax.scan`; it needs `jax` and `mujoco-mjx`. It stores the
 states, as catena does, and computes the rest of a step again on the way back; numbers have double precision.
 
-Without names all parts are run, with `--quick` all but `mjx`, which takes minutes to compile. Times are minima over repeats that take
-turns.
+Without names all parts but `mjx` are run, which is by itself and takes minutes to compile. Times are minima over repeats that take turns.
 """
 
 from __future__ import annotations
 
-import argparse
-import importlib.util
-import json
+import importlib
 import os
 import time
 import tracemalloc
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import loops
@@ -40,18 +36,11 @@ import machine
 import mujoco
 import numpy as np
 import pinocchio as pin
-from rich.console import Console
-from rich.table import Table
+import results
 from simulation import STEP, arm, mujoco_model
 
 import catena as ct
 from catena.examples import EXAMPLES
-
-#: What a step called from Python is to take at most [us], by mechanism and integrator.
-MOST = {("arm", "semi-implicit-euler"): 4.0, ("arm", "rk4"): 6.0, ("four-bar", "rk4"): 10.0, ("stewart-ups", "rk4"): 30.0}
-
-#: What a gradient is to take at most, in times of the rollout.
-RATIO = 5.0
 
 STATES, CALLED = 1000, 50  # states of a batch, and steps of a loop that is timed
 INTEGRATORS = {"semi-implicit-euler": mujoco.mjtIntegrator.mjINT_EULER, "rk4": mujoco.mjtIntegrator.mjINT_RK4}
@@ -146,7 +135,7 @@ def stepped(move: Any, q: np.ndarray, v: np.ndarray, tau: np.ndarray, steps: int
     return q, v
 
 
-def one_step(name: str, integrator: str, seconds: float) -> dict[str, Any]:
+def one_step(name: str, integrator: str, seconds: float) -> results.Row:
     """Return the times of a step [us], and how far the peers' motions are from ours."""
     m = mechanism(name)
     move, theirs, loop = ct.stepper(m, STEP, integrator), InMuJoCo(m, integrator), InPinocchio(m, integrator)
@@ -164,20 +153,21 @@ def one_step(name: str, integrator: str, seconds: float) -> dict[str, Any]:
 
     end, _ = stepped(move, q, v, tau, CALLED)
     spread = {
-        "mujoco": float(np.abs(theirs.run(q, v, CALLED) - end).max()),
-        "pinocchio": float(np.abs(loop.run(*start, CALLED)[0] - loop.state(end, v)[0]).max()),
+        "spread_MuJoCo": float(np.abs(theirs.run(q, v, CALLED) - end).max()),
+        "spread_Pinocchio": float(np.abs(loop.run(*start, CALLED)[0] - loop.state(end, v)[0]).max()),
     }
     best = machine.fastest(
         {
-            "catena": lambda: stepped(move, q, v, tau, CALLED), "catena, out=": written, "mujoco": lambda: theirs.run(q, v, CALLED),
-            "pinocchio": lambda: loop.run(*start, CALLED), "batch": lambda: move(qs, vs, tau, out=out),
+            "catena": lambda: stepped(move, q, v, tau, CALLED), "out": written, "MuJoCo": lambda: theirs.run(q, v, CALLED),
+            "Pinocchio": lambda: loop.run(*start, CALLED), "batch": lambda: move(qs, vs, tau, out=out),
         }, seconds,
     )  # fmt: skip
     us = {key: 1e6 * value / (STATES if key == "batch" else CALLED) for key, value in best.items()}
-    return {"mechanism": name, "integrator": integrator, "us": us, "most": MOST.get((name, integrator)), "spread": spread}
+    peers = {peer: us[peer] for peer in ("MuJoCo", "Pinocchio")}
+    return results.row(name, f"a step by {integrator}", us["catena"], peers, out_us=us["out"], batch_us=us["batch"], **spread)
 
 
-def million(steps: int) -> list[dict[str, Any]]:
+def million(steps: int) -> results.Row:
     """Return how far the loop of a four-bar opens over RK4 steps, how its energy changes, and the time of a step [us]."""
     m, samples = mechanism("four-bar"), 1000
     q = m.assemble(crank=0.3)
@@ -192,9 +182,9 @@ def million(steps: int) -> list[dict[str, Any]]:
             mujoco.mj_step(theirs.model, theirs.data)
         return theirs.data.qpos.copy(), theirs.data.qvel.copy()
 
-    rows = []
+    us, figures = {}, {}
     runs: dict[str, Callable[[np.ndarray, np.ndarray], State]] = {
-        "catena": lambda q, v: stepped(move, q, v, tau, every), "mujoco": in_mujoco, "pinocchio": lambda q, v: loop.run(q, v, every),
+        "catena": lambda q, v: stepped(move, q, v, tau, every), "MuJoCo": in_mujoco, "Pinocchio": lambda q, v: loop.run(q, v, every),
     }  # fmt: skip
     for name, run in runs.items():
         way = [(q, v)]
@@ -204,11 +194,11 @@ def million(steps: int) -> list[dict[str, Any]]:
         seconds = time.perf_counter() - began
         qs, vs = (np.array(x) for x in zip(*way, strict=True))
         errors, total = opened(qs).reshape(len(qs), -1).max(axis=1), np.sum(energy(qs, vs), axis=0)
-        rows.append({
-            "by": name, "steps": steps, "us": 1e6 * seconds / steps, "largest": float(errors.max()), "end": float(errors[-1]),
-            "energy": float(np.abs(total - total[0]).max() / kinetic), "turns": float(abs(qs[-1, 0] - q[0]) / (2.0 * np.pi)),
-        })  # fmt: skip
-    return rows
+        change = float(np.abs(total - total[0]).max() / kinetic)
+        us[name] = 1e6 * seconds / steps
+        figures |= {f"loop_error_{name}": float(errors.max()), f"end_error_{name}": float(errors[-1]), f"energy_change_{name}": change}
+        figures |= {f"turns_{name}": float(abs(qs[-1, 0] - q[0]) / (2.0 * np.pi))}
+    return results.row(m.name, "many steps by rk4", us.pop("catena"), us, steps=steps, **figures)
 
 
 def cost(t: Any, q: Any, v: Any, tau: Any) -> Any:
@@ -245,7 +235,7 @@ def checks(m: ct.Model, given: dict[str, Any], gradient: np.ndarray, directions:
         running = sum(cost(0.0, *row) for row in zip(way.q[:-1], way.v[:-1], controls, strict=True))
         return float(running + final_cost(0.0, way.q[-1], way.v[-1]))
 
-    worst = {"differences": 0.0, "forward": 0.0}
+    worst = {"off_differences": 0.0, "off_forward": 0.0}
     for _ in range(directions):
         direction = rng.normal(size=controls.shape)
         backward = float((gradient * direction).sum())
@@ -255,13 +245,13 @@ def checks(m: ct.Model, given: dict[str, Any], gradient: np.ndarray, directions:
             forward += along(cost, (q, v, tau), (dq, dv, dtau))
             q, v, dq, dv = tangent(q, v, tau, dq, dv, dtau)
         forward += along(final_cost, (q, v), (dq, dv))
-        for key, other in (("differences", difference), ("forward", forward)):
+        for key, other in (("off_differences", difference), ("off_forward", forward)):
             worst[key] = max(worst[key], abs(backward - other) / abs(backward))
     return worst
 
 
-def gradients(name: str, runs: int, steps: int, directions: int, seconds: float) -> dict[str, Any]:
-    """Return the times of rollouts and of their gradients [ms], and how far these are from others."""
+def gradients(name: str, runs: int, steps: int, directions: int, seconds: float) -> list[results.Row]:
+    """Return the times of rollouts and of their gradients, and how far these are from others."""
     m, given = problem(name, steps, runs)
     began = time.perf_counter()
     found = ct.rollout_gradient(m, **given, cost=cost, final_cost=final_cost)
@@ -273,17 +263,22 @@ def gradients(name: str, runs: int, steps: int, directions: int, seconds: float)
             "gradient": lambda: ct.rollout_gradient(m, **given, cost=cost, final_cost=final_cost),
         }, seconds,
     )  # fmt: skip
-    row = {"mechanism": name, "runs": runs, "steps": steps, "controls": found.controls.size, "first_s": first}
-    row |= {"ms": {key: 1e3 * value for key, value in best.items()}, "ratio": best["gradient"] / best["rollout"]}
-    return row | (checks(m, given, found.controls, directions) if runs == 1 else {})
+    figures = {"runs": runs, "steps": steps, "controls": found.controls.size, "first_s": first}
+    figures["times_rollout"] = best["gradient"] / best["rollout"]
+    figures |= checks(m, given, found.controls, directions) if runs == 1 else {}
+    of = f"{runs} run{'s' if runs > 1 else ''}"
+    return [
+        results.row(name, f"rollout of {of}", 1e6 * best["rollout"]),
+        results.row(name, f"gradient of {of}", 1e6 * best["gradient"], **figures),
+    ]
 
 
-def memory(name: str, runs: int, steps: int) -> dict[str, Any]:
+def memory(name: str, runs: int, steps: int) -> results.Row:
     """Return the most memory held at once [MB], by a rollout and by its gradient, with what is returned."""
     compiled, given = problem(name, 10, runs)
     ct.rollout_gradient(compiled, **given, cost=cost, final_cost=final_cost)
     _, given = problem(name, steps, runs)
-    row: dict[str, Any] = {"mechanism": name, "runs": runs, "steps": steps, "controls_mb": given["controls"].nbytes / 1e6, "mb": {}}
+    figures: dict[str, Any] = {"runs": runs, "steps": steps, "controls_mb": given["controls"].nbytes / 1e6}
     work: dict[str, Callable[[], Any]] = {
         "rollout": lambda: ct.rollout(compiled, **given),
         "gradient": lambda: ct.rollout_gradient(compiled, **given, cost=cost, final_cost=final_cost),
@@ -291,15 +286,13 @@ def memory(name: str, runs: int, steps: int) -> dict[str, Any]:
     for key, function in work.items():
         tracemalloc.start()
         function()
-        row["mb"][key] = tracemalloc.get_traced_memory()[1] / 1e6
+        figures[f"{key}_mb"] = tracemalloc.get_traced_memory()[1] / 1e6
         tracemalloc.stop()
-    return row
+    return results.row(name, f"memory of {runs} run{'s' if runs > 1 else ''}", **figures)
 
 
-def beside_mjx(steps: int, seconds: float) -> dict[str, Any] | None:
-    """Return the times of the arm's rollout and gradient [ms] by catena and by MJX, or nothing where MJX is not installed."""
-    if importlib.util.find_spec("jax") is None or importlib.util.find_spec("mujoco.mjx") is None:
-        return None
+def beside_mjx(steps: int, seconds: float) -> list[results.Row]:
+    """Return the times of the arm's rollout and gradient by catena and by MJX."""
     if hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})  # one core for XLA too
     jax: Any = importlib.import_module("jax")
@@ -337,99 +330,35 @@ def beside_mjx(steps: int, seconds: float) -> dict[str, Any] | None:
         }, seconds, 3,
     )  # fmt: skip
     difference = np.abs(found.controls - np.array(theirs[1])).max() / np.abs(found.controls).max()
-    versions = {"jax": jax.__version__, "mujoco": mujoco.__version__}
-    ms = {key: 1e3 * value for key, value in best.items()}
-    return {"steps": steps, "ms": ms, "compile_s": first, "difference": float(difference), "versions": versions}
-
-
-def show_steps(console: Console, rows: list[dict[str, Any]]) -> None:
-    titles = "a step of 1 ms, us", "catena", "out=", "at most", "MuJoCo", "ratio", "Pinocchio", "ratio", "1,000 states, ns", "spread", "and"
-    table = Table(*titles)
-    for row in rows:
-        us, spread = row["us"], row["spread"]
-        table.add_row(
-            f"{row['mechanism']}, {row['integrator']}", f"{us['catena']:.2f}", f"{us['catena, out=']:.2f}",
-            "" if row["most"] is None else f"{row['most']:g}", *(text for peer in ("mujoco", "pinocchio") for text in (
-                f"{us[peer]:.2f}", f"{us[peer] / us['catena']:.1f}")),
-            f"{1e3 * us['batch']:.0f}", f"{spread['mujoco']:.0e}", f"{spread['pinocchio']:.0e}",
-        )  # fmt: skip
-    console.print(table)
-
-
-def show_million(console: Console, rows: list[dict[str, Any]]) -> None:
-    title = f"four-bar, {rows[0]['steps']:,} steps of RK4, {rows[0]['turns']:,.0f} turns of its crank"
-    table = Table("by", "us a step", "largest loop error, m", "at the end", "energy / first kinetic energy", title=title)
-    for row in rows:
-        table.add_row(row["by"], f"{row['us']:.2f}", f"{row['largest']:.1e}", f"{row['end']:.1e}", f"{row['energy']:.1e}")
-    console.print(table)
-
-
-def show_gradients(console: Console, rows: list[dict[str, Any]]) -> None:
-    title = f"gradient of a cost over {rows[0]['steps']:,} steps of RK4 by all controls"
-    titles = "mechanism", "runs", "controls", "rollout, ms", "gradient, ms", "ratio", "at most", "off differences", "off forward"
-    table = Table(*titles, "first, s", title=title)
-    for row in rows:
-        ms, off = row["ms"], [f"{row[key]:.0e}" if key in row else "" for key in ("differences", "forward")]
-        table.add_row(
-            row["mechanism"], str(row["runs"]), f"{row['controls']:,}", f"{ms['rollout']:.2f}", f"{ms['gradient']:.2f}",
-            f"{row['ratio']:.2f}", f"{RATIO:g}", *off, f"{row['first_s']:.1f}",
-        )  # fmt: skip
-    console.print(table)
-
-
-def show_memory(console: Console, rows: list[dict[str, Any]]) -> None:
-    table = Table("memory, MB", "runs", "steps", "controls", "rollout", "gradient")
-    for row in rows:
-        sizes = row["controls_mb"], row["mb"]["rollout"], row["mb"]["gradient"]
-        table.add_row(row["mechanism"], str(row["runs"]), f"{row['steps']:,}", *(f"{x:.1f}" for x in sizes))
-    console.print(table)
-
-
-def show_mjx(console: Console, row: dict[str, Any] | None) -> None:
-    if row is None:
-        console.print("jax and mujoco-mjx are not installed: no gradients by MJX")
-        return
-    versions = f"jax {row['versions']['jax']}, mujoco {row['versions']['mujoco']}"
-    table = Table("arm, ms", "catena", "MJX", "ratio", "compiled in s", title=f"{row['steps']:,} steps of RK4, {versions}")
-    for key in ("rollout", "gradient"):
-        ours, theirs = row["ms"][key], row["ms"][f"mjx {key}"]
-        table.add_row(key, f"{ours:.2f}", f"{theirs:.1f}", f"{theirs / ours:.0f}", f"{row['compile_s'][key]:.1f}")
-    console.print(table)
-    console.print(f"the gradients differ by {row['difference']:.0e} of the largest entry")
+    return [
+        results.row("arm", key, 1e6 * best[key], {"MJX": 1e6 * best[f"mjx {key}"]}, steps=steps, compile_s=first[key], **off)
+        for key, off in (("rollout", {}), ("gradient", {"disagreement": float(difference)}))
+    ]
 
 
 def main() -> None:
-    """Measure, print the tables, write the figures."""
+    """Measure, print and write the figures."""
     parts = ("steps", "million", "gradients", "memory", "mjx")
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = results.parser(__doc__, "fewer steps, shorter repeats")
     parser.add_argument("parts", nargs="*", metavar="PART", help=f"some of {', '.join(parts)}")
-    parser.add_argument("--quick", action="store_true", help="fewer steps, shorter repeats")
-    parser.add_argument("--json", type=Path, help="write the figures to this file")
     options = parser.parse_args()
     if unknown := set(options.parts) - set(parts):
         parser.error(f"there is no part {', '.join(sorted(unknown))}; choose from {', '.join(parts)}")
-    quick = options.quick
-    chosen = options.parts or (parts[:-1] if quick else parts)
-    seconds, steps = (0.3, 50) if quick else (10.0, 1000)
-    console, figures = Console(width=150, highlight=False), {"commit": machine.commit(), "machine": machine.description()}
-    versions = f"catena {ct.__version__}, commit {machine.commit()}; mujoco {mujoco.__version__}; pinocchio {pin.__version__}"
-    console.print(f"{versions}; {machine.description()}")
-    work: dict[str, tuple[Callable[[], Any], Callable[[Console, Any], None]]] = {
-        "steps": (lambda: [one_step(*case, seconds) for case in cases], show_steps),
-        "million": (lambda: million(2000 if quick else 10**6), show_million),
-        "gradients": (lambda: [gradients(name, runs, steps, 3, seconds) for name in two for runs in (1, 64)], show_gradients),
-        "memory": (lambda: [memory(name, runs, 200 if quick else 10**5) for name in two for runs in (1, 16)], show_memory),
-        "mjx": (lambda: beside_mjx(10 if quick else steps, 3.0 * seconds), show_mjx),
-    }
-    two = "arm", "four-bar"
+    chosen = options.parts or parts[:-1]
+    if "mjx" in chosen and len(chosen) > 1:
+        parser.error("mjx is measured by itself")
+    quick, two = options.quick, ("arm", "four-bar")
+    seconds, steps = (0.3, 50) if quick else (5.0, 1000)
     cases = [(name, integrator) for name in ("arm", "four-bar", "stewart-ups") for integrator in INTEGRATORS]
-    for part in parts:
-        if part in chosen:
-            measure, show = work[part]
-            figures[part] = measure()
-            show(console, figures[part])
-    if options.json:
-        options.json.write_text(json.dumps(figures, indent=1))
+    work: dict[str, Callable[[], list[results.Row]]] = {
+        "steps": lambda: [one_step(*case, seconds) for case in cases],
+        "million": lambda: [million(2000 if quick else 10**6)],
+        "gradients": lambda: [row for name in two for runs in (1, 64) for row in gradients(name, runs, steps, 3, seconds)],
+        "memory": lambda: [memory(name, runs, 200 if quick else 10**5) for name in two for runs in (1, 16)],
+        "mjx": lambda: beside_mjx(10 if quick else steps, 3.0 * seconds),
+    }
+    rows = [row for part in parts if part in chosen for row in work[part]()]
+    results.report("steps-mjx" if "mjx" in chosen else "steps", rows, options)
 
 
 if __name__ == "__main__":

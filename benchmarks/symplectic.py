@@ -1,6 +1,6 @@
 """Energy of a 7-body spatial chain over 1,000,000 steps of 5 ms: symplectic methods, RK4 at their cost, and semi-implicit Euler.
 
-    python benchmarks/symplectic.py [--quick] [--json FILE] [--picture FILE]
+    python benchmarks/symplectic.py [--quick] [--json FILE] [--plot FILE]
 
 The chain hangs, is turned by random angles, and let go; its motion is chaotic. Errors are those of the total energy, in parts of the
 energy above rest. MuJoCo runs its own loop with the integrator Euler, which is semi-implicit. RK4 is run at the same step, and at steps
@@ -10,8 +10,6 @@ fiftieths of the run and of the time, from a tenth of it on: 0 where the error i
 
 from __future__ import annotations
 
-import argparse
-import json
 import time
 from itertools import pairwise
 from pathlib import Path
@@ -21,8 +19,7 @@ import machine
 import matplotlib.pyplot as plt
 import mujoco
 import numpy as np
-from rich.console import Console
-from rich.table import Table
+import results
 from simulation import mujoco_model, plain_chain
 
 import catena as ct
@@ -63,7 +60,7 @@ def with_mujoco(m: ct.Model, q: np.ndarray, until: float) -> tuple[np.ndarray, n
     return table[:, 0], table[:, 1 : 1 + m.nq], table[:, 1 + m.nq :]
 
 
-def costs(m: ct.Model, q: np.ndarray) -> dict[str, float]:
+def costs(m: ct.Model, q: np.ndarray, seconds: float) -> dict[str, float]:
     """Return the time of a step [s] of each integrator, in turns."""
     runs = {
         name: (lambda name=name: ct.rollout(m, q, step=STEP, steps=500, every=500, integrator=name, threads=1))
@@ -71,7 +68,7 @@ def costs(m: ct.Model, q: np.ndarray) -> dict[str, float]:
     }
     for run in runs.values():
         run()
-    return {name: seconds / 500 for name, seconds in machine.fastest(runs, 15.0).items()}
+    return {name: best / 500 for name, best in machine.fastest(runs, seconds).items()}
 
 
 def largest(t: np.ndarray, error: np.ndarray, edges: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -82,56 +79,39 @@ def largest(t: np.ndarray, error: np.ndarray, edges: np.ndarray) -> tuple[np.nda
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true", help="a fiftieth of the steps")
-    parser.add_argument("--json", type=Path)
-    parser.add_argument("--picture", type=Path)
-    arguments = parser.parse_args()
-    until = STEP * STEPS / (50 if arguments.quick else 1)
-    m, console = plain_chain(), Console(width=140)
+    """Measure, print and write the figures, draw the picture."""
+    parser = results.parser(__doc__, "a fiftieth of the steps")
+    parser.add_argument("--plot", type=Path, help="draw the errors over time to this file")
+    options = parser.parse_args()
+    until = STEP * STEPS / (50 if options.quick else 1)
+    m = plain_chain()
     hanging, q = start(m)
     energy = ct.energy(m)
     scale = sum(energy(q, np.zeros(m.nv))) - sum(energy(hanging, np.zeros(m.nv)))
-    cost = costs(m, q)
+    cost = costs(m, q, 1.0 if options.quick else 8.0)
     cases: dict[str, tuple[str, float]] = {name: (name, STEP) for name in SYMPLECTIC}
     cases["rk4"] = ("rk4", STEP)
     for name in ("symplectic-midpoint", "symplectic-gauss-4"):
         cases[f"rk4 at the cost of {name}"] = ("rk4", STEP * cost["rk4"] / cost[name])
     cases["semi-implicit-euler"] = ("semi-implicit-euler", STEP)
-    table = Table("integrator", "step [ms]", "us a step", "largest error, first 50 s", "last tenth", "trend", "ends [s]", "took [s]")
-    rows: dict[str, dict[str, Any]] = {}
-    curves: dict[str, tuple[np.ndarray, np.ndarray]] = {}
+    rows, curves = [], {}
     for case in [*cases, "MuJoCo Euler"]:
         integrator, step = cases.get(case, ("", STEP))
         began = time.perf_counter()
         t, positions, velocities = with_catena(m, q, integrator, step, until) if integrator else with_mujoco(m, q, until)
-        seconds = time.perf_counter() - began
+        figures = {"step_ms": 1e3 * step, "until_s": until, "end_s": float(t[-1]), "run_s": time.perf_counter() - began}
         total: Any = sum(energy(positions, velocities))
         error = (total - total[0]) / scale
         curves[case] = largest(t, error, np.geomspace(5.0, until, SPANS + 1))
-        later = largest(t, error, np.linspace(0.1 * until, until, 46))
-        ended = t[-1] >= until - 1.0
-        rows[case] = {
-            "step_ms": 1e3 * step,
-            "us_per_step": 1e6 * cost[integrator] if integrator else None,
-            "first": float(np.abs(error[t <= 50.0]).max()),
-            "last": float(np.abs(error[t >= 0.9 * until]).max()) if ended else None,
-            "trend": float(np.polyfit(*map(np.log, later), 1)[0]) if ended else None,
-            "end": float(t[-1]),
-            "seconds": seconds,
-        }
-        row = rows[case]
-        shown = [row[name] for name in ("step_ms", "us_per_step", "first", "last", "trend", "end", "seconds")]
-        formats = (".3g", ".1f", ".1e", ".1e", ".2f", ".0f", ".0f")
-        table.add_row(case, *("-" if x is None else f"{x:{f}}" for x, f in zip(shown, formats, strict=True)))
-        console.print(f"{case}: {seconds:.0f} s")
-    console.print(f"commit {machine.commit()}, {machine.description()}; {until:g} s")
-    console.print(table)
-    if arguments.json:
-        lists = {case: [x.tolist() for x in curve] for case, curve in curves.items()}
-        arguments.json.write_text(json.dumps({"commit": machine.commit(), "rows": rows, "curves": lists}))
-    if arguments.picture:
-        draw(curves, until).savefig(arguments.picture, dpi=150)
+        figures["first_50_s"] = float(np.abs(error[t <= 50.0]).max())
+        if t[-1] >= until - 1.0:
+            later = largest(t, error, np.linspace(0.1 * until, until, 46))
+            figures["last_tenth"] = float(np.abs(error[t >= 0.9 * until]).max())
+            figures["trend"] = float(np.polyfit(*map(np.log, later), 1)[0])
+        rows.append(results.row("chain of 7", case, 1e6 * cost[integrator] if integrator else None, **figures))
+    results.report("symplectic", rows, options)
+    if options.plot:
+        draw(curves, until).savefig(options.plot, dpi=150)
 
 
 def draw(curves: dict[str, tuple[np.ndarray, np.ndarray]], until: float) -> Any:

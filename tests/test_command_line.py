@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 
@@ -21,7 +22,7 @@ from typer.testing import CliRunner
 
 import catena as ct
 from catena import cli, comparison
-from catena.cli.app import BROKEN_PIPE, BUG, INTERRUPTED
+from catena.cli.app import BROKEN_PIPE, BUG, FAILED, INTERRUPTED
 from catena.comparison import growth_plot, peers
 from catena.comparison.bench import KERNELS
 from catena.examples import EXAMPLES
@@ -69,9 +70,13 @@ def folder(tmp_path, monkeypatch):
 
 
 def outcome(text):
-    """Return exit code, output and errors of an example, made short."""
-    arguments = shlex.split(text.partition(">")[0])
-    return run(*arguments, *SHORTER.get(arguments[0] if arguments else "", []))
+    """Return exit code, output and errors of an example, made short; the output is written to the file that the example names."""
+    command, _, file = text.partition(">")
+    arguments = shlex.split(command)
+    code, output, errors = run(*arguments, *SHORTER.get(arguments[0] if arguments else "", []))
+    if file:
+        Path(file.strip()).write_text(output, encoding="utf-8")
+    return code, output, errors
 
 
 def needs(text):
@@ -393,6 +398,63 @@ def test_bench_in_text_has_the_figures_of_json(timed, monkeypatch):
             assert shown[1] == cli.bench.ratio_text(row["peer"]["single_us"] / row["single_us"])
     monkeypatch.setattr(comparison, "bench", lambda *_, **__: timed["four-bar"])
     assert f"Pinocchio is not timed: {timed['four-bar'].no_peer}\n" in run("bench", "four-bar")[1]
+
+
+def rewritten(bench, path, **changed):
+    """Write a bench as `catena bench --json` does, with times of batches that are multiplied, and other entries."""
+    factor = changed.pop("batch", 1.0)
+    rows = [replace(row, batch_us=factor * row.batch_us, spread=dict.fromkeys(row.spread, 0.1)) for row in bench.rows]
+    path.write_text(json.dumps(asdict(replace(bench, rows=tuple(rows), **changed))), encoding="utf-8")
+    return str(path)
+
+
+def test_bench_beside_an_earlier_one_marks_what_is_beyond_the_noise(timed, monkeypatch, tmp_path):
+    calm = replace(timed["arm"], rows=tuple(replace(row, spread=dict.fromkeys(row.spread, 0.1)) for row in timed["arm"].rows))
+    calm = replace(calm, versions={"catena": ct.__version__, **calm.versions})  # as the command writes them
+    monkeypatch.setattr(comparison, "bench", lambda *_, **__: calm)
+    same, slower, faster = (rewritten(calm, tmp_path / f"{factor}.json", batch=factor) for factor in (1.2, 0.5, 2.0))
+    code, output, errors = run("bench", "--compare", same, "--fail-above", "1.1")
+    assert (code, errors) == (0, "")
+    assert "no time changed beyond the noise" in output
+    assert "measured otherwise" not in output
+    for before, ratio, verdict in ((slower, "2.00", "slower"), (faster, "0.50", "faster")):
+        code, output, errors = run("bench", "--compare", before)
+        assert (code, errors) == (0, "")
+        marked = [line.split() for line in output.splitlines() if line.endswith(("slower", "faster"))]
+        assert [line[-2:] for line in marked] == [[ratio, verdict]] * len(calm.rows)
+        assert {line[1] for line in marked} == {"batch"}
+    facts = json.loads(run("bench", "--compare", slower, "--json")[1])
+    assert {one["verdict"] for one in facts["compared"]["changes"] if one["name"].endswith("batch")} == {"slower"}
+    assert run("bench", "--compare", slower, "--fail-above", "3")[0] == 0
+    code, _, errors = run("bench", "--compare", slower, "--fail-above", "1.5")
+    assert code == FAILED
+    assert errors.startswith("error: slower by more than 1.5: forward_dynamics, batch, inverse_dynamics, batch, ")
+
+
+def test_bench_beside_an_earlier_one_says_what_else_differs(timed, monkeypatch, tmp_path):
+    monkeypatch.setattr(comparison, "bench", lambda *_, **__: timed["arm"])
+    found = timed["arm"]
+    versions = {"catena": ct.__version__, **found.versions, "numpy": "1.0"}
+    other = rewritten(found, tmp_path / "other.json", machine=found.machine | {"processor": "Z80"}, versions=versions, bodies=6)
+    processor = found.machine["processor"]
+    told = f"processor Z80, now {processor}; numpy 1.0, now {found.versions['numpy']}; bodies 6, now 7"
+    assert f"{other} was measured otherwise, so ratios mean little: {told}\n" in run("bench", "--compare", other)[1]
+
+
+def test_bench_refuses_what_it_cannot_compare_with(timed, tmp_path, monkeypatch):
+    monkeypatch.setattr(comparison, "bench", lambda *_, **__: pytest.fail("nothing is measured before the file is read"))
+    bad = tmp_path / "bad.json"
+    for text in ("", "{", "[]", "{}", '{"rows": [{}]}', json.dumps(asdict(timed["arm"])).replace('"batch_us": ', '"batch_us": -')):
+        bad.write_text(text, encoding="utf-8")
+        code, output, errors = run("bench", "--compare", str(bad))
+        assert (code, output) == (FAILED, "")
+        assert errors.startswith(f"error: {bad}: this is not a bench of this version; write one by `catena bench MODEL --json > FILE`")
+    assert "there is no such file; write it by" in run("bench", "--compare", str(tmp_path / "none.json"))[2]
+    assert "cannot be read" in run("bench", "--compare", str(tmp_path))[2]
+    other = rewritten(timed["four-bar"], tmp_path / "four-bar.json")
+    message = f"error: {other}: this is a bench of 'four-bar', not of 'arm'; compare benches of one model"
+    assert message in run("bench", "--compare", other)[2]
+    assert "error: --fail-above is a factor of earlier times; give them by --compare FILE" in run("bench", "--fail-above", "2")[2]
 
 
 def test_bench_refuses_no_cores():

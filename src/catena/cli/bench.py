@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict, replace
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -10,11 +12,12 @@ from rich.console import Console
 
 import catena as ct
 from catena import comparison
-from catena.cli.app import Contact, Debug, FloatingBase, Ignore, Json, SetParameter, Tolerance, app, model_argument
+from catena.cli.app import FAILED, Contact, Debug, FloatingBase, Ignore, Json, SetParameter, Tolerance, app, model_argument
 from catena.cli.compare import number_text, progress
 from catena.cli.info import find
-from catena.cli.printing import new_console, print_json, print_model, print_table
-from catena.comparison import Bench
+from catena.cli.printing import new_console, print_json, print_message, print_model, print_table
+from catena.comparison import Bench, Change
+from catena.errors import ArgumentError
 from catena.simulation.rollout import thread_count
 
 
@@ -24,6 +27,12 @@ def bench(
     threads: Annotated[int | None, typer.Option(metavar="N", min=1, help="Cores to use at most; without it all.")] = None,
     seconds: Annotated[float, typer.Option(metavar="TIME", min=0.0, help="How long each call is timed [s].")] = 0.1,
     seed: Annotated[int, typer.Option(metavar="N", min=0, help="The seed of the random states.")] = 0,
+    compare: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Compare with an earlier bench of the model: what `catena bench --json` printed.")
+    ] = None,
+    fail_above: Annotated[
+        float | None, typer.Option(metavar="FACTOR", min=1.0, help="With --compare, exit with 1 if something takes longer by this factor.")
+    ] = None,
     set_parameter: SetParameter = None,
     floating_base: FloatingBase = False,
     ignore: Ignore = None,
@@ -37,20 +46,40 @@ def bench(
     Where Pinocchio is installed and has the joints of the model, its functions take turns with the kernels, on the same states. Times are
     the shortest of several runs, in microseconds for a state.
 
+    With --compare, times stand beside those of an earlier bench. "slower" and "faster" are marked where the change is more than how far
+    repeats of both differ, and 5 %. What else differs is listed first: on another machine or with other versions, ratios mean little.
+
     \b
     Examples:
       catena bench
       catena bench four-bar --seconds 0.5
-      catena bench robot.urdf --threads 1 --json
+      catena bench robot.urdf --threads 1 --json > old.json
+      catena bench robot.urdf --threads 1 --compare old.json
     """
+    if fail_above is not None and compare is None:
+        raise ArgumentError("--fail-above is a factor of earlier times; give them by --compare FILE")
+    before = None if compare is None else comparison.read_bench(compare)
     m, _ = find(model, floating_base, ignore, tolerance, set_parameter, contact)
+    if before is not None and before.model != m.name:
+        raise ArgumentError(f"{compare}: this is a bench of '{before.model}', not of '{m.name}'; compare benches of one model")
     with progress() as report:
         measured = comparison.bench(m, thread_count(threads), seed, seconds, report)
     measured = replace(measured, versions={"catena": ct.__version__, **measured.versions})
+    if before is None:
+        if json:
+            print_json(asdict(measured))
+        else:
+            _print_bench(new_console(), measured)
+        return
+    changes, differ = comparison.compared(before, measured), comparison.what_differs(before, measured)
     if json:
-        print_json(asdict(measured))
+        print_json(asdict(measured) | {"compared": {"differ": differ, "changes": [asdict(one) for one in changes]}})
     else:
-        _print_bench(new_console(), measured)
+        _print_head(new_console(), measured)
+        print_changes(new_console(), str(compare), changes, differ)
+    if fail_above is not None and (slower := comparison.beyond(changes, fail_above)):
+        print_message("error", f"slower by more than {fail_above:g}: {', '.join(one.name for one in slower)}")
+        raise typer.Exit(FAILED)
 
 
 def short_name(kernel: str) -> str:
@@ -67,14 +96,30 @@ def ratio_text(ratio: float) -> str:
     return f"{ratio:.2g}x" if ratio < 99.5 else f"{ratio:.0f}x"
 
 
-def _print_bench(console: Console, measured: Bench) -> None:
-    """Print a table of the kernels, and one of Pinocchio's functions."""
+def _print_head(console: Console, measured: Bench) -> str:
+    """Print machine, versions and model, and return the number of cores in words."""
     machine = measured.machine
     cores = "1 core" if machine["cores"] == 1 else f"{machine['cores']} cores"
     console.print(f"{machine['processor']} ({machine['compiled_for']}, {machine['lanes']} lanes), {cores}")
     console.print(", ".join(f"{name} {number}" for name, number in measured.versions.items()))
     console.print()
     print_model(console, measured.model, measured.bodies, measured.freedom)
+    return cores
+
+
+def print_changes(console: Console, path: str, changes: Sequence[Change], differ: Sequence[str]) -> None:
+    """Print what differs from an earlier measurement, and a table of times before and now."""
+    if differ:
+        console.print(f"{path} was measured otherwise, so ratios mean little: {'; '.join(differ)}", soft_wrap=True)
+    rows = [(one.name, number_text(one.before_us), number_text(one.now_us), f"{one.ratio:.2f}", one.verdict) for one in changes]
+    print_table(console, "", ("", ">before\n[us]", ">now\n[us]", ">ratio", ""), rows)
+    marked = [one for one in changes if one.verdict]
+    console.print(f"{len(marked)} of {len(changes)} times changed beyond the noise" if marked else "no time changed beyond the noise")
+
+
+def _print_bench(console: Console, measured: Bench) -> None:
+    """Print a table of the kernels, and one of Pinocchio's functions."""
+    cores = _print_head(console, measured)
     rows = []
     for row in measured.rows:
         built = (f"{row.trace_seconds:.2f}", f"{row.compile_seconds:.2f}{'*' if row.cached else ' '}")

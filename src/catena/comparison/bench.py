@@ -6,10 +6,11 @@ is a call over many states, on one core; on all cores, each has a batch of its o
 
 from __future__ import annotations
 
+import json
 import platform
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, fields
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,8 @@ from typing import Any
 import numpy as np
 
 from catena.comparison import peers
-from catena.comparison.methods import FEWEST, HANDFUL, Report, batch_of, call_of, calls_of, disagreement, fastest, repeated, sample
+from catena.comparison.changes import Change, change, differences
+from catena.comparison.methods import FEWEST, HANDFUL, Report, batch_of, call_of, calls_of, disagreement, fastest, repeated, sample, timed
 from catena.errors import ArgumentError
 from catena.formulations.joint_forces import passive_force
 from catena.kernels import derivatives, dynamics, kinematics
@@ -33,6 +35,9 @@ KERNELS: dict[str, Callable[[Mechanism], Any]] = {
         dynamics.joint_wrenches, derivatives.forward_dynamics_derivatives, derivatives.inverse_dynamics_derivatives, dynamics.loop_error,
     )
 }  # fmt: skip
+
+#: How kernels are called, and what a table calls it.
+CALLS = {"single": "one call", "batch": "batch", "cores": "all cores"}
 
 #: How long the cores work at least before they meet [s].
 _APART = 5e-3
@@ -54,7 +59,10 @@ class Peer:
 
 @dataclass(frozen=True)
 class Timing:
-    """A kernel: the seconds it took to trace and compile, or to find in the cache, and its times for a state [us]."""
+    """A kernel: the seconds it took to trace and compile, or to find in the cache, and its times for a state [us].
+
+    `spread` has, for "single", "batch" and "cores", by how much times of a part of the repeats are longer, relative to these.
+    """
 
     kernel: str
     method: str
@@ -65,6 +73,7 @@ class Timing:
     single_us: float
     batch_us: float
     cores_us: float
+    spread: dict[str, float]
     peer: Peer | None = None
 
 
@@ -112,8 +121,8 @@ def bench(m: Mechanism, cores: int = 1, seed: int = 0, seconds: float = 0.1, rep
         len(m.links),
         mobility(m).freedom,
         seed,
-        {"processor": processor(), "compiled_for": machine.host().processor, "lanes": machine.host().lanes, "cores": cores},
-        {name: version(name) for name in ("numpy", "llvmlite")} | ({} if peer is None else {"pinocchio": peer.peer.pinocchio.__version__}),
+        this_machine() | {"cores": cores},
+        software() | ({} if peer is None else {"pinocchio": peer.peer.pinocchio.__version__}),
         tuple(rows),
         no_peer,
     )
@@ -141,8 +150,8 @@ def _timed(
     for key in ("batch", "cores"):
         if key in functions:
             counts[f"peer {key}"], runs[f"peer {key}"] = len(batch[0]), functions[key]
-    best = fastest(runs, seconds)
-    us = {key: 1e6 * best[key] / counts[key] for key in runs}
+    best = timed(runs, seconds)
+    us = {key: 1e6 * best[key].seconds / counts[key] for key in runs}
     beside = None
     if peer is not None and "peer single" in us:
         off = peer.disagreement(name, kernel)
@@ -150,7 +159,7 @@ def _timed(
     trace = kernel.seconds["trace"]
     return Timing(
         name, kernel.method, sum(kernel.operations.values()), trace, sum(kernel.seconds.values()) - trace, kernel.cached,
-        us["single"], us["batch"], us["cores"], beside,
+        us["single"], us["batch"], us["cores"], {key: best[key].spread for key in CALLS}, beside,
     )  # fmt: skip
 
 
@@ -193,6 +202,71 @@ class _Pinocchio:
             return None
         few = {key: x[:HANDFUL] for key, x in self.states.items()}
         return disagreement(self.peer.results(name, few), kernel(*(few[port.name] for port in kernel.inputs)))
+
+
+def read_bench(path: Path) -> Bench:
+    """Return the bench that `catena bench --json` wrote to a file."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise ArgumentError(f"{path}: there is no such file; write it by `catena bench MODEL --json > {path}`") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise ArgumentError(f"{path}: the file cannot be read: {error}") from None
+    try:
+        facts = json.loads(text)
+        rows = tuple(_made(Timing, row | {"peer": row["peer"] and _made(Peer, row["peer"])}) for row in facts["rows"])
+        found = _made(Bench, facts | {"rows": rows})
+        times = [getattr(row, f"{key}_us") for row in rows for key in CALLS]
+        if not all(isinstance(time, float) and time > 0.0 for time in times) or any(row.spread.keys() != CALLS.keys() for row in rows):
+            raise ValueError("times are missing")
+    except (ValueError, TypeError, KeyError, AttributeError):
+        raise ArgumentError(f"{path}: this is not a bench of this version; write one by `catena bench MODEL --json > FILE`") from None
+    return found
+
+
+def _made(kind: Any, facts: dict[str, Any]) -> Any:
+    """Return a record of the entries that are its own."""
+    return kind(**{field.name: facts[field.name] for field in fields(kind)})
+
+
+def compared(before: Bench, now: Bench) -> list[Change]:
+    """Return how the times of kernels that both have changed; noise is the spread of the repeats of both.
+
+    >>> found = bench(examples.pendulum(), seconds=0.0)
+    >>> {one.ratio for one in compared(found, found)}
+    {1.0}
+    """
+    rows, changes = {row.kernel: row for row in before.rows}, []
+    for row in now.rows:
+        if row.kernel in rows:
+            first = rows[row.kernel]
+            for key, title in CALLS.items():
+                noise = (1.0 + first.spread[key]) * (1.0 + row.spread[key]) - 1.0
+                changes.append(change(f"{row.kernel}, {title}", getattr(first, f"{key}_us"), getattr(row, f"{key}_us"), noise))
+    return changes
+
+
+def what_differs(before: Bench, now: Bench) -> list[str]:
+    """Return what differs between the machines, versions, states and models of two benches, whose times then say little of the code.
+
+    >>> found = bench(examples.pendulum(), seconds=0.0)
+    >>> what_differs(found, bench(examples.pendulum(), seed=7, seconds=0.0))
+    ['seed 0, now 7']
+    """
+    own = ("bodies", "freedom", "seed")
+    models = ({name: value for name, value in asdict(one).items() if name in own} for one in (before, now))
+    return differences(before.machine, now.machine) + differences(before.versions, now.versions) + differences(*models)
+
+
+def this_machine() -> dict[str, Any]:
+    """Return the processor, what code is compiled for and how many numbers its vectors have, and the system."""
+    host = machine.host()
+    return {"processor": processor(), "compiled_for": host.processor, "lanes": host.lanes, "system": platform.platform(terse=True)}
+
+
+def software() -> dict[str, str]:
+    """Return the versions of Python and of what compiles and calls kernels."""
+    return {"python": platform.python_version(), **{name: version(name) for name in ("numpy", "llvmlite")}}
 
 
 def processor() -> str:

@@ -79,6 +79,9 @@ CLOSED, APART = 50, 0.2
 #: States on which a method that iterates is measured.
 HANDFUL = 8
 
+#: Parts of the repeats whose shortest times are compared, to tell how far these can be trusted.
+PARTS = 4
+
 Report = Callable[[str], None]
 _Kernel = Kernel | IterativeKernel | CentralDifferences
 
@@ -374,18 +377,40 @@ def calls_of(run: Callable[[], object]) -> int:
     return max(1, min(1000, int(1e-3 / fastest({"": run})[""])))
 
 
-def fastest(runs: dict[str, Callable[[], object]], seconds: float = 0.0, least: int = 2) -> dict[str, float]:
-    """Return the shortest time of each run [s]; they take turns for `seconds` each, so that all meet the same noise.
+class Time(NamedTuple):
+    """The shortest of several runs [s]; and by how much the shortest of a part of them is longer, at most, relative to it."""
 
-    >>> sorted(fastest({"short": lambda: sum(range(10)), "long": lambda: sum(range(10_000))}))
-    ['long', 'short']
-    """
-    best = dict.fromkeys(runs, float("inf"))
+    seconds: float
+    spread: float
+
+
+def timed(runs: dict[str, Callable[[], object]], seconds: float = 0.0, least: int = 2) -> dict[str, Time]:
+    """Return the shortest time of each run, and its spread; they take turns for `seconds` each, so that all meet the same noise."""
+    times: dict[str, list[float]] = {name: [] for name in runs}
     started, rounds = time.perf_counter(), 0
     while rounds < least or time.perf_counter() - started < seconds * len(runs):
         for name, run in runs.items():
             begin = time.perf_counter()
             run()
-            best[name] = min(best[name], time.perf_counter() - begin)
+            times[name].append(time.perf_counter() - begin)
         rounds += 1
-    return best
+    return {name: Time(min(own), _spread(own)) for name, own in times.items()}
+
+
+def _spread(times: Sequence[float]) -> float:
+    """Return by how much the shortest of a quarter of the times exceeds the shortest of all, at most.
+
+    >>> _spread([1.0, 2.0, 1.1, 1.3, 1.2, 1.2, 1.0, 5.0])
+    0.2
+    """
+    parts = [part.min() for part in np.array_split(np.array(times), min(PARTS, len(times)))]
+    return round(float(max(parts) / min(parts) - 1.0), 6)
+
+
+def fastest(runs: dict[str, Callable[[], object]], seconds: float = 0.0, least: int = 2) -> dict[str, float]:
+    """Return the shortest time of each run [s], by `timed`.
+
+    >>> sorted(fastest({"short": lambda: sum(range(10)), "long": lambda: sum(range(10_000))}))
+    ['long', 'short']
+    """
+    return {name: found.seconds for name, found in timed(runs, seconds, least).items()}
