@@ -139,6 +139,50 @@ def test_constants_need_no_operations() -> None:
     assert graph.evaluate(np.array([5.0, 6.0, 7.0]))[0].tolist() == [3.0, 5.0, 0.0]
 
 
+# sums of multiples
+
+
+def test_a_sum_of_multiples_that_is_only_multiplied_by_numbers_takes_a_product_less() -> None:
+    """Turns about one axis by fixed angles, of which the last result is wanted, and what each leaves behind times a number."""
+    rng = np.random.default_rng(0)
+    turns, weights = rng.uniform(0.3, 1.2, 8), rng.normal(size=8)
+
+    def turned(x: Any) -> list[Any]:
+        y, z, seen = x[0], x[1], []
+        for k, (angle, weight) in enumerate(zip(turns, weights, strict=True)):
+            y, z = np.cos(angle) * y - np.sin(angle) * z + x[k % 3], np.sin(angle) * y + np.cos(angle) * z
+            seen.append(weight * z)
+        return [y, z, *seen]
+
+    trace, x = inputs()
+    graph = trace.graph(r=np.array(turned(x), dtype=object)).check()
+    point = rng.normal(size=(5, 3))
+    for found in (graph.evaluate(point)[0], compile_graph(graph)(point)):
+        np.testing.assert_allclose(found, np.array(turned(point.T)).T, rtol=1e-13)
+    assert graph.operations == {"add": 3 * 8, "mul": 5 * 8 - 7}  # all but the last, which is wanted as it is
+    assert graph.nodes[:3] == (("input", 0), ("input", 1), ("input", 2))
+
+
+@pytest.mark.parametrize("small", [1e-60, 1e-300, 5e-324])
+def test_a_sum_of_multiples_is_not_scaled_by_numbers_that_cost_digits(small: float) -> None:
+    trace, (x, y, _) = inputs()
+    total = small * x + 3.0 * y
+    graph = trace.graph(r=np.array([2.0 * total, 5.0 * total], dtype=object))
+    np.testing.assert_allclose(graph.evaluate([1.0, 1e300, 0.0])[0], [6e300, 1.5e301], rtol=1e-15)
+
+
+def test_sums_of_multiples_that_differ_in_their_numbers_share_a_block() -> None:
+    trace = Trace("turns")
+    x = trace.input("x", (6,))
+    found = []
+    for k, angle in enumerate((0.1, 0.8, 1.5)):  # whichever of the two numbers is the larger
+        trace.mark()
+        total = np.cos(angle) * x[2 * k] + np.sin(angle) * x[2 * k + 1]
+        found += [x[2 * k] * x[2 * k + 1] + 2.0 * total, 7.0 * total]
+    program = program_of(trace.graph(r=np.array(found, dtype=object)))
+    assert (len(program.blocks), len(program.calls)) == (1, 3)
+
+
 # what cannot be traced
 
 

@@ -151,13 +151,17 @@ class Graph:
         """Return the graph of a table of nodes, without those that no output needs."""
         live = table.needed(i for result in results for i in result)
         at = np.concatenate([[0], np.cumsum(live)])  # live nodes before each
-        results = tuple(tuple(at[list(result)].tolist()) for result in results)
-        marks = tuple(dict.fromkeys(at[list(marks)].tolist()))
-        return cls(name, (), inputs, outputs, results, marks)._with_table(table.only(live, at))
+        return cls(name, (), inputs, outputs, results, marks).with_table(table.only(live, at), at)
 
     def with_marks(self, marks: tuple[int, ...]) -> Graph:
         """Return the graph with other regions."""
         return Graph(self.name, (), self.inputs, self.outputs, self.results, marks)._with_table(self.table)
+
+    def with_table(self, table: NodeTable, at: np.ndarray) -> Graph:
+        """Return the graph with other nodes, where the nodes have new numbers; nodes that are left out have that of the next."""
+        results = tuple(tuple(at[list(result)].tolist()) for result in self.results)
+        marks = tuple(dict.fromkeys(at[list(self.marks)].tolist()))
+        return Graph(self.name, (), self.inputs, self.outputs, results, marks)._with_table(table)
 
     def _with_table(self, table: NodeTable) -> Graph:
         del self.__dict__["nodes"]

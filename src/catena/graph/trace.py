@@ -18,6 +18,7 @@ import numpy as np
 from catena.graph.elimination import Elimination, Entry, preorder
 from catena.graph.graph import Graph, Port, Subgraph
 from catena.graph.linear_system import LinearSystem
+from catena.graph.multiples import with_scaled_sums
 from catena.graph.node_table import ALONE, BITS, CONST, SYSTEM, NodeTable, operation_code
 from catena.graph.saddle_point import SaddlePoint, SaddlePointSolution
 from catena.graph.scalar import MUL, NEG, Scalar, as_number, refuse
@@ -143,7 +144,8 @@ class Trace:
             array = np.asarray(value, dtype=object)
             ports.append(Port(name, array.shape))
             results.append(tuple(self.index(x) for x in array.ravel()))
-        return Graph.from_table(self.name, self.table(), tuple(self._inputs), tuple(ports), tuple(results), tuple(self.marks))
+        graph = Graph.from_table(self.name, self.table(), tuple(self._inputs), tuple(ports), tuple(results), tuple(self.marks))
+        return graph.with_table(*with_scaled_sums(graph.table, [i for result in graph.results for i in result]))
 
     def index(self, x: Any) -> int:
         """Return the index of the node that stands for a Scalar or a number."""

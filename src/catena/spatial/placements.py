@@ -73,14 +73,17 @@ class Screw:
     def inertia(self, P: Array) -> Array:
         """Return a symmetric inertia of the child, seen in the parent frame."""
         A, B, C = P[:3, :3].astype(object), P[:3, 3:].astype(object), P[3:, 3:].astype(object)
+        i, (j, k), d = self.axis, self._next, self.d
+        Bjj, Bkk, turned = B[j, j], B[k, k], 0.0
         if self._turns:
             self._turn_symmetric(A)
-            self._turn(B)
+            turned = self._turn(B)
             self._turn_symmetric(C)
         if self._shifts:
-            i, (j, k), d = self.axis, self._next, self.d
             Bj, Bk = B[j].copy(), B[k].copy()
             B[j], B[k] = Bj - d * C[k], Bk + d * C[j]
+            across = turned + d * C[j, k]
+            B[j, j], B[k, k] = Bjj - across, Bkk + across  # the trace in the plane of turning stays
             A[i, j] = A[j, i] = A[i, j] - d * B[i, k]
             A[i, k] = A[k, i] = A[i, k] + d * B[i, j]
             A[j, k] = A[k, j] = A[j, k] + d * (B[j, j] - Bk[k])
@@ -98,8 +101,8 @@ class Screw:
         A[i, j], A[i, k] = c * A[i, j] - s * A[i, k], s * A[i, j] + c * A[i, k]
         A[j, i], A[k, i] = A[i, j], A[i, k]
 
-    def _turn(self, B: Array) -> None:
-        """Turn a 3 x 3 block in place: its trace and skew part in the plane of turning stay."""
+    def _turn(self, B: Array) -> Any:
+        """Turn a 3 x 3 block in place: its trace and skew part in the plane of turning stay. Return what goes along its diagonal."""
         i, (j, k), c, s = self.axis, self._next, self.c, self.s
         u = s * (B[j, j] - B[k, k]) + c * (B[j, k] + B[k, j])
         su, cu = s * u, c * u
@@ -107,6 +110,7 @@ class Screw:
         B[j, k], B[k, j] = cu - B[k, j], cu - B[j, k]
         B[i, j], B[i, k] = c * B[i, j] - s * B[i, k], s * B[i, j] + c * B[i, k]
         B[j, i], B[k, i] = c * B[j, i] - s * B[k, i], s * B[j, i] + c * B[k, i]
+        return su
 
     def rigid(self) -> Rigid:
         """Return the same placement as a dense one."""
