@@ -1,4 +1,4 @@
-"""Forward dynamics of chains of general geometry: catena beside Pinocchio, same states, one run, one core.
+"""Dynamics of chains of general geometry: catena beside Pinocchio, same states, one run, one core.
 
     python benchmarks/dynamics.py [--quick] [--json FILE]
 
@@ -24,7 +24,7 @@ import catena as ct
 from catena.comparison.peers import Pinocchio
 from catena.examples import EXAMPLES
 
-STATES = 10_000
+STATES, MATRICES = 10_000, 2_000
 
 
 def chain(n: int, seed: int = 0) -> ct.Model:
@@ -118,6 +118,31 @@ def measure(n: int, seconds: float, peer: bool) -> list[results.Row]:
     ]
 
 
+def others(n: int, seconds: float) -> list[results.Row]:
+    """Return the figures of inverse dynamics and of the mass matrix of a chain of n bodies."""
+    m = chain(n)
+    inverse, mass = ct.inverse_dynamics(m), ct.mass_matrix(m)
+    q, v, vdot = states(m, STATES)
+    out, few = np.empty_like(v), {count: np.empty((count, n, n)) for count in (64, MATRICES)}
+    model = Pinocchio(m).model
+    data, pool = model.createData(), pin.ModelPool(model, 1)
+    columns = [np.asfortranarray(x.T) for x in (q, v, vdot)]
+    result, some = np.zeros((n, STATES), order="F"), [(x.copy(), y.copy(), z.copy()) for x, y, z in zip(q[:100], v, vdot, strict=False)]
+    turns = {
+        "inverse": lambda: inverse(q, v, vdot, out=out), "rnea": lambda: pin.rneaInParallel(1, pool, *columns, result),
+        "rnea, called": lambda: [pin.rnea(model, data, *one) for one in some],
+        "crba, called": lambda: [pin.crba(model, data, one[0]) for one in some],
+        **{f"mass {count}": lambda count=count: mass(q[:count], out=few[count]) for count in few},
+    }  # fmt: skip
+    turns["inverse"](), turns["rnea"]()
+    disagreement = float(np.abs(out - result.T).max() / np.abs(result).max())
+    counts = {"inverse": STATES, "rnea": STATES, "rnea, called": len(some), "crba, called": len(some), **{f"mass {k}": k for k in few}}
+    us = {name: 1e6 * best / counts[name] for name, best in machine.fastest(turns, seconds).items()}
+    crba = us["crba, called"] - (us["rnea, called"] - us["rnea"])  # less what a call costs
+    rows = [results.row(m.name, f"mass matrix, {count} states", us[f"mass {count}"], {"Pinocchio": crba}) for count in few]
+    return [results.row(m.name, "inverse dynamics, batch", us["inverse"], {"Pinocchio": us["rnea"]}, disagreement=disagreement), *rows]
+
+
 def example(seconds: float) -> list[results.Row]:
     """Return the figures of the arm of the examples: single calls, and large batches with one and with two threads."""
     m = EXAMPLES["arm"]()
@@ -146,6 +171,7 @@ def main() -> None:
     options = results.parser(__doc__).parse_args()
     seconds = 0.5 if options.quick else 4.0
     rows = [row for n in (7, 30, 100, 1000) for row in measure(n, seconds, peer=n <= 100)]
+    rows += [row for n in (7, 30, 100) for row in others(n, seconds)]
     results.report("dynamics", rows + example(seconds), options)
 
 
