@@ -41,6 +41,8 @@ class Benchmark(NamedTuple):
 BENCHMARKS = {
     "dynamics": Benchmark(("dynamics.py",)),
     "kinematics": Benchmark(("kinematics.py",)),
+    "scale": Benchmark(("scale.py",)),
+    "cores": Benchmark(("cores.py",), ("distributed",)),
     "simulation": Benchmark(("simulation.py",)),
     "operations": Benchmark(("operations.py",)),
     "methods": Benchmark(("methods.py",), picture="methods.png"),

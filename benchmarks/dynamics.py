@@ -4,8 +4,9 @@
 
 Chains of revolute joints with random axes and placements and full inertias; batches of 10,000 states in ordinary C-order arrays. Times are
 minima over repeats that take turns. The vector-issue limit is the rate of independent vector multiply-adds, measured in the same run; the
-share is that of the arithmetic vector instructions of the kernel's machine code, a fused multiply-add counting as one. The arm of the
-examples follows, by itself.
+share is that of the arithmetic vector instructions of the kernel's machine code, a fused multiply-add counting as one. Pinocchio has no
+batches of mass matrices: `crba` is called from Python, and what such a call costs, by `rnea` and `rneaInParallel`, is taken off. The arm of
+the examples follows, by itself.
 """
 
 from __future__ import annotations

@@ -109,6 +109,39 @@ def dynamics(of: Results) -> list[str]:
     return table(titles, rows) + of.source("dynamics", "dynamics.py")
 
 
+def dynamics_others(of: Results) -> list[str]:
+    kinds = ("inverse dynamics, batch", "mass matrix, 64 states", "mass matrix, 2000 states")
+    models = of.models("dynamics", kinds[0])
+    rows = [(model, *(cell for what in kinds for cell in beside(of.row("dynamics", model, what)))) for model in models]
+    titles = ("", "inverse dynamics", "`rneaInParallel`", "ratio", "mass matrix, 64 states", "`crba`", "ratio", "2,000 states", "`crba`", "ratio")
+    return table(titles, rows)
+
+
+def scale(of: Results) -> list[str]:
+    rows = []
+    for row in of.rows("scale", "forward dynamics, batch"):
+        figures = row["figures"]
+        cells = (number(row["catena"]), f"{figures['made_seconds']:.2f} s", f"{figures['memory_MB']:,} MB", number(figures["operations"]))
+        rows.append((row["model"], *cells))
+    for row in of.rows("scale", "growth"):
+        rows.append((row["model"], f"n^{row['figures']['exponent']:.2f}", "", "", ""))
+    return table(("", "µs a state", "made in", "memory", "operations"), rows) + of.source("scale", "scale.py")
+
+
+def cores(of: Results) -> list[str]:
+    rows = []
+    for row in of.rows("cores"):
+        figures = row.get("figures", {})
+        if row["model"] == "memory":
+            rate = f"{figures['GB_per_s_one_thread']:.0f} GB/s by one thread, {figures['GB_per_s_all_cores']:.0f} by all"
+            rows.append(("a copy in memory", rate, ""))
+            continue
+        speedup = f"{figures['speedup']:.2f}" if "speedup" in figures else ""
+        needs = f", {figures['needs_GB_per_s']:.1f} GB/s" if "needs_GB_per_s" in figures else ""
+        rows.append((row["what"], f"{number(row['catena'])}{needs}", speedup))
+    return table(("arm of the examples", "µs a state or step", "times as fast as one"), rows) + of.source("cores", "cores.py")
+
+
 def dynamics_arm(of: Results) -> list[str]:
     one = [number(of.row("dynamics", "arm", f"{what} dynamics, one call")["catena"]) for what in ("forward", "inverse")]
     batch, two = (of.row("dynamics", "arm", f"forward dynamics, batch{threads}") for threads in ("", ", two threads"))
@@ -507,7 +540,7 @@ def speed(of: Results) -> list[str]:
 TABLES: dict[str, Callable[[Results], list[str]]] = {
     function.__name__: function
     for function in (
-        head, dynamics, dynamics_arm, kinematics, inverse_kinematics, simulation, operations, momenta, methods, operators, loops,
+        head, dynamics, dynamics_others, dynamics_arm, scale, cores, kinematics, inverse_kinematics, simulation, operations, momenta, methods, operators, loops,
         loop_agreement, reference_points, loop_runs, derivatives, derivatives_loops, implicit_steps, steps, million, gradients, memory,
         steps_mjx, environments, environments_mjx, parameters, parameters_mujoco, ladder, ladder_others, ladder_agreement,
         ladder_operations, making, closed_robots, agreement, symplectic, contact, speed,
