@@ -113,7 +113,8 @@ def dynamics_others(of: Results) -> list[str]:
     kinds = ("inverse dynamics, batch", "mass matrix, 64 states", "mass matrix, 2000 states")
     models = of.models("dynamics", kinds[0])
     rows = [(model, *(cell for what in kinds for cell in beside(of.row("dynamics", model, what)))) for model in models]
-    titles = ("", "inverse dynamics", "`rneaInParallel`", "ratio", "mass matrix, 64 states", "`crba`", "ratio", "2,000 states", "`crba`", "ratio")
+    matrices = (cell for states in ("mass matrix, 64 states", "2,000 states") for cell in (states, "`crba`", "ratio"))
+    titles = ("", "inverse dynamics", "`rneaInParallel`", "ratio", *matrices)
     return table(titles, rows)
 
 
@@ -540,7 +541,8 @@ def speed(of: Results) -> list[str]:
 TABLES: dict[str, Callable[[Results], list[str]]] = {
     function.__name__: function
     for function in (
-        head, dynamics, dynamics_others, dynamics_arm, scale, cores, kinematics, inverse_kinematics, simulation, operations, momenta, methods, operators, loops,
+        head, dynamics, dynamics_others, dynamics_arm, scale, cores, kinematics, inverse_kinematics, simulation, operations, momenta,
+        methods, operators, loops,
         loop_agreement, reference_points, loop_runs, derivatives, derivatives_loops, implicit_steps, steps, million, gradients, memory,
         steps_mjx, environments, environments_mjx, parameters, parameters_mujoco, ladder, ladder_others, ladder_agreement,
         ladder_operations, making, closed_robots, agreement, symplectic, contact, speed,

@@ -17,8 +17,8 @@ FOLDER = Path(__file__).parent.parent / "benchmarks"
 
 #: The scripts, with what makes them brief; the others measure nothing by themselves.
 BRIEF = dict.fromkeys((
-    "closed_robots.py", "cores.py", "derivatives.py", "dynamics.py", "environments.py", "kinematics.py", "ladder.py", "loops.py", "methods.py",
-    "operations.py", "operators.py", "parameters.py", "scale.py", "simulation.py", "steps.py", "symplectic.py",
+    "closed_robots.py", "cores.py", "derivatives.py", "dynamics.py", "environments.py", "kinematics.py", "ladder.py", "loops.py",
+    "methods.py", "operations.py", "operators.py", "parameters.py", "scale.py", "simulation.py", "steps.py", "symplectic.py",
 ), ("--quick",)) | {
     "all.py": ("--quick", "--only", "contact", "--json", "OUT"), "contact.py": ("--quick", "--film", "film.gif"),
     "fingerprints.py": ("--examples", "pendulum,four-bar", "OUT"), "robots.py": (),
