@@ -83,5 +83,5 @@ def world_frames(tree, q):
     (frames,) = tree.columns(1)
     frames[-1] = tree.ground
     for k in tree.outward():
-        frames[k] = frames[tree.parent[k]] @ tree.placement(k, q).rigid()
+        frames[k] = frames[tree.parent[k]] @ tree.placement(k, q)
     return frames

@@ -43,9 +43,7 @@ def kinematics(tree, q, v):
         if p < 0:
             frames[k], ground[k], inboard = Rigid(np.eye(3), np.zeros(3)), X.motion(rest_acceleration(tree)), np.zeros(6)
         else:
-            frames[k], ground[k], inboard = frames[p], ground[p], V[p]
-            for factor in X.factors:
-                frames[k] = frames[k] @ factor.rigid()
+            frames[k], ground[k], inboard = frames[p] @ X, ground[p], V[p]
         S[k] = columns(partial(_moved, frames[k]), tree.joint_matrix(k, q))
         relative = S[k] @ v[tree.v_slices[k]] + _moved(frames[k], tree.joint_drift(k))
         V[k] = inboard + relative
