@@ -14,7 +14,21 @@ from tests.referee import hat, quaternion_matrix, relative, rotation_vector, tur
 
 from catena import spatial
 from catena.scalars.dual import Dual, part
-from catena.spatial import Factor, Placement, Rigid, Screw, cross_force, cross_motion, gain, gyroscopic, minus_product, rigid_inertia
+from catena.spatial import (
+    Factor,
+    Placement,
+    Rigid,
+    Screw,
+    carried,
+    cross_force,
+    cross_motion,
+    gain,
+    gyroscopic,
+    minus_product,
+    rigid_inertia,
+    symmetric,
+    welded,
+)
 
 pytestmark = pytest.mark.quick
 
@@ -106,6 +120,7 @@ def test_placements_compose_as_their_matrices_do(seed: int) -> None:
     screws = [random_screw(rng) for _ in range(4)]
     whole = np.linalg.multi_dot([screw.rigid().matrix() for screw in screws])
     assert relative(Placement(screws).rigid().matrix(), whole) < ROUNDING
+    assert relative((X @ Placement(screws)).matrix(), X.matrix() @ whole) < ROUNDING
 
 
 @given(seed=mechanisms.seeds)
@@ -178,6 +193,21 @@ def test_rigid_inertia_equals_that_of_its_points(seed: int) -> None:
     X = random_rigid(rng)  # the same body in another frame, by moving its points
     moved = rigid_inertia(masses.sum(), X.R @ com + X.p, X.R @ about_com @ X.R.T)
     assert relative(X.inertia(M), moved) < 10.0 * ROUNDING
+
+
+@pytest.mark.parametrize("kind", ["placement", "empty placement"])
+@given(seed=mechanisms.seeds)
+def test_rigid_bodies_are_carried_and_welded_as_any_inertia_is_and_stay_exactly_rigid(kind: str, seed: int) -> None:
+    rng = generator(seed)
+    X, M, other = PLACEMENTS[kind](rng), *(symmetric(mechanisms.body(rng).matrix()) for _ in range(2))
+    moved = np.asarray(carried(X, M), dtype=float)
+    assert relative(moved, dense(X).T @ M @ dense(X)) < 10.0 * ROUNDING
+    together = np.asarray(welded(moved, other), dtype=float)
+    assert relative(together, moved + other) < ROUNDING
+    for one in (moved, together):
+        assert np.array_equal(one, one.T)
+        assert np.array_equal(one[:3, 3:], -one[:3, 3:].T)
+        assert np.array_equal(one[3:, 3:], one[3, 3] * np.eye(3))
 
 
 @given(seed=mechanisms.seeds)

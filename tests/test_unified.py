@@ -310,7 +310,7 @@ def test_armstrong_refuses_other_joints_and_armatures() -> None:
 
 
 def test_auto_takes_the_fewest_operations_of_a_shallow_mechanism_and_says_so() -> None:
-    for m in (chain(2), chain(5), EXAMPLES["arm"](), EXAMPLES["gallery"](), ball_tree(0, 2)):
+    for m in (chain(2), chain(5), EXAMPLES["gallery"](), ball_tree(0, 2)):
         run = ct.forward_dynamics(m)
         name = run.method.split(" (auto: ")[0]
         assert name == automatic("forward_dynamics", m)[0]
@@ -325,8 +325,9 @@ def test_auto_takes_the_fewest_operations_of_a_shallow_mechanism_and_says_so() -
 
 
 def test_auto_takes_the_linear_recursion_of_a_deep_mechanism_and_says_so() -> None:
-    for m in (chain(8), EXAMPLES["humanoid"]()):
-        assert ct.forward_dynamics(m).method.startswith("articulated-body (auto: the fastest where coordinates have a mean depth above 4")
+    for m in (chain(8), EXAMPLES["arm"](), EXAMPLES["humanoid"]()):
+        assert automatic("forward_dynamics", m)[0] == "articulated-body"
+        assert "(auto: the fastest where coordinates have a mean depth of 4 or more" in ct.forward_dynamics(m).method
 
 
 def test_auto_says_why_for_every_problem() -> None:

@@ -96,7 +96,7 @@ class _Ends:
         """Return the frame of body k in that of a base inboard of it; on the ground, in the world."""
         frame = self.tree.ground if base == -1 else IDENTITY
         for j in self._outward(k, base):
-            frame = frame @ self.tree.placement(j, self.q).rigid()
+            frame = frame @ self.tree.placement(j, self.q)
         return frame
 
     def _outward(self, k, base):

@@ -14,17 +14,17 @@ from __future__ import annotations
 
 import numpy as np
 
-from catena.spatial import Factor, gain, minus_product, plain, vanishes
+from catena.spatial import Factor, carried, gain, minus_product, plain, vanishes, welded
 
 
 def composite_inertias(tree, X, M):
-    """Return the composite inertias R of bodies of inertias M, last the ground's."""
+    """Return the composite inertias R of rigid bodies of inertias M, last the ground's."""
     R = [*M, np.zeros((6, 6))]
 
     # inward: (25)
     for k in tree.inward():
         p = tree.parent[k]
-        R[p] = R[p] + X[k].inertia(R[k])
+        R[p] = welded(R[p], carried(X[k], R[k]))
     return R
 
 

@@ -44,9 +44,7 @@ def root_frame(inboard, X):
     """Return the frame of a body in that of its root, where that of its parent is; the root's parent has None."""
     if inboard is None:
         return Rigid(np.eye(3), np.zeros(3))
-    for factor in X.factors:
-        inboard = inboard @ factor.rigid()
-    return inboard
+    return inboard @ X
 
 
 def moved_motion(frame, V):
@@ -112,5 +110,5 @@ def world_frames(tree, q):
     (frames,) = tree.columns(1)
     frames[-1] = tree.ground
     for k in tree.outward():
-        frames[k] = frames[tree.parent[k]] @ tree.placement(k, q).rigid()
+        frames[k] = frames[tree.parent[k]] @ tree.placement(k, q)
     return frames

@@ -18,7 +18,7 @@ from catena.model import Mechanism, Tree
 from catena.model.simple_joints import with_simple_joints
 from catena.references import REFERENCES
 
-#: Methods that go through the mass matrix or its factors can be the cheapest up to this mean depth of a coordinate, the number of
+#: Methods that go through the mass matrix or its factors can be the fastest below this mean depth of a coordinate, the number of
 #: coordinates between it and the ground. Measured on chains, where the articulated-body method is the fastest from 7 bodies on, a mean
 #: depth of 4; the operations say which is the fastest below.
 DEPTH = 4.0
@@ -27,8 +27,9 @@ DEPTH = 4.0
 #: more. On chains of general geometry that is so from 12 bodies on; it is faster from 20, and with 100 takes 0.6 times as long.
 ONE_FRAME, DEEP = "composite-body/one-frame", 10.0
 
-#: What `method="auto"` takes for forward dynamics with loops; and what it compares it with where one loop has more coordinates than `LONG`
-#: and the mechanism no more than `COUNTED`: the multipliers of a single long loop can cost less than to carry its constraints along.
+#: What `method="auto"` takes for forward dynamics with loops; and what it compares it with where a group of loops has more coordinates than
+#: `LONG` for each of them and the mechanism no more than `COUNTED`: multipliers of long loops can cost less than to carry their constraints
+#: along. Counted: of loops of general hinges in space, multipliers win from 14 hinges a loop on.
 LOOPS, MULTIPLIERS = "coordinate-reduction", "fully-recursive/joint"
 LONG, COUNTED = 10, 64
 
@@ -133,15 +134,15 @@ def _automatic(problem: str, m: Mechanism) -> tuple[str, str]:
     if problem != "forward_dynamics":
         fewest = f"the fewest operations of {len(others) + 1} methods, give or take one where bodies are few"
         return default, fewest if others else "the only method"
-    if depth > DEPTH:
-        return default, f"the fastest where coordinates have a mean depth above {DEPTH:g}, and here it is {depth:.1f}"
+    if depth >= DEPTH:
+        return default, f"the fastest where coordinates have a mean depth of {DEPTH:g} or more, and here it is {depth:.1f}"
     solves = {name: METHODS[name].solves[problem] for name in CANDIDATES if name == default or name in others}
     return _fewest(tree, solves)
 
 
 def _automatic_with_loops(m: Mechanism) -> tuple[str, str]:
     tree = m.tree()
-    if m.nv > COUNTED or all(len(group.columns) <= LONG or len(group.closures) > 1 for group in coupled_loops(tree)):
+    if m.nv > COUNTED or all(len(group.columns) <= LONG * max(1, len(group.closures)) for group in coupled_loops(tree)):
         return LOOPS, "no multipliers, and a cost that grows with the number of loops"
     now, solves = m.at(0.0), {}
     q = assemble(now)

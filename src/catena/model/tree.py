@@ -76,6 +76,7 @@ class Tree:
     springs: tuple[PlacedSpring, ...]
     forces: tuple[PlacedForce, ...]
     frames: Mapping[str, tuple[int, Rigid]]  # of every body and frame the user named: moving body and the user's frame in it
+    added: frozenset[int] = frozenset()  # bodies whose inertias are more than those of rigid bodies
     kept: tuple[bool, ...] | None = None  # bodies that regroup nothing, where masses do not tell
     given: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))  # scalars for numbers of the model, by path
     closures: tuple[PlacedClosure, ...] = ()
@@ -230,7 +231,7 @@ class Tree:
     def with_added(self, added: Mapping[int, Any]) -> Tree:
         """Return the tree in which bodies resist acceleration by more than their inertia: by symmetric matrices, 6 x 6, in their frames."""
         own, regrouped = ([M + added[k] if k in added else M for k, M in enumerate(all_)] for all_ in (self.M, self.regrouped))
-        tree = replace(self, M=tuple(own))
+        tree = replace(self, M=tuple(own), added=self.added | set(added))
         tree.__dict__["_regrouping"] = tuple(regrouped), self.keeping  # what was added is felt by no joint in the way of an inertia
         return tree
 

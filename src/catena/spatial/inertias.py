@@ -33,6 +33,20 @@ def centroid(M: Array) -> Array:
     return first_moment(M) / (M[3, 3] + 1e-300)  # traced; without mass there is no first moment
 
 
+@straight_line
+def carried(X: Placement, M: Array) -> Array:
+    """Return the inertia M of a rigid body that moves with the child, seen in the parent frame: ten numbers, where `inertia` turns 21."""
+    J, h, mass = M[:3, :3], first_moment(M), M[3, 3]
+    for factor in reversed(X.factors):
+        J, h = factor.rotational(J, h, mass), factor.moment(h, mass)
+    return inertia_matrix(J, h, mass)
+
+
+def welded(M: Array, other: Array) -> Array:
+    """Return the inertia of two rigid bodies as one."""
+    return inertia_matrix(M[:3, :3] + other[:3, :3], first_moment(M) + first_moment(other), M[3, 3] + other[3, 3])
+
+
 def dusted(x: Array, scale: float) -> Array:
     """Return x with entries that are only the rounding of numbers as large as the scale set to zero."""
     return np.where(np.abs(x) <= 1e-14 * scale, 0.0, x)
@@ -42,8 +56,7 @@ def moved(M: Array, placement: Placement | Rigid) -> Array:
     """Return a rigid-body inertia of the child in the parent frame, and exactly so: symmetric, skew off-diagonal blocks, one mass."""
     rigid = placement.rigid()
     if any(np.asarray(x).dtype == object for x in (M, rigid.R, rigid.p)):
-        M = placement.inertia(M)
-        return inertia_matrix(symmetric(M[:3, :3]), first_moment(M), M[3, 3])
+        return carried(placement if isinstance(placement, Placement) else Placement([placement]), M)
     length = float(max(np.abs(centroid(M)).max(), np.abs(rigid.p).max()))
     mass = float(M[3, 3])
     turning = max(float(np.abs(M[:3, :3]).max()), mass * length**2)

@@ -70,6 +70,19 @@ class Screw:
             h[self.axis] = h[self.axis] + mass * self.d
         return h
 
+    def rotational(self, J: Array, h: Array, mass: Any) -> Array:
+        """Return the rotational inertia of a body of first moment h that moves with the child, seen in the parent frame at its origin."""
+        J = J.astype(object)
+        if self._turns:
+            self._turn_symmetric(J)
+        if self._shifts:
+            i, (j, k), d, moved = self.axis, self._next, self.d, self.moment(h, mass)
+            J[i, j] = J[j, i] = J[i, j] - d * moved[j]
+            J[i, k] = J[k, i] = J[i, k] - d * moved[k]
+            across = d * (h[i] + moved[i])
+            J[j, j], J[k, k] = J[j, j] + across, J[k, k] + across
+        return J
+
     def inertia(self, P: Array) -> Array:
         """Return a symmetric inertia of the child, seen in the parent frame."""
         A, B, C = P[:3, :3].astype(object), P[:3, 3:].astype(object), P[3:, 3:].astype(object)
@@ -149,17 +162,19 @@ class Rigid:
         """Return the first moment of a mass that moves with the child, seen in the parent frame."""
         return self.R @ h + mass * self.p
 
+    def rotational(self, J: Array, h: Array, mass: Any) -> Array:
+        """Return the rotational inertia of a body of first moment h that moves with the child, seen in the parent frame at its origin."""
+        J, p, turned, moved = _congruence(self.R, J), self.p, self.R @ h, self.moment(h, mass)
+        J = J + p @ (turned + moved) * np.eye(3)
+        return _mirrored(J - np.outer(p, moved) - np.outer(turned, p))
+
     def inertia(self, P: Array) -> Array:
         """Return a symmetric inertia of the child, seen in the parent frame."""
         R, r = self.R, skew(self.p)
         A, B, C = _congruence(R, P[:3, :3]), R @ P[:3, 3:] @ R.T, _congruence(R, P[3:, 3:])
         shifted = B + r @ C
         half = r @ B.T + shifted @ r.T
-        A = A + half
-        for i in range(3):
-            for j in range(i):
-                A[i, j] = A[j, i]
-        return _symmetric(A, shifted, C)
+        return _symmetric(_mirrored(A + half), shifted, C)
 
     def rigid(self) -> Rigid:
         """Return the placement itself."""
@@ -169,8 +184,10 @@ class Rigid:
         """Return where the parent frame stands in the child frame."""
         return Rigid(self.R.T, -(self.R.T @ self.p))
 
-    def __matmul__(self, other: Rigid) -> Rigid:
+    def __matmul__(self, other: Rigid | Placement) -> Rigid:
         """Return where a frame placed by `other` in the child frame stands in the parent frame."""
+        if isinstance(other, Placement):  # factor by factor, for their zeros
+            return reduce(lambda whole, factor: whole @ factor.rigid(), other.factors, self)
         return Rigid(self.R @ other.R, self.p + self.R @ other.p)
 
     def matrix(self) -> Array:
@@ -221,7 +238,7 @@ class Placement:
 
     def rigid(self) -> Rigid:
         """Return the same placement as one dense factor."""
-        return reduce(lambda whole, factor: whole @ factor.rigid(), self.factors, Rigid(np.eye(3), np.zeros(3)))
+        return Rigid(np.eye(3), np.zeros(3)) @ self
 
 
 def _congruence(R: Array, A: Array) -> Array:
@@ -232,6 +249,14 @@ def _congruence(R: Array, A: Array) -> Array:
         for j in range(i, 3):
             result[i, j] = result[j, i] = half[i] @ R[j]
     return result if half.dtype == float else plain(result)
+
+
+def _mirrored(A: Array) -> Array:
+    """Return a 3 x 3 block that is symmetric but for rounding, with its upper triangle on both sides."""
+    for i in range(3):
+        for j in range(i):
+            A[i, j] = A[j, i]
+    return A
 
 
 def _symmetric(A: Array, B: Array, C: Array) -> Array:

@@ -42,7 +42,7 @@ def forward_dynamics(tree, q, v, tau, wrenches=None, *, plan):
     """Return the solution under the joint forces tau, with the dependent coordinates of the plan."""
     X, S, W, a = angular_velocities(tree, q, v)
     loops = OpenConstraints(tree, q, v, plan.chosen, plan.reach)
-    body = [ArticulatedBody((), M, np.zeros(6)) for M in (*tree.regrouped, np.zeros((6, 6)))]
+    body = [ArticulatedBody((), M, np.zeros(6), k not in tree.added) for k, M in enumerate((*tree.regrouped, np.zeros((6, 6))))]
     outboard, inboard, A = tree.columns(3)
     vdot = tree.vector()
 
@@ -124,7 +124,7 @@ def eliminated(body, free):
     factor = Factor(D)
     G = gain(U, D, factor)
     waiting = tuple(j for j in body.waiting if j not in free)
-    reduced = ArticulatedBody(waiting, minus_product(body.H[np.ix_(rest, rest)], G, U), body.h[rest] - G @ force)
+    reduced = ArticulatedBody(waiting, minus_product(body.H[np.ix_(rest, rest)], G, U), body.h[rest] - G @ force, rigid=False)
     return reduced, Recovery(list(free), list(waiting), G[:6].T, G[6:].T, factor.solve(-force))
 
 

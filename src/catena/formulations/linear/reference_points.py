@@ -34,7 +34,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from catena.spatial import Placement, Screw, centroid, cross, skew, symmetric
+from catena.spatial import Placement, Rigid, Screw, centroid, cross, skew, symmetric
 
 
 class Motion(NamedTuple):
@@ -83,10 +83,8 @@ def states(tree, q, v, reference, wrenches=None):
 
 def motion_of(tree, k, q, v, parent):
     """Return how body k moves, from the motion of its parent."""
-    A, step = parent.A, np.zeros(3)
-    for factor in tree.placement(k, q).factors:  # (9), (11)-(13)
-        rigid = factor.rigid()
-        A, step = A @ rigid.R, step + A @ rigid.p
+    place = Rigid(parent.A, np.zeros(3)) @ tree.placement(k, q)  # (9), (11)-(13)
+    A, step = place.R, place.p
     r, rho = parent.r + step, A @ centroid(tree.M[k])  # (14), (11)
 
     B = turned(A, tree.joint_matrix(k, q))  # (15), (16)

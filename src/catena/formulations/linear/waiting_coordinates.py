@@ -16,16 +16,20 @@ from typing import Any
 
 import numpy as np
 
-from catena.spatial import symmetric
+from catena.spatial import carried, symmetric, welded
 
 
 @dataclass(frozen=True)
 class ArticulatedBody:
-    """A body and all that it carries: the force on (A, waiting coordinates) is H (A, waiting) + h."""
+    """A body and all that it carries: the force on (A, waiting coordinates) is H (A, waiting) + h.
+
+    While all coordinates outboard of it wait, the bodies are as if welded, and H[:6, :6] is the inertia of one `rigid` body.
+    """
 
     waiting: tuple[int, ...]
     H: Any
     h: Any
+    rigid: bool
 
     def loaded(self, b):
         """Return the body with the wrench b, which adds to h."""
@@ -34,7 +38,7 @@ class ArticulatedBody:
     def in_coordinates(self, waiting, T, t=None):
         """Return the body in other coordinates: (A, waiting) is T (A, waiting) + t of the new ones."""
         h = self.h if t is None else self.h + self.H @ t
-        return ArticulatedBody(waiting, symmetric(T.T @ (self.H @ T)), T.T @ h)
+        return ArticulatedBody(waiting, symmetric(T.T @ (self.H @ T)), T.T @ h, self.rigid)
 
     def inboard(self, S, coordinates, armature, tau):
         """Return the body inboard of its joint, whose coordinates wait: A is A_plus + S vdot."""
@@ -46,16 +50,16 @@ class ArticulatedBody:
         for i, j in enumerate(coordinates, old):
             H[i, i] = H[i, i] + armature[j]
             h[i] = h[i] - tau[j]
-        return ArticulatedBody(body.waiting, H, h)
+        return replace(body, H=H, h=h)
 
     def shifted(self, X, a):
         """Return the body in the frame of its parent, where A_plus is X A + a."""
         H, h = self.H.astype(object), self.h + self.H[:, :6] @ a
-        H[:6, :6] = X.inertia(H[:6, :6])
+        H[:6, :6] = carried(X, H[:6, :6]) if self.rigid else X.inertia(H[:6, :6])
         if self.waiting:
             H[:6, 6:] = X.forces(H[:6, 6:])
             H[6:, :6] = H[:6, 6:].T
-        return ArticulatedBody(self.waiting, H, np.concatenate([X.force(h[:6]), h[6:]]))
+        return replace(self, H=H, h=np.concatenate([X.force(h[:6]), h[6:]]))
 
     def __add__(self, other):
         """Return two bodies as if welded; what waits in both waits side by side."""
@@ -65,4 +69,7 @@ class ArticulatedBody:
         for body, at in ((self, first), (other, second)):
             H[np.ix_(at, at)] = H[np.ix_(at, at)] + body.H
             h[at] = h[at] + body.h
-        return ArticulatedBody((*self.waiting, *other.waiting), H, h)
+        rigid = self.rigid and other.rigid
+        if rigid:
+            H[:6, :6] = welded(self.H[:6, :6], other.H[:6, :6])
+        return ArticulatedBody((*self.waiting, *other.waiting), H, h, rigid)

@@ -51,7 +51,7 @@ def branch_placements(tree, q, bodies):
     """Return the placement of the last body of a branch in the frame where it starts; and placement and S of every body there."""
     place, along = Rigid(np.eye(3), np.zeros(3)), {}
     for k in bodies:
-        place = place @ tree.placement(k, q).rigid()
+        place = place @ tree.placement(k, q)
         along[k] = place, _in_base(place, tree.joint_matrix(k, q))
     return place, along
 
