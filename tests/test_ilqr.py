@@ -166,6 +166,14 @@ def test_a_search_that_does_not_end_says_so() -> None:
     assert "not converged" in repr(motion)
 
 
+def test_a_search_that_stalls_at_a_kink_says_so() -> None:
+    m = EXAMPLES["double-pendulum"]()
+    with pytest.warns(ct.ConvergenceWarning, match=r"stalls: its slope promises .* less"):
+        motion = ct.ilqr(m, [1.5, 0.0], None, np.zeros((50, 2)), step=0.02, cost=effort, final_cost=lambda t, q, v: 1e2 * abs(q[0] - 1))
+    assert not motion.converged
+    assert abs(motion.q[-1, 0] - 1.0) < 1e-3
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [

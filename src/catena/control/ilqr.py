@@ -48,6 +48,9 @@ SUFFICIENT = 1e-4
 #: Parts of the curvature by a control that are added to it where no length is taken: the first, their growth, and the last.
 FIRST, GROWTH, LAST = 1e-4, 10.0, 1e8
 
+#: A search that ends has converged if no more than this part of the cost is promised by its slope.
+PROMISED = 1e-3
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class OptimalMotion:
@@ -55,7 +58,7 @@ class OptimalMotion:
 
     `t` (steps + 1,) [s], `q` (steps + 1, nq) and `v` (steps + 1, nv) are its states, and `controls` (steps, nv) the joint forces, each held
     for a step. `gains` (steps, inputs, 2 nv) are what changes of positions, along velocities, and of velocities add to the joint forces on
-    `inputs`, within `limits`. `costs` has the cost before and after each iteration, `converged` tells whether it ended by its tolerance.
+    `inputs`, within `limits`. `costs` has the cost before and after each iteration, `converged` tells whether it ended at a minimum.
     """
 
     model: Mechanism
@@ -215,31 +218,26 @@ class _Search:
 
     def run(self, iterations: int, tolerance: float) -> OptimalMotion:
         motion = self.first()
-        costs, converged, extra = [motion.cost], False, 0.0
-        law, about = None, self.about(motion)
-        while len(costs) <= iterations and extra <= LAST:
+        costs, ended, extra = [motion.cost], False, 0.0
+        about, least = self.about(motion), tolerance * abs(motion.cost)
+        while len(costs) <= iterations and not ended:
             law = self.sweep(about, motion.u, extra)
-            least = tolerance * abs(motion.cost)
-            if -law.slope <= least:
-                converged = True
+            if -law.slope <= least or extra > LAST:
+                ended = True
                 break
             better = self.search(motion, law)
             if better is None:
                 extra = max(FIRST, GROWTH * extra)
                 continue
-            decrease, motion = motion.cost - better.cost, better
+            ended, motion = motion.cost - better.cost <= least, better
             costs.append(motion.cost)
-            law, about, extra = None, self.about(motion), extra / GROWTH if extra > FIRST else 0.0
-            if decrease <= least:
-                converged = True
-                break
+            about, least, extra = self.about(motion), tolerance * abs(motion.cost), extra / GROWTH if extra > FIRST else 0.0
+        law = self.sweep(about, motion.u, 0.0)
+        converged = ended and -law.slope <= max(least, PROMISED * abs(motion.cost))
         if not converged:
-            warnings.warn(
-                f"ilqr: the search does not end within {len(costs) - 1} iterations; the cost is {motion.cost:.6g}, give more iterations or "
-                "begin elsewhere", ConvergenceWarning, stacklevel=3,
-            )  # fmt: skip
-        if law is None:
-            law = self.sweep(about, motion.u, 0.0)
+            why = f"stalls: its slope promises {-law.slope:.3g} less, which no step along it gives; give joints damping, shorter steps, or"
+            why = why if ended else f"does not end within {iterations} iterations; give more, or"
+            warnings.warn(f"ilqr: the search {why} begin elsewhere; the cost is {motion.cost:.6g}", ConvergenceWarning, stacklevel=3)
         controls = self.controls.copy()
         controls[:, self.at] = motion.u
         names = tuple(self.m.v_names[i] for i in self.at)
