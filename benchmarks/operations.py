@@ -115,7 +115,7 @@ def main() -> None:
         figures = {"additions": shown(additions), "multiplications": shown(multiplications), "total": shown(total)}
         rows.append(results.row("chain of n", name, **figures))
     for m in (*(chain(n, (0.0, 0.0, -9.81)) for n in (7, 30, 100)), EXAMPLES["arm"](), EXAMPLES["humanoid"]()):
-        rows += [results.row(m.name, name, us) for name, us in times(m, 0.2 if options.quick else 4.0).items()]
+        rows += [results.row(m.name, name, us) for name, us in times(m, 0.2 if options.quick else 2.0).items()]
     results.report("operations", rows, options)
 
 

@@ -56,7 +56,7 @@ def measure(n: int, seconds: float) -> list[results.Row]:
 def main() -> None:
     """Measure, print and write the figures."""
     options = results.parser(__doc__).parse_args()
-    rows = [row for n in LINKS for row in measure(n, 0.5 if options.quick else 4.0)]
+    rows = [row for n in LINKS for row in measure(n, 0.5 if options.quick else 2.0)]
     for product in PRODUCTS:
         times = [row["catena"] for row in rows if row["what"] == product]
         grows = float(np.polyfit(np.log(LINKS), np.log(times), 1)[0])

@@ -38,7 +38,7 @@ ROOT = Path(__file__).parents[1]
 RESULTS = Path(__file__).parent / "results.json"
 
 #: Packages whose versions are recorded, where they are installed.
-PACKAGES = ("catena", "scipy", "pin", "mujoco", "drake", "exudyn", "gymnasium", "jax", "mujoco-mjx")
+PACKAGES = ("catena", "scipy", "pin", "mujoco", "mujoco-core", "drake", "exudyn", "gymnasium", "jax", "mujoco-mjx")
 
 #: What is taken for noise where no peer was measured beside, whose change would tell.
 UNKNOWN_NOISE = 0.1
@@ -85,7 +85,7 @@ def _installed(name: str) -> bool:
 def _builds() -> dict[str, str]:
     """Return how the peers were built: the tags of their wheels, and the vector instructions of Pinocchio's Eigen."""
     found = {}
-    for name in ("pin", "mujoco", "drake", "exudyn"):
+    for name in ("pin", "mujoco-core", "drake", "exudyn"):
         if _installed(name):
             text = importlib.metadata.distribution(name).read_text("WHEEL") or ""
             tags = [line.split(": ", 1)[1] for line in text.splitlines() if line.startswith("Tag: ")]
