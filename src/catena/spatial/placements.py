@@ -87,16 +87,15 @@ class Screw:
         """Return a symmetric inertia of the child, seen in the parent frame."""
         A, B, C = P[:3, :3].astype(object), P[:3, 3:].astype(object), P[3:, 3:].astype(object)
         i, (j, k), d = self.axis, self._next, self.d
-        Bjj, Bkk, turned = B[j, j], B[k, k], 0.0
+        x, y, t = B[j, j], B[k, k], 0.0
         if self._turns:
-            self._turn_symmetric(A)
-            turned = self._turn(B)
-            self._turn_symmetric(C)
+            x, y, t = self._turn(B)
+            for block in (A, C):
+                self._turn(block, symmetric=True)
         if self._shifts:
             Bj, Bk = B[j].copy(), B[k].copy()
-            B[j], B[k] = Bj - d * C[k], Bk + d * C[j]
-            across = turned + d * C[j, k]
-            B[j, j], B[k, k] = Bjj - across, Bkk + across  # the trace in the plane of turning stays
+            B[j], B[k], t = Bj - d * C[k], Bk + d * C[j], t + d * C[j, k]
+            B[j, j], B[k, k] = x - t, y + t
             A[i, j] = A[j, i] = A[i, j] - d * B[i, k]
             A[i, k] = A[k, i] = A[i, k] + d * B[i, j]
             A[j, k] = A[k, j] = A[j, k] + d * (B[j, j] - Bk[k])
@@ -104,26 +103,23 @@ class Screw:
             A[k, k] = A[k, k] + d * (Bk[j] + B[k, j])
         return _symmetric(A, B, C)
 
-    def _turn_symmetric(self, A: Array) -> None:
-        """Turn a symmetric 3 x 3 block in place: its trace in the plane of turning stays."""
-        i, (j, k), c, s = self.axis, self._next, self.c, self.s
-        u = s * (A[j, j] - A[k, k]) + (2.0 * c) * A[j, k]
-        su, cu = s * u, c * u
-        A[j, j], A[k, k] = A[j, j] - su, A[k, k] + su
-        A[j, k] = A[k, j] = cu - A[j, k]
-        A[i, j], A[i, k] = c * A[i, j] - s * A[i, k], s * A[i, j] + c * A[i, k]
-        A[j, i], A[k, i] = A[i, j], A[i, k]
+    def _turn(self, B: Array, symmetric: bool = False) -> tuple[Any, Any, Any]:
+        """Turn a 3 x 3 block in place. Return x, y, t, of which its diagonal in the plane of turning is now x - t, y + t.
 
-    def _turn(self, B: Array) -> Any:
-        """Turn a 3 x 3 block in place: its trace and skew part in the plane of turning stay. Return what goes along its diagonal."""
+        In that plane its trace and its skew part stay. A quarter turn exchanges entries, and half a turn changes none.
+        """
         i, (j, k), c, s = self.axis, self._next, self.c, self.s
-        u = s * (B[j, j] - B[k, k]) + c * (B[j, k] + B[k, j])
-        su, cu = s * u, c * u
-        B[j, j], B[k, k] = B[j, j] - su, B[k, k] + su
-        B[j, k], B[k, j] = cu - B[k, j], cu - B[j, k]
+        x, y, t = B[j, j], B[k, k], 0.0
+        if isinstance(c, float) and c == 0.0:
+            x, y, B[j, k], B[k, j] = y, x, 0.0 - B[k, j], 0.0 - B[j, k]
+        elif not (isinstance(s, float) and s == 0.0):
+            u = s * (x - y) + ((2.0 * c) * B[j, k] if symmetric else c * (B[j, k] + B[k, j]))
+            t, cu = s * u, c * u
+            B[j, k], B[k, j] = cu - B[k, j], cu - B[j, k]
+        B[j, j], B[k, k] = x - t, y + t
         B[i, j], B[i, k] = c * B[i, j] - s * B[i, k], s * B[i, j] + c * B[i, k]
-        B[j, i], B[k, i] = c * B[j, i] - s * B[k, i], s * B[j, i] + c * B[k, i]
-        return su
+        B[j, i], B[k, i] = (B[i, j], B[i, k]) if symmetric else (c * B[j, i] - s * B[k, i], s * B[j, i] + c * B[k, i])
+        return x, y, t
 
     def rigid(self) -> Rigid:
         """Return the same placement as a dense one."""
