@@ -29,7 +29,7 @@ ONE_FRAME, DEEP = "composite-body/one-frame", 10.0
 
 #: What `method="auto"` takes for forward dynamics with loops; and what it compares it with where a group of loops has more coordinates than
 #: `LONG` for each of them and the mechanism no more than `COUNTED`: multipliers of long loops can cost less than to carry their constraints
-#: along. Counted: of loops of general hinges in space, multipliers win from 14 hinges a loop on.
+#: along. Counted: of loops of general hinges in space, multipliers can win from 14 hinges a loop on.
 LOOPS, MULTIPLIERS = "coordinate-reduction", "fully-recursive/joint"
 LONG, COUNTED = 10, 64
 
