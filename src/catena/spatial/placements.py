@@ -74,7 +74,7 @@ class Screw:
         """Return the rotational inertia of a body of first moment h that moves with the child, seen in the parent frame at its origin."""
         J = J.astype(object)
         if self._turns:
-            self._turn_symmetric(J)
+            self._turn(J, symmetric=True)
         if self._shifts:
             i, (j, k), d, moved = self.axis, self._next, self.d, self.moment(h, mass)
             J[i, j] = J[j, i] = J[i, j] - d * moved[j]
