@@ -347,7 +347,7 @@ def grown(rows: Sequence[results.Row]) -> results.Row:
 
 def of(row: results.Row, title: str) -> float | None:
     """Return a time of a row: catena's own, or of what stands beside it."""
-    return row["catena"] if title == TITLES[REDUCTION] else row["peers"].get(title)
+    return row["catena"] if title == TITLES[REDUCTION] else row.get("peers", {}).get(title)
 
 
 def counted(sizes: Sequence[int]) -> list[results.Row]:

@@ -418,7 +418,7 @@ def ladder_others(of: Results) -> list[str]:
 def _ladder(of: Results, name: str, script: str, peers: Sequence[str], *titles: str) -> list[str]:
     grown, rows = of.row(name, "ladders", "growth")["figures"], []
     for row in of.rows(name, "forward dynamics, batch"):
-        theirs = [(row["peers"][peer], row["ratios"][peer]) if peer in row["peers"] else None for peer in peers]
+        theirs = [(row["peers"][peer], row["ratios"][peer]) if peer in row.get("peers", {}) else None for peer in peers]
         cells = [text for found in theirs for text in (("", "") if found is None else (number(found[0]), ratio(found[1])))]
         rows.append((f"{row['figures']['loops']:,}", number(row["catena"]), *cells))
     powers = [f"k^{grown[peer]:.2f}" if peer in grown else "" for peer in ("catena, coordinate-reduction", *peers)]
