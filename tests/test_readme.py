@@ -72,7 +72,11 @@ def test_commands_run(tmp_path, monkeypatch):
     for command in dict.fromkeys(commands):
         shorter = ["--most", "8"] if command.startswith("compare") and "--plot" in command else []
         shorter += ["--seconds", "0"] if command.startswith("bench") else []
-        assert CliRunner().invoke(cli.app, [*command.split(), *shorter]).exit_code == 0, command
+        arguments, _, file = command.partition(" > ")
+        done = CliRunner().invoke(cli.app, [*arguments.split(), *shorter])
+        assert done.exit_code in ((0, 1) if "--fail-above" in command else (0,)), command  # times without repeats may be slower
+        if file:
+            Path(file).write_text(done.stdout, encoding="utf-8")
 
 
 @pytest.mark.quick
