@@ -211,6 +211,7 @@ def main() -> None:
     options = parser.parse_args()
     warnings.simplefilter("ignore", UserWarning)  # of singular states, and of limits and inertias in files
     if options.figures:
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # shells let what runs in the background ignore it
         name, how = options.files
         figures = kernel_figures(name, how == "1") if options.figures == "kernel" else run_figures(name, float(how))
         print(json.dumps(figures))

@@ -372,7 +372,7 @@ def draw(facts: dict[str, Any], path: Path) -> None:
     entries = [facts["benchmarks"][name]["rows"] for name in ("ladder", "ladder-others") if name in facts["benchmarks"]]
     measured = [[row for row in rows if "catena" in row] for rows in entries]
     exponents = {}
-    for rows in reversed(measured):
+    for rows in measured:
         exponents = grown(rows)["figures"] | exponents
     figure = Figure(figsize=(9.0, 5.5), layout="constrained", dpi=120)
     FigureCanvasAgg(figure)

@@ -37,18 +37,20 @@ class Results:
         """Return the models of a benchmark that have such a row."""
         return [row["model"] for row in self.rows(name, re.escape(what))]
 
-    def source(self, name: str, script: str) -> list[str]:
-        """Return the lines below a table: commit, date, and how to repeat it."""
+    def measured(self, name: str) -> str:
+        """Return commit and date of a benchmark, with what must be known of it."""
         found = self.entry(name)
         remarks = ["with changes on top of it"] * (not found["clean"]) + ["a quick run"] * found["quick"]
         remarks += [found["note"]] if "note" in found else []
         remarks += ["with an error at its end"] if "failed" in found else []
-        head = self.facts["head"]
         for facts in ("machine", "versions"):
-            own = found.get(facts, {})
-            remarks += [f"{key} {value}" for key, value in own.items() if head[facts].get(key) != value]
-        remark = f" ({', '.join(remarks)})" if remarks else ""
-        return ["", f"Commit {found['commit']}, {found['date'].split()[0]}{remark}; `python benchmarks/{script}` measures it."]
+            own, head = found.get(facts, {}), self.facts["head"][facts]
+            remarks += [f"{key} {value}" for key, value in own.items() if head.get(key) != value]
+        return f"Commit {found['commit']}, {found['date'].split()[0]}" + (f" ({', '.join(remarks)})" if remarks else "")
+
+    def source(self, name: str, script: str) -> list[str]:
+        """Return the lines below a table: commit, date, and how to repeat it."""
+        return ["", f"{self.measured(name)}; `python benchmarks/{script}` measures it."]
 
 
 def table(titles: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
@@ -529,12 +531,11 @@ def speed(of: Results) -> list[str]:
         rows.append((title, number(batch["catena"]), number(peer), ratio(peer / batch["catena"]), number(one["catena"]), number(theirs)))
     longest = max(of.rows("ladder", "forward dynamics, batch"), key=lambda row: row["figures"]["loops"])
     rows.append((f"a ladder of {longest['figures']['loops']:,} loops", number(longest["catena"]), *[""] * 4))
-    head, entry = of.facts["head"], of.entry("dynamics")
-    versions, machine = head["versions"], head["machine"]
+    versions, machine = of.facts["head"]["versions"], of.facts["head"]["machine"]
     peers = f"Pinocchio {versions['pin']}, MuJoCo {versions['mujoco']}"
     where = f"one core of an {machine['processor']} ({machine['compiled_for']}), vectors of {machine['lanes']} numbers"
     lines = table(("µs", "catena, batch", "peer", "ratio", "catena, one call", "peer"), rows)
-    return lines + ["", f"Commit {entry['commit']}, {entry['date'].split()[0]}{' (a quick run)' * entry['quick']}; {where}; {peers}."]
+    return lines + ["", f"{of.measured('dynamics')}; {where}; {peers}."]
 
 
 #: The tables, by the names that pages give them.
