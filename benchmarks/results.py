@@ -222,7 +222,7 @@ def compared(before: dict[str, Any], now: dict[str, Any], names: Iterable[str]) 
         old, new = before["benchmarks"][name], now["benchmarks"][name]
         for facts in ("machine", "versions", "builds"):
             theirs, ours = ({**results["head"], **found}[facts] for results, found in ((before, old), (now, new)))
-            differ |= dict.fromkeys(comparison.differences(theirs, ours))
+            differ |= dict.fromkeys(comparison.differing(theirs, ours))
         if old["quick"] != new["quick"]:
             differ[f"{name}: one of the runs was quick"] = None
         known = {(one["model"], one["what"]): one for one in old["rows"] if "catena" in one}

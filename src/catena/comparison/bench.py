@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from catena.comparison import peers
-from catena.comparison.changes import Change, change, differences
+from catena.comparison.changes import Change, change, differing
 from catena.comparison.methods import FEWEST, HANDFUL, Report, batch_of, call_of, calls_of, disagreement, fastest, repeated, sample, timed
 from catena.errors import ArgumentError
 from catena.formulations.joint_forces import passive_force
@@ -255,7 +255,7 @@ def what_differs(before: Bench, now: Bench) -> list[str]:
     """
     own = ("bodies", "freedom", "seed")
     models = ({name: value for name, value in asdict(one).items() if name in own} for one in (before, now))
-    return differences(before.machine, now.machine) + differences(before.versions, now.versions) + differences(*models)
+    return differing(before.machine, now.machine) + differing(before.versions, now.versions) + differing(*models)
 
 
 def this_machine() -> dict[str, Any]:

@@ -36,10 +36,10 @@ def change(name: str, before_us: float, now_us: float, noise: float = 0.0) -> Ch
     return Change(name, before_us, now_us, noise, ratio, verdict)
 
 
-def differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
+def differing(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
     """Return which entries differ, such as processor and versions, and how.
 
-    >>> differences({"cores": 2, "numpy": "2.3"}, {"cores": 2, "numpy": "2.4", "pinocchio": "4.1"})
+    >>> differing({"cores": 2, "numpy": "2.3"}, {"cores": 2, "numpy": "2.4", "pinocchio": "4.1"})
     ['numpy 2.3, now 2.4', 'pinocchio none, now 4.1']
     """
     names = [*before, *(name for name in now if name not in before)]

@@ -35,7 +35,7 @@ from catena.formulations.linear.reduction_plan import EliminationStage, Reductio
 from catena.formulations.linear.waiting_coordinates import ArticulatedBody
 from catena.formulations.loops.closure_kinematics import velocity_coordinates
 from catena.formulations.loops.solutions import LoopSolution
-from catena.spatial import Factor, gain, minus_product
+from catena.spatial import Factor, gain, minus_product, symmetric
 
 
 def forward_dynamics(tree, q, v, tau, wrenches=None, *, plan):
@@ -106,14 +106,13 @@ def reduce(body, stages, loops):
 def substituted(body, dependent, others, B, beta=None):
     """Return the body with beta - B others for dependent coordinates; without beta, these move by -B others and besides on their own."""
     at = {j: i for i, j in enumerate(body.waiting, 6)}
-    T, t = np.eye(len(body.h)).astype(object), np.zeros(len(body.h)).astype(object)
-    for n, j in enumerate(dependent):
-        T[at[j], [at[i] for i in others]] = -B[n]
-    if beta is None:
-        return body.in_coordinates(body.waiting, T)
-    t[[at[j] for j in dependent]] = beta
-    waiting = tuple(j for j in body.waiting if j not in dependent)
-    return body.in_coordinates(waiting, T[:, [*range(6), *(at[j] for j in waiting)]], t)
+    gone, kept = ([at[j] for j in some] for some in (dependent, others))
+    H, h = body.H.astype(object), (body.h if beta is None else body.h + body.H[:, gone] @ beta).astype(object)
+    H[:, kept] = H[:, kept] - H[:, gone] @ B
+    H[kept], h[kept] = H[kept] - B.T @ H[gone], h[kept] - B.T @ h[gone]
+    waiting = body.waiting if beta is None else tuple(j for j in body.waiting if j not in dependent)
+    rest = [*range(6), *(at[j] for j in waiting)]
+    return ArticulatedBody(waiting, symmetric(H)[np.ix_(rest, rest)], h[rest], body.rigid)
 
 
 def eliminated(body, free):

@@ -35,22 +35,13 @@ class ArticulatedBody:
         """Return the body with the wrench b, which adds to h."""
         return replace(self, h=np.concatenate([self.h[:6] + b, self.h[6:]]))
 
-    def in_coordinates(self, waiting, T, t=None):
-        """Return the body in other coordinates: (A, waiting) is T (A, waiting) + t of the new ones."""
-        h = self.h if t is None else self.h + self.H @ t
-        return ArticulatedBody(waiting, symmetric(T.T @ (self.H @ T)), T.T @ h, self.rigid)
-
     def inboard(self, S, coordinates, armature, tau):
         """Return the body inboard of its joint, whose coordinates wait: A is A_plus + S vdot."""
-        old = len(self.h)
-        T = np.eye(old + len(coordinates)).astype(object)[:old]
-        T[:6, old:] = S
-        body = self.in_coordinates((*self.waiting, *coordinates), T)
-        H, h = body.H.copy(), body.h.copy()
-        for i, j in enumerate(coordinates, old):
-            H[i, i] = H[i, i] + armature[j]
-            h[i] = h[i] - tau[j]
-        return replace(body, H=H, h=h)
+        U, own = self.H[:, :6] @ S, list(coordinates)
+        D = symmetric(S.T @ U[:6]) + np.diag(armature[own])
+        H = np.concatenate([np.concatenate([self.H, U], axis=1), np.concatenate([U.T, D], axis=1)])
+        h = np.concatenate([self.h, S.T @ self.h[:6] - tau[own]])
+        return ArticulatedBody((*self.waiting, *coordinates), H, h, self.rigid)
 
     def shifted(self, X, a):
         """Return the body in the frame of its parent, where A_plus is X A + a."""
