@@ -5,8 +5,7 @@
 Chains of revolute joints with random axes and placements and full inertias; batches of 10,000 states in ordinary C-order arrays. Times are
 minima over repeats that take turns. The vector-issue limit is the rate of independent vector multiply-adds, measured in the same run; the
 share is that of the arithmetic vector instructions of the kernel's machine code, a fused multiply-add counting as one. Pinocchio has no
-batches of mass matrices: `crba` is called from Python, and what such a call costs, by `rnea` and `rneaInParallel`, is taken off. The arm of
-the examples follows, by itself.
+batches of mass matrices, and `crba` is called from Python state by state. The arm of the examples follows, by itself.
 """
 
 from __future__ import annotations
@@ -124,24 +123,23 @@ def others(n: int, seconds: float) -> list[results.Row]:
     m = chain(n)
     inverse, mass = ct.inverse_dynamics(m), ct.mass_matrix(m)
     q, v, vdot = states(m, STATES)
-    out, few = np.empty_like(v), {count: np.empty((count, n, n)) for count in (64, MATRICES)}
+    out, few, many = np.empty_like(v), np.empty((64, n, n)), np.empty((MATRICES, n, n))
     model = Pinocchio(m).model
     data, pool = model.createData(), pin.ModelPool(model, 1)
     columns = [np.asfortranarray(x.T) for x in (q, v, vdot)]
-    result, some = np.zeros((n, STATES), order="F"), [(x.copy(), y.copy(), z.copy()) for x, y, z in zip(q[:100], v, vdot, strict=False)]
+    result, some = np.zeros((n, STATES), order="F"), list(q[:100].copy())
+    parts = [q[i : i + 64].copy() for i in range(0, 64 * 20, 64)]
     turns = {
-        "inverse": lambda: inverse(q, v, vdot, out=out), "rnea": lambda: pin.rneaInParallel(1, pool, *columns, result),
-        "rnea, called": lambda: [pin.rnea(model, data, *one) for one in some],
-        "crba, called": lambda: [pin.crba(model, data, one[0]) for one in some],
-        **{f"mass {count}": lambda count=count: mass(q[:count], out=few[count]) for count in few},
+        "inverse": (STATES, lambda: inverse(q, v, vdot, out=out)), "rnea": (STATES, lambda: pin.rneaInParallel(1, pool, *columns, result)),
+        "64 states": (64 * len(parts), lambda: [mass(part, out=few) for part in parts]),
+        f"{MATRICES} states": (MATRICES, lambda: mass(q[:MATRICES], out=many)),
+        "crba": (len(some), lambda: [pin.crba(model, data, one) for one in some]),
     }  # fmt: skip
-    turns["inverse"](), turns["rnea"]()
+    best = machine.fastest({name: turn for name, (_, turn) in turns.items()}, seconds)
+    us = {name: 1e6 * best[name] / count for name, (count, _) in turns.items()}
     disagreement = float(np.abs(out - result.T).max() / np.abs(result).max())
-    counts = {"inverse": STATES, "rnea": STATES, "rnea, called": len(some), "crba, called": len(some), **{f"mass {k}": k for k in few}}
-    us = {name: 1e6 * best / counts[name] for name, best in machine.fastest(turns, seconds).items()}
-    crba = us["crba, called"] - (us["rnea, called"] - us["rnea"])  # less what a call costs
-    rows = [results.row(m.name, f"mass matrix, {count} states", us[f"mass {count}"], {"Pinocchio": crba}) for count in few]
-    return [results.row(m.name, "inverse dynamics, batch", us["inverse"], {"Pinocchio": us["rnea"]}, disagreement=disagreement), *rows]
+    rows = [results.row(m.name, "inverse dynamics, batch", us["inverse"], {"Pinocchio": us["rnea"]}, disagreement=disagreement)]
+    return rows + [results.row(m.name, f"mass matrix, {name}", us[name], {"Pinocchio": us["crba"]}) for name in us if "states" in name]
 
 
 def example(seconds: float) -> list[results.Row]:
