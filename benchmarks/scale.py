@@ -3,8 +3,7 @@
     python benchmarks/scale.py [--quick] [--json FILE]
 
 Chains of general geometry as in dynamics.py, and the ladders of four-bars of ladder.py, each in a new process with an empty cache. The time
-of making is that of the processor, from the model to the kernel. States are 64 in one call; times are minima over repeats. Exponents are
-those of lines through the logarithms of the times of a state, from 100 on.
+of making is that of the processor, from the model to the kernel. States are 64 in one call; times are minima over repeats.
 """
 
 from __future__ import annotations
@@ -14,8 +13,6 @@ from typing import Any
 
 import machine
 import results
-
-from catena.comparison import exponent
 
 SIZES = (100, 300, 1000, 3000, 10_000)
 STATES = 64
@@ -55,8 +52,6 @@ def main() -> None:
         for size, one in found.items():
             figures = {"made_seconds": one["made"], "memory_MB": round(one["MB"]), "operations": one["operations"]}
             rows.append(results.row(f"{kind} of {size}", "forward dynamics, batch", one["us"], **figures))
-        grows = exponent(list(found), [one["us"] for one in found.values()])
-        rows.append(results.row(f"{kind}s", "growth", exponent=grows))
     results.report("scale", rows, options)
 
 

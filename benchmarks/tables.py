@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+import numpy as np
 import results
 from results import Row, number, ratio
 
@@ -121,13 +122,17 @@ def dynamics_others(of: Results) -> list[str]:
 
 
 def scale(of: Results) -> list[str]:
-    rows = []
+    rows, times = [], {}
     for row in of.rows("scale", "forward dynamics, batch"):
+        kind, _, size = row["model"].partition(" of ")
+        times.setdefault(kind, []).append((int(size), row["catena"]))
         figures = row["figures"]
         cells = (number(row["catena"]), f"{figures['made_seconds']:.2f} s", f"{figures['memory_MB']:,} MB", number(figures["operations"]))
-        rows.append((row["model"], *cells))
-    for row in of.rows("scale", "growth"):
-        rows.append((row["model"], f"n^{row['figures']['exponent']:.2f}", "", "", ""))
+        rows.append((f"{kind} of {int(size):,}", *cells))
+    for kind, found in times.items():
+        for part in (found[:-1], found):
+            sizes, us = np.log(part).T
+            rows.append((f"{kind}s, up to {part[-1][0]:,}", f"n^{np.polyfit(sizes, us, 1)[0]:.2f}", "", "", ""))
     return table(("", "µs a state", "made in", "memory", "operations"), rows) + of.source("scale", "scale.py")
 
 
