@@ -25,7 +25,7 @@ from typing import Any, NamedTuple
 from xml.etree import ElementTree
 
 import numpy as np
-from machine import commit, description
+import results
 from rich.console import Console
 from rich.table import Table
 
@@ -298,7 +298,7 @@ def main() -> None:
     if given.pictures is not None:
         given.pictures.mkdir(parents=True, exist_ok=True)
     warnings.simplefilter("ignore")  # of inertias and limits in files; what a run does is measured
-    table = Table(*COLUMNS, title=f"{given.seconds:g} s, commit {commit()}, {description()}")
+    table = Table(*COLUMNS, title=f"{given.seconds:g} s; {results.head_text(results.head())}")
     rows = []
     for path in (path for path in files(given.folder) if given.only in str(path)):
         rows.append(row(path, given.folder, given))

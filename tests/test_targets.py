@@ -82,8 +82,8 @@ def emitted(target: Target, made: list[Any]) -> list[Emitted]:
     binding.initialize_all_asmprinters()
     optimised, assembly = machine._optimised, []
 
-    def watched(text: str, target_machine: Any) -> Any:
-        module = optimised(text, target_machine)
+    def watched(text: str, target_machine: Any, straight: bool) -> Any:
+        module = optimised(text, target_machine, straight)
         assembly.append(target_machine.emit_assembly(module))
         return module
 

@@ -49,7 +49,7 @@ SUFFICIENT = 1e-4
 FIRST, GROWTH, LAST = 1e-4, 10.0, 1e8
 
 #: A search that ends has converged if no more than this part of the cost is promised by its slope.
-PROMISED = 1e-3
+PROMISED = 1e-2
 
 
 @dataclass(frozen=True, eq=False, repr=False)
