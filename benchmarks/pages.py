@@ -13,10 +13,14 @@ import re
 import sys
 
 import results
+from PIL import Image
 from tables import TABLES, Results
 
 #: The pages that have tables.
 PAGES = ("README.md", "docs/benchmarks.md", "docs/canonical-momenta.md", "docs/contact.md")
+
+#: Pictures that benchmarks draw; they are written again with 64 colours, which is enough for lines and makes small files.
+PICTURES = ("ladder.png", "methods.png", "symplectic.png")
 
 _MARKED = re.compile(r"^<!-- table: (\S+) -->\n.*?^<!-- end -->$", re.M | re.S)
 
@@ -44,6 +48,9 @@ def main() -> None:
             differ.append(page)
             if not options.check:
                 (results.ROOT / page).write_text(now, encoding="utf-8")
+    for name in () if options.check else PICTURES:
+        picture = results.ROOT / "docs" / "pictures" / name
+        Image.open(picture).convert("RGB").quantize(64).save(picture, optimize=True)
     print(f"{'differ' if options.check else 'written'}: {', '.join(differ) or 'none'}")
     sys.exit(1 if options.check and differ else 0)
 

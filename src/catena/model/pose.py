@@ -10,7 +10,7 @@ import numpy as np
 from catena.errors import ModelError
 from catena.model import values
 from catena.scalars.expression import expressed
-from catena.spatial import Rigid, cross, quaternion_exp, quaternion_product, rotation
+from catena.spatial import Placement, Rigid, cross, quaternion_exp, quaternion_product, rotation
 
 
 class Pose(Rigid):
@@ -63,7 +63,9 @@ class Pose(Rigid):
         return object.__new__, (Pose,), (self.R, self.p, self.tied)
 
     # products and inverses follow the expressions that the poses follow
-    def __matmul__(self, other: Rigid) -> Rigid:
+    def __matmul__(self, other: Rigid | Placement) -> Rigid:
+        if isinstance(other, Placement):
+            return super().__matmul__(other)
         first, second = _expressions(self), _expressions(other)
         return Rigid(first.R @ second.R, first.p + first.R @ second.p)
 
