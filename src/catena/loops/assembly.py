@@ -25,7 +25,7 @@ from catena.model.driven_trees import with_driven_at
 from catena.model.motions import Given
 from catena.model.placed import PlacedClosure
 from catena.model.tree import Tree
-from catena.model.values import array, floats, number
+from catena.model.values import array, floats, leading_axes, number
 from catena.native import Kernel, compile_graph
 from catena.spatial import Rigid, quaternion_exp, rotation
 from catena.tolerances import CLOSED, LOOSE, MASSLESS, NEARLY, RANK, SEARCH
@@ -480,11 +480,7 @@ def project_velocity(m: Mechanism, q: Any, v: Any = None, fixed: Mapping[str, An
         if not np.isfinite(rate).all():
             raise ModelError(f"project_velocity: {name} {rate[()]} is not finite; give a finite number")
     shapes = {"q": q.shape[:-1], "v": v.shape[:-1], **{name: rate.shape for name, rate in rates.items()}}
-    try:
-        batch = np.broadcast_shapes(*shapes.values())
-    except ValueError:
-        listed = ", ".join(f"{name} {shape}" for name, shape in shapes.items())
-        raise ModelError(f"project_velocity: leading axes do not broadcast: {listed}; give axes that are equal or 1") from None
+    batch = leading_axes("project_velocity: ", shapes, ModelError)
     q, v = (np.array(np.broadcast_to(x, (*batch, x.shape[-1]))).reshape(-1, x.shape[-1]) for x in (q, v))
     at = [m.v_names.index(name) for name in rates]
     for column, rate in zip(at, rates.values(), strict=True):

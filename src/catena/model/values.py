@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from math import isfinite
 from typing import Any
 
@@ -25,6 +25,15 @@ def floats(what: str, value: Any, remedy: str, error: type[CatenaError] = Argume
         return array.astype(float)
     except (TypeError, ValueError, OverflowError):
         raise error(f"{what} {value!r} is not made of real numbers; {remedy}") from None
+
+
+def leading_axes(what: str, shapes: Mapping[str, tuple[int, ...]], error: type[CatenaError]) -> tuple[int, ...]:
+    """Return the leading axes that arrays have together, or say which of theirs do not agree."""
+    try:
+        return np.broadcast_shapes(*shapes.values())
+    except ValueError:
+        given = ", ".join(f"{name} {shape}" for name, shape in shapes.items())
+        raise error(f"{what}leading axes do not broadcast: {given}; give axes that are equal or 1") from None
 
 
 def coordinates(what: str, value: Any, names: Sequence[str], model: str) -> np.ndarray:

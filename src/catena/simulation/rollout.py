@@ -21,7 +21,7 @@ from catena.model.forces import BUSHING_NUMBERS, SPRING_NUMBERS
 from catena.model.parameters import CONTROLS, OPTIONS, WRENCHES, given_values, ties
 from catena.model.parameters import check as check_paths
 from catena.model.user_functions import CONDITION, Role
-from catena.model.values import floats
+from catena.model.values import floats, leading_axes
 from catena.native import Iteration
 from catena.native.thread_parts import thread_count as set_thread_count
 from catena.scalars.expression import names
@@ -239,11 +239,7 @@ class RolloutSettings:
         shapes = {"q0": q.shape[:-1], "v0": v.shape[:-1]}
         shapes |= {"controls" if name == "tau" else name: x.shape[:-2] for name, x in tables.items()}
         shapes |= {path: value.shape[: value.ndim - len(m.parameters()[path].shape)] for path, value in values.items()}
-        try:
-            batch = np.broadcast_shapes(*shapes.values())
-        except ValueError:
-            given = ", ".join(f"{name} {shape}" for name, shape in shapes.items())
-            raise ArgumentError(f"leading axes do not broadcast: {given}; give axes that are equal or 1") from None
+        batch = leading_axes("", shapes, ArgumentError)
         q, v = (np.ascontiguousarray(np.broadcast_to(x, (*batch, x.shape[-1]))).reshape(-1, x.shape[-1]) for x in (q, v))
         flat = {}
         for path, value in values.items():
