@@ -220,5 +220,5 @@ def run_together(count: int, place: Path) -> list[str]:
 def test_processes_share_the_cache(tmp_path):
     place = tmp_path / "cache"
     run_together(3, place)  # at once: whoever comes last wins, and all are right
-    assert len([*place.iterdir()]) == 2  # of the kernel, and of the function that calls kernels with one state
+    assert len([*place.iterdir()]) == 3  # of the block, of the loop around it, and of the function that calls kernels with one state
     assert run_together(1, place) == ["True"]

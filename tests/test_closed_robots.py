@@ -54,9 +54,9 @@ def compiled(monkeypatch) -> list[str]:
     found: list[str] = []
     compile_ = machine.compiled
 
-    def noted(text: str, *arguments: Any) -> Any:
+    def noted(text: str, *arguments: Any, **named: Any) -> Any:
         found.append(text.partition("\n")[0])
-        return compile_(text, *arguments)
+        return compile_(text, *arguments, **named)
 
     monkeypatch.setattr(machine, "compiled", noted)
     return found

@@ -7,6 +7,7 @@ import operator
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -19,9 +20,15 @@ from tests.referee import relative
 import catena as ct
 from catena import TraceError
 from catena.formulations import METHODS
+from catena.formulations.linear import coordinate_reduction
 from catena.graph import OPERATIONS, Graph, Port, Program, Scalar, Trace, program_of, recipes
+from catena.graph.call_order import in_order
+from catena.graph.slots import reuse_slots
+from catena.loops.mobility import generic
+from catena.loops.plan_library import plan_of
 from catena.native import compile_graph
 from catena.scalars.dual import Dual
+from catena.spatial import Factor, Placement, Rigid, Screw
 
 pytestmark = pytest.mark.quick
 
@@ -367,7 +374,13 @@ def traced(code: list[tuple[str, int, int]]) -> Graph:
 
 
 def interpret(program: Program, arguments: np.ndarray) -> list[float]:
-    """A tiny machine for programs."""
+    """A tiny machine for programs that write to each slot once."""
+    slots = worked(program, arguments, again=False)
+    return [slots[i] for i in program.outputs]
+
+
+def worked(program: Program, arguments: np.ndarray, again: bool) -> list[Any]:
+    """What is in the slots once a program has run; they may be written `again`."""
     slots: list[Any] = [None] * program.slots
     slots[: len(arguments)] = arguments
     for call in program.calls:
@@ -378,9 +391,12 @@ def interpret(program: Program, arguments: np.ndarray) -> list[float]:
         for op, *operands in block.nodes:
             local.append(operands[0] if op == "const" else OPERATIONS[op].numpy(*[local[i] for i in operands]))
         for slot, result in zip(call.writes, block.results, strict=True):
-            assert slots[slot] is None, "a slot is written twice"
+            assert again or slots[slot] is None, "a slot is written twice"
             slots[slot] = local[result]
-    return [slots[i] for i in program.outputs]
+        for a, b in block.runs:
+            assert call.writes[a:b] == tuple(range(call.writes[a], call.writes[a] + b - a))
+        assert not {*call.reads} & {*call.writes}
+    return slots
 
 
 @given(code=steps, seed=mechanisms.seeds)
@@ -402,6 +418,19 @@ def test_programs_merged_and_by_regions_equal_the_graph(code: Any, seed: int) ->
         nodes = sum(node[0] != "const" for call in program.calls for node in program.blocks[call.block].nodes)
         assert nodes == sum(graph.operations.values())
     assert len(program_of(graph, merge=True).blocks) <= 1
+
+
+@given(code=steps, seed=mechanisms.seeds, kept=st.integers(0, 3))
+def test_programs_in_another_order_and_in_fewer_slots_equal_the_graph(code: Any, seed: int, kept: int) -> None:
+    x = np.random.default_rng(seed).normal(size=3)
+    graph = traced(code)
+    program = program_of(graph)
+    short = reuse_slots(in_order(program), 3, kept)
+    assert interpret(in_order(program), x) == graph.evaluate(x)[0].tolist()
+    slots = worked(short, x, again=True)
+    assert [slots[i] for i in short.outputs] == graph.evaluate(x)[0].tolist()
+    assert slots[:kept] == x[:kept].tolist()
+    assert short.slots <= program.slots
 
 
 @given(code=steps)
@@ -554,17 +583,39 @@ def test_scalars_show_what_they_are() -> None:
 # recipes
 
 
-@pytest.mark.parametrize("name", ["arm", "gallery", "humanoid"])
+@pytest.mark.parametrize("name", ["arm", "gallery", "humanoid", "four-bar", "stewart-ups"])
 def test_recipes_enter_the_nodes_that_the_functions_themselves_do(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    tree = ct.examples.EXAMPLES[name]().tree()
+    m = ct.examples.EXAMPLES[name]()
+    tree, solve = m.tree(), METHODS["articulated-body"].solves["forward_dynamics"]
+    if m.has_loops:
+        solve = partial(coordinate_reduction.forward_dynamics, plan=plan_of(m, "coordinate-reduction", generic(m)[1]))
     graphs = []
     for before in (10**9, 0, 0):  # never; from the second time on; and all of them written before
         monkeypatch.setattr(recipes, "BEFORE", before)
         trace = Trace("forward dynamics")
         state = [trace.input("q", (tree.nq,)), trace.input("v", (tree.nv,)), trace.input("tau", (tree.nv,))]
-        graphs.append(trace.graph(vdot=METHODS["articulated-body"].solves["forward_dynamics"](tree.traced(trace), *state)))
+        solved = solve(tree.traced(trace), *state)
+        graphs.append(trace.graph(vdot=solved.vdot if m.has_loops else solved))
     assert any(type(recipe) is tuple for recipe in recipes._recipes.values())
     assert graphs[0] == graphs[1] == graphs[2]
+
+
+def test_a_recipe_keeps_tuples_placements_and_factors(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(recipes, "BEFORE", 0)
+
+    def placed(X: Any, D: Any, both: Any) -> Any:
+        return Rigid(np.eye(3), np.zeros(3)) @ X, Factor(D), (both[0] + both[1], 3, None)
+
+    _, (a, b, c) = inputs()
+    D = np.array([[a, 0.0], [0.0, b]], dtype=object)
+    arguments = Placement([Screw(2, a, b, 0.5), Rigid(np.eye(3), np.array([0.0, 2.0, 0.0]))]), D, (np.array([a, c]), np.array([b, 0.25]))
+    place, factor, (total, *rest) = placed(*arguments)
+    for _ in range(3):
+        again, same, (sums, *others) = recipes.follow(placed, arguments)
+        pairs = zip((place.R, place.p, factor.L, factor.w, total), (again.R, again.p, same.L, same.w, sums), strict=True)
+        assert all(x is y or x == y for one, other in pairs for x, y in zip(one.flat, other.flat, strict=True))
+        assert others == rest
+    assert any(key[0] is placed and type(recipe) is tuple for key, recipe in recipes._recipes.items())
 
 
 def test_a_recipe_is_left_where_two_scalars_are_one(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,6 +7,7 @@ import math
 import pickle
 import sys
 import threading
+import time
 import weakref
 
 import numpy as np
@@ -20,6 +21,7 @@ from catena.graph import atan2 as traced_atan2
 from catena.graph.operations import CONDITION, CONDITIONS
 from catena.native import Kernel, compile_graph, threads
 from catena.native.llvm import functions, machine, tables
+from catena.native.thread_parts import share
 
 LANES = machine.host().lanes
 BATCHES = (0, 1, 2, LANES - 1, LANES, LANES + 1, 2 * LANES + 1, 1000)
@@ -737,3 +739,33 @@ def test_states_whose_memories_are_large_are_computed_one_group_at_a_time(states
     expected = by_regions(graph)(at)
     monkeypatch.setattr(machine, "TOGETHER", 0)
     np.testing.assert_array_equal(by_regions(graph)(at), expected)
+
+
+def test_threads_share_parts_and_all_are_done():
+    done = []
+    share(done.append, range(100), 3)
+    assert sorted(done) == list(range(100))
+    share(done.append, [], 3)
+    assert len(done) == 100
+
+
+def test_an_error_in_a_part_comes_out_and_no_part_begins_after_it():
+    begun = []
+
+    def run(part: int) -> None:
+        begun.append(part)
+        if part == 3:
+            raise ValueError("the third")
+        time.sleep(0.01)
+
+    for number in (1, 2, 4):
+        begun.clear()
+        with pytest.raises(ValueError, match="the third"):
+            share(run, range(50), number)
+        assert len(begun) < 12
+
+
+def test_parts_that_share_their_own_work_do_not_wait_for_each_other():
+    done = []
+    share(lambda i: share(lambda j: done.append((i, j)), range(5), 2), range(20), 2)
+    assert sorted(done) == [(i, j) for i in range(20) for j in range(5)]

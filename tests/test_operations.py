@@ -21,6 +21,7 @@ import catena as ct
 from catena.formulations import METHODS
 from catena.formulations.linear.reference_points import states
 from catena.graph import Graph, Trace, program_of
+from catena.graph.passes import arranged
 from catena.spatial import Factor, gain, minus_product, skew, symmetric
 
 
@@ -122,6 +123,13 @@ def test_blocks_of_a_chain_do_not_grow(problem: str, method: str) -> None:
     assert {n: len(program.blocks) for n, program in programs.items()} == dict.fromkeys(programs, blocks)
     calls = {n: len(program.calls) for n, program in programs.items()}
     assert calls[30] - calls[13] == 17 * passes
+
+
+def test_a_chain_takes_few_more_slots_than_it_has_values_at_a_time() -> None:
+    """At the tip's turn back: sine and cosine, bias acceleration (5), gain and joint acceleration (6)."""
+    slots = {n: arranged(program_of(graph("forward_dynamics", "articulated-body", n)), 3 * n, 0)[0].slots for n in (30, 90)}
+    assert slots[90] - slots[30] == 60 * 13
+    assert slots[30] < 30 * 13 + 80
 
 
 def test_blocks_of_the_mass_matrix_do_not_grow() -> None:

@@ -273,14 +273,15 @@ class _Writer:
             signature = f"static void @_block{number}(double *workspace)"
             lines: list[str] = []
         else:
-            head = _table(self.index, f"@_places{number}", [[*map(str, call.reads), str(call.writes[0])] for call in table.calls])
+            head = _table(self.index, f"@_places{number}", table.places)
             if block.numbers:
                 head += _table("double", f"@_numbers{number}", [list(map(C.number, call.numbers)) for call in table.calls])
-            reads, writes = [f"workspace[places[{i}]]" for i in range(block.inputs)], [f"results[{i}]" for i in range(len(block.results))]
+            reads = [f"workspace[places[{i}]]" for i in range(block.inputs)]
+            writes = [f"results{n}[{i}]" for n, (start, stop) in enumerate(block.runs) for i in range(stop - start)]
             numbers = [f"numbers[{i}]" for i in range(block.numbers)]
             takes = ["double *workspace", f"const {self.index} *places", *(["const double *numbers"] if numbers else [])]
             signature = f"static void @_block{number}({', '.join(takes)})"
-            lines = [f"double *results = workspace + places[{block.inputs}];"]
+            lines = [f"double *results{n} = workspace + places[{block.inputs + n}];" for n in range(len(block.starts))]
         names = [f"in{i}" for i in range(block.inputs)]  # all is read before anything is written
         lines += [f"const double {x} = {read};" for x, read in zip(names, reads, strict=True)]
         computed, values = statements(block, C, names, numbers)

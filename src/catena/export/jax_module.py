@@ -52,8 +52,11 @@ def _start(shapes, arguments, slots):
 
 
 def _called(w, block, places, numbers):
-    """Return the slots after a call: the last of the places is where its results go to."""
-    return lax.dynamic_update_slice(w, block(w[places[:-1]], numbers), (places[-1],))
+    """Return the slots after a call: the last of the places are where its results go to."""
+    results = block(w[places], numbers)
+    for result, place in zip(results, places[-len(results):]):
+        w = lax.dynamic_update_slice(w, result, (place,))
+    return w
 
 
 def _repeated(w, *parts):
@@ -154,15 +157,16 @@ class _Writer:
         if table.elimination is not None:
             return self._system(number, table)
         block = table.block
-        places = _array(f"_places{number}", [[*map(str, call.reads), str(call.writes[0])] for call in table.calls])
+        places = _array(f"_places{number}", table.places)
         numbers = f"_numbers{number} = np.zeros(({len(table.calls)}, 0))\n"
         if block.numbers:
             numbers = _array(f"_numbers{number}", [[JAX.number(x) for x in call.numbers] for call in table.calls])
         inputs, constants = [f"a{i}" for i in range(block.inputs)], [f"c{i}" for i in range(block.numbers)]
         lines, values = statements(block, JAX, inputs, constants)
-        names = [(f"({', '.join(names)},", whole) for names, whole in ((inputs, "a"), (constants, "c")) if names]
+        names = [(f"({', '.join(names)},", whole) for names, whole in ((inputs, f"a[:{block.inputs}]"), (constants, "c")) if names]
         unpacked = chain.from_iterable(f"{textwrap.fill(text, COLUMNS - 12)}) = {whole}".split("\n") for text, whole in names)
-        body = "".join(f"    {line}\n" for line in (*unpacked, *lines, "return jnp.stack([", *(f"    {x}," for x in values), "])"))
+        runs = chain.from_iterable(("    jnp.stack([", *(f"        {x}," for x in values[a:b]), "    ]),") for a, b in block.runs)
+        body = "".join(f"    {line}\n" for line in (*unpacked, *lines, "return (", *runs, ")"))
         return f"\n\n{places}{numbers}\n\ndef _block{number}(a, c):\n{body}"
 
     def _system(self, number: int, table: Table) -> str:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from catena.graph import ELIMINATE, OPERATIONS, Block, Call, Elimination, Graph, LinearSystem, Program, SaddlePoint, divided
 from catena.graph.operations import CONDITION
-from catena.graph.passes import reuse_slots
+from catena.graph.slots import reuse_slots
 
 #: Expressions up to this length stand inside others where they are used once.
 WIDTH = 90
@@ -84,6 +84,11 @@ class Table(NamedTuple):
 
     block: Block
     calls: list[Call]
+
+    @property
+    def places(self) -> list[list[str]]:
+        """For every call the slots that it reads, and the first of each run of results."""
+        return [[*map(str, call.reads), *(str(call.writes[i]) for i in self.block.starts)] for call in self.calls]
 
     @property
     def elimination(self) -> Elimination | None:

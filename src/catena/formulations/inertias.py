@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from catena.spatial import Factor, carried, gain, minus_product, plain, vanishes, welded
+from catena.spatial import Factor, carried, gain, minus_product, plain, straight_line, vanishes, welded
 
 
 def composite_inertias(tree, X, M):
@@ -36,20 +36,22 @@ def articulated_inertias(tree, X, S, M):
     # inward: (45)
     for k in tree.inward():
         p = tree.parent[k]
-        D[k], G[k], P_plus = across_joint(tree, k, P[k], S[k])
+        D[k], G[k], P_plus = across_joint(S[k], tree.armature[tree.v_slices[k]], P[k])
         P[p] = P[p] + X[k].inertia(P_plus)
     return P, D, G
 
 
-def across_joint(tree, k, P, S):
-    """Return the factor of joint inertia D, the gain G, and the inertia P+ that is felt inboard of joint k."""
+@straight_line
+def across_joint(S, armature, P):
+    """Return the factor of joint inertia D, the gain G, and the inertia P+ that is felt inboard of a joint."""
     U = P @ S
-    D = S.T @ U + np.diag(tree.armature[tree.v_slices[k]])
+    D = S.T @ U + np.diag(armature)
     factor = Factor(D)
     G = gain(U, D, factor)
     return factor, G, minus_product(P, G, U)
 
 
+@straight_line
 def force_inboard(S, G, z, tau):
     """Return the effective joint force e = tau - S^T z, and z + G e: the force z of a body as it is felt inboard of its joint.
 
@@ -63,6 +65,7 @@ def force_inboard(S, G, z, tau):
     return e, plain(felt)
 
 
+@straight_line
 def motion_outboard(S, G, nu, A):
     """Return vdot = nu - G^T A, and A + S vdot: the motion A as it is outboard of a joint.
 

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from catena.spatial import Rigid, cross, gyroscopic
+from catena.spatial import Rigid, cross, gyroscopic, straight_line
 
 
 def placements(tree, q):
@@ -86,18 +86,28 @@ def angular_velocities(tree, q, v):
 def outward_step(tree, k, q, v, W):
     """Return placement X, joint matrix S, angular velocity W and bias acceleration a of body k, from W of its parent. J91 (13), (14)."""
     X, S = tree.placement(k, q), tree.joint_matrix(k, q)
-    relative = S @ v[tree.v_slices[k]] + tree.joint_drift(k)
+    W, a = _turning(X, S, tree.joint_drift(k), W, v[tree.v_slices[k]])
+    return X, S, W, a + tree.joint_bias(k, q, v)
+
+
+@straight_line
+def _turning(X, S, drift, W, v):
+    relative = S @ v + drift
     carried = X.motion(W)  # how the parent's turning moves the body's origin
     inboard, outboard = carried[:3], carried[:3] + relative[:3]
     moving = cross(inboard, carried[3:]) + cross(inboard + outboard, relative[3:])
-    a = np.concatenate([cross(inboard, relative[:3]), moving]) + tree.joint_bias(k, q, v)
-    return X, S, np.concatenate([outboard, np.zeros(3)]), a
+    return np.concatenate([outboard, np.zeros(3)]), np.concatenate([cross(inboard, relative[:3]), moving])
 
 
 def bias_wrench(M, k, W, wrenches):
     """Return b of body k of inertia M[k], which turns with W; `wrenches` has a column of wrenches on the bodies, or is None. J91 (11)."""
-    b = gyroscopic(M[k], W)
-    return b if wrenches is None or wrenches[k] is None else b - wrenches[k]
+    return bias_of_body(M[k], W, None if wrenches is None else wrenches[k])
+
+
+def bias_of_body(M, W, wrench):
+    """Return b of a body of inertia M, which turns with W, under a wrench, or None. J91 (11)."""
+    b = gyroscopic(M, W)
+    return b if wrench is None else b - wrench
 
 
 def rest_acceleration(tree):

@@ -14,13 +14,14 @@ from typing import Any
 
 import numpy as np
 
+from catena.graph.call_order import in_order
 from catena.graph.elimination import Elimination, Entry
 from catena.graph.graph import Graph, Subgraph, operands_of, renumbered
 from catena.graph.linear_system import LinearSystem
 from catena.graph.node_table import CONST, INPUT, SYSTEM, NodeTable, operation_names
-from catena.graph.passes import longest_first
 from catena.graph.program import ELIMINATE, LINEAR_SYSTEM, SADDLE_POINT, Block, Call, Library, Program
 from catena.graph.saddle_point import ROUNDING, UNDETERMINED, SaddlePoint
+from catena.graph.slots import in_runs
 
 #: Graphs up to this many nodes become one block. Beyond it regions run faster (their code stays in the processor's cache of decoded
 #: instructions), compile in less time than linear in the size of the mechanism, and serve mechanisms of any size. With 32 vector registers
@@ -275,7 +276,7 @@ def library_program(subgraph: Subgraph) -> Program:
         marks = (inputs, *(graph.marks if len(graph.nodes) > LARGEST else ()))
         # results have slots of their own, so that the program around it does not depend on which of them are inputs
         graph = _with_copies(_with_early_sines(graph.with_marks(marks)), lambda result, entry: True)
-        known = longest_first(program_of(with_small_regions(graph)))
+        known = in_runs(in_order(program_of(with_small_regions(graph))))
         subgraph.__dict__["program"] = known
     return known
 

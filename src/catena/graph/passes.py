@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from itertools import accumulate
 from typing import NamedTuple
 
+from catena.graph.call_order import in_order
 from catena.graph.program import Block, Call, Program
+from catena.graph.slots import reuse_slots
 
 
 def lift_numbers(program: Program) -> Program:
@@ -26,16 +27,20 @@ def lift_numbers(program: Program) -> Program:
             if node[0] != "const":
                 at[base + i] = base + len(constants) + len(nodes)
                 nodes.append((node[0], *[at[j] for j in node[1:]]))
-        blocks.append(Block(block.inputs, block.numbers + len(constants), tuple(nodes), tuple(at[i] for i in block.results)))
+        results = tuple(at[i] for i in block.results)
+        blocks.append(block._replace(numbers=block.numbers + len(constants), nodes=tuple(nodes), results=results))
         numbers.append(tuple(block.nodes[i][1] for i in constants))
     calls = tuple(call._replace(numbers=(*call.numbers, *numbers[call.block])) for call in program.calls)
     return program._replace(blocks=tuple(blocks), calls=calls)
 
 
-def arranged(program: Program, inputs: int) -> tuple[Program, tuple[Angle, ...]]:
-    """Return a program as it is compiled, in little memory, and the angles whose sines and cosines come before it."""
+def arranged(program: Program, inputs: int, kept: int) -> tuple[Program, tuple[Angle, ...]]:
+    """Return a program as it is compiled, in little memory, and the angles whose sines and cosines come before it.
+
+    The first `kept` inputs are still there after a run.
+    """
     program, angles = hoist_sines(program, inputs)
-    return reuse_slots(program, inputs + 2 * len(angles)), angles
+    return reuse_slots(in_order(program), inputs + 2 * len(angles), kept), angles
 
 
 class Angle(NamedTuple):
@@ -55,7 +60,7 @@ def hoist_sines(program: Program, inputs: int) -> tuple[Program, tuple[Angle, ..
     >>> sine = Program((Block(1, 1, (("add", 0, 1), ("sin", 2), ("neg", 3)), (4,)),), (Call(0, (0,), (0.5,), (1,)),), 2, (1,))
     >>> program, angles = hoist_sines(sine, 1)
     >>> program.blocks, angles
-    ((Block(inputs=1, numbers=1, nodes=(('neg', 0),), results=(2,)),), (Angle(slot=0, scale=1.0, offset=0.5),))
+    ((Block(inputs=1, numbers=1, nodes=(('neg', 0),), results=(2,), starts=(0,)),), (Angle(slot=0, scale=1.0, offset=0.5),))
     """
     # what each block could take from outside, if its inputs are inputs of the kernel in every call
     fixed = program.fixed
@@ -94,83 +99,6 @@ def hoist_sines(program: Program, inputs: int) -> tuple[Program, tuple[Angle, ..
     blocks = tuple(rebuilt[i][0] for i in place)
     libraries = tuple(library._replace(blocks=tuple(place[i] for i in library.blocks)) for library in program.libraries)
     return Program(blocks, tuple(calls), slots, tuple(slot[i] for i in program.outputs), libraries), tuple(angles)
-
-
-def reuse_slots(program: Program, inputs: int) -> Program:
-    """Return the program with slots that are written again once nothing reads them any more; the first `inputs` keep theirs.
-
-    What a chain of calls hands from one to the next then stays in the processor's nearest cache, and so do the stages of a step. A call
-    writes to slots that follow each other: the values that live longest come first, so that the room of the others can be taken with what
-    follows. Calls take turns between two memories, for a call must not write to what it reads.
-
-    >>> calls = [Call(0, (2 * k,), (), (2 * k + 1, 2 * k + 2)) for k in range(6)]
-    >>> calls.append(Call(1, tuple(range(1, 13, 2)), (), (13,)))
-    >>> copies, total = Block(1, 0, (("neg", 0), ("neg", 1)), (1, 2)), Block(6, 0, (("add", 0, 1),), (6,))
-    >>> shorter = reuse_slots(Program((copies, total), tuple(calls), 14, (13,)), 1)
-    >>> shorter.slots, [call.writes for call in shorter.calls[:4]]
-    (9, [(1, 2), (5, 6), (2, 3), (6, 7)])
-    """
-    program, last = longest_first(program), _last_calls(program)
-    ends: list[list[int]] = [[] for _ in range(len(program.calls) + 1)]
-    for slot, k in last.items():
-        if slot >= inputs:
-            ends[k].append(slot)
-    memories = bytearray(), bytearray()  # whether a place is taken
-    place: dict[int, tuple[int, int]] = {}
-    for k, call in enumerate(program.calls):
-        taken = memories[k % 2]
-        first = _gap(taken, len(call.writes))
-        for i, slot in enumerate(call.writes):
-            place[slot] = k % 2, first + i
-            taken[first + i] = True
-        for slot in ends[k]:  # after the call, which must not write to what it reads
-            memory, at = place[slot]
-            memories[memory][at] = False
-    starts = inputs, inputs + len(memories[0])
-
-    def places(slots: tuple[int, ...]) -> tuple[int, ...]:
-        return tuple(slot if slot < inputs else starts[place[slot][0]] + place[slot][1] for slot in slots)
-
-    calls = tuple(call._replace(reads=places(call.reads), writes=places(call.writes)) for call in program.calls)
-    return program._replace(calls=calls, slots=starts[1] + len(memories[1]), outputs=places(program.outputs))
-
-
-def _last_calls(program: Program, without: Collection[int] = ()) -> dict[int, int]:
-    """Return the last call that needs each slot, without those of some blocks; results are needed after all of them."""
-    last = {slot: k for k, call in enumerate(program.calls) if call.block not in without for slot in (*call.writes, *call.reads)}
-    return last | dict.fromkeys(program.outputs, len(program.calls))
-
-
-def longest_first(program: Program) -> Program:
-    """Return the program with the results of each block in the order of how long they live in its calls.
-
-    Libraries stay as they are, and what they read and how many calls they take does not count: so the other blocks, and their code, do not
-    depend on them.
-    """
-    fixed = program.fixed
-    last = _last_calls(program, fixed)
-    steps = [0, *accumulate(call.block not in fixed for call in program.calls)]
-    lives = [[0] * len(block.results) for block in program.blocks]
-    for k, call in enumerate(program.calls):
-        if call.system is None and call.block not in fixed:
-            ends = zip(lives[call.block], call.writes, strict=True)
-            lives[call.block] = [max(life, steps[last[slot]] - steps[k]) for life, slot in ends]
-    orders = [range(len(life)) if n in fixed else sorted(range(len(life)), key=lambda i: -life[i]) for n, life in enumerate(lives)]
-    blocks = tuple(b._replace(results=tuple(b.results[i] for i in order)) for b, order in zip(program.blocks, orders, strict=True))
-    calls = tuple(
-        call if call.system is not None else call._replace(writes=tuple(call.writes[i] for i in orders[call.block]))
-        for call in program.calls
-    )
-    return program._replace(blocks=blocks, calls=calls)
-
-
-def _gap(taken: bytearray, size: int) -> int:
-    """Return where the first so many places in a row are free; their list grows if need be."""
-    first = taken.find(bytes(size))
-    if first < 0:
-        first = len(taken.rstrip(b"\0"))
-        taken += bytes(first + size - len(taken))
-    return first
 
 
 #: An input, the number it is multiplied by and the number that is added (either may be missing), and the signs of the two terms.
@@ -248,4 +176,4 @@ def _without(block: Block, arguments: Collection[int]) -> tuple[Block, list[_Sou
     at |= {i: len(reads) + block.numbers + k for k, i in enumerate(stay)}
     nodes = tuple((block.nodes[i - base][0], *[at[j] for j in block.nodes[i - base][1:]]) for i in stay)
     results = tuple(at[i] for i in block.results if i not in moved)
-    return Block(len(reads), block.numbers, nodes, results), reads, [moved.get(i) for i in block.results]
+    return block._replace(inputs=len(reads), nodes=nodes, results=results), reads, [moved.get(i) for i in block.results]

@@ -6,6 +6,7 @@ and for where their values come from share one block, and so the code to compile
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import NamedTuple
 
 from catena.graph.elimination import Elimination
@@ -17,13 +18,20 @@ from catena.graph.saddle_point import SaddlePoint
 class Block(NamedTuple):
     """Straight-line code on local values, counted through: inputs, then lifted numbers, then one value per node.
 
-    A node is `(op, local, ...)`, or `("const", number)` where numbers are not lifted. `results` are the locals that leave the block.
+    A node is `(op, local, ...)`, or `("const", number)` where numbers are not lifted. `results` are the locals that leave the block: in
+    runs, which begin at `starts`, and are written to slots that follow each other.
     """
 
     inputs: int
     numbers: int
     nodes: tuple[tuple, ...]
     results: tuple[int, ...]
+    starts: tuple[int, ...] = (0,)
+
+    @property
+    def runs(self) -> list[tuple[int, int]]:
+        """The first result of each run, and the one after its last."""
+        return [*pairwise((*self.starts, len(self.results)))]
 
 
 #: The blocks that calls with systems run, whatever their sizes: they read the operands, and write to the slots that they work in.

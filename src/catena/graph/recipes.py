@@ -5,16 +5,16 @@ scalars of a trace of their own, with generic numbers in the place of the model'
 function of Python that enters the same nodes, in the same order, into any trace. A recipe holds for all arguments of the same *form*: the
 same shapes, zeros, ones and minus ones at the same places, the same entries alike, and the same signs and factors outside of the scalars,
 which is all that arithmetic of scalars looks at. What else it looks at is asked as the recipe is followed: whether two scalars are the
-same node, whether the reverse of a difference is known, whether a number that was computed is 0 or 1. Where the answer is another than it
-was, the recipe is left, and the function runs: it finds the nodes that were entered up to there.
+same node, or what is computed one that was given, whether the reverse of a difference is known, whether a number that was computed is 0
+or 1. Where the answer is another than it was, the recipe is left, and the function runs: it finds the nodes that were entered up to there.
 """
 
 from __future__ import annotations
 
-import math
 import sys
-from collections.abc import Callable, Sequence
-from itertools import combinations_with_replacement
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import combinations_with_replacement, islice
+from types import FunctionType
 from typing import Any
 
 import numpy as np
@@ -22,7 +22,8 @@ import numpy as np
 from catena.graph.node_table import ALONE, BITS, CONST
 from catena.graph.scalar import ADD, DIV, MUL, NEG, SUB, Scalar
 from catena.graph.trace import Trace
-from catena.spatial.placements import Placement, Screw
+from catena.spatial.placements import Placement, Rigid, Screw
+from catena.spatial.solves import Factor
 from catena.spatial.straight_line import Recorder
 
 #: How many times a function runs on arguments of a form before its recipe is written, which takes as long as some dozens of runs.
@@ -36,21 +37,22 @@ _SMALL, _LARGE = 1e-100, 1e100
 
 _ADD, _SUB, _MUL, _DIV, _NEG = (code >> 2 * BITS for code in (ADD, SUB, MUL, DIV, NEG))
 
+#: Numbers that arithmetic of scalars looks at, and what stands for them in a form.
+_EXACT = {0.0: "0", 1.0: "1", -1.0: "-1"}
+
 #: By form: how many times it was met, then its recipe, or None where there is none.
 _recipes: dict[tuple, Any] = {}
 
 
 def follow(function: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
     """Return a function of arguments, by its recipe where there is one."""
-    flat = _flat(arguments)
-    if flat is None:
-        return function(*arguments)
-    shapes, entries = flat
-    form = _form(entries)
+    shapes: list[Any] = []
+    entries: list[Any] = []
+    form = _form(entries) if _flatten(arguments, shapes, entries) else None
     if form is None:
         return function(*arguments)
     trace, tokens, nodes, numbers = form
-    key = (function, shapes, tokens)
+    key = (function, tuple(shapes), tokens)
     recipe = _recipes.get(key, 0)
     if type(recipe) is int:
         if len(_recipes) > MOST:
@@ -58,45 +60,81 @@ def follow(function: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
         _recipes[key] = recipe + 1 if recipe < BEFORE else _recorded(function, arguments, trace, nodes, numbers)
         return function(*arguments)
     if recipe is not None:
-        steps, shape, dtype = recipe
+        steps, made = recipe
         result = steps(trace, nodes, numbers)
         if result is not None:
-            array = np.empty(len(result), dtype)
-            array[:] = result
-            return array.reshape(shape)
+            return _rebuilt(made, iter(result))
     return function(*arguments)
 
 
 Recorder.call = follow
 
-
-def _flat(arguments: tuple[Any, ...]) -> tuple[tuple, list[Any]] | None:
-    """Return the shapes of arguments and all their entries, if they are arrays, and placements of screws."""
-    shapes: list[Any] = []
-    entries: list[Any] = []
-    for x in arguments:
-        if type(x) is np.ndarray:
-            shapes.append(x.shape)
-            entries += x.ravel().tolist()
-        elif type(x) is Placement:
-            for factor in x.factors:
-                if type(factor) is not Screw:
-                    return None
-                shapes.append(factor.axis)
-                entries += (factor.c, factor.s, factor.d)
-        else:
-            return None
-    return tuple(shapes), entries
+#: What arguments and results are made of besides arrays and tuples: the attributes, and what makes one of these.
+_RECORDS: dict[type, tuple[tuple[str, ...], Callable[..., Any]]] = {
+    Placement: (("factors",), Placement),
+    Rigid: (("R", "p"), Rigid),
+    Screw: (("axis", "c", "s", "d"), Screw),
+    Factor: (("L", "w"), Factor.of),
+}
 
 
-def _form(entries: list[Any]) -> tuple[Trace, tuple, list[int], list[float]] | None:
+def _flatten(x: Any, shapes: list[Any], entries: list[Any]) -> bool:
+    """Enter what something is made of, and its scalars, and return whether all of it is known."""
+    kind = type(x)
+    if kind is np.ndarray:
+        shapes.append(x.shape)
+        entries += x.ravel().tolist()
+    elif kind is Screw:
+        shapes.append(x.axis)
+        entries += (x.c, x.s, x.d)
+    elif kind is Scalar or isinstance(x, float):
+        shapes.append(Scalar)
+        entries.append(x)
+    elif isinstance(x, tuple):
+        shapes += (kind, len(x))
+        for part in x:
+            if not _flatten(part, shapes, entries):
+                return False
+    elif kind in _RECORDS:
+        shapes.append(kind)
+        for name in _RECORDS[kind][0]:
+            if not _flatten(getattr(x, name), shapes, entries):
+                return False
+    else:
+        shapes.append((kind, x))
+        return kind in (int, bool, str, FunctionType) or x is None
+    return True
+
+
+def _rebuilt(x: Any, entries: Iterator[Any]) -> Any:
+    """Return something that is made like x, of other scalars."""
+    kind = type(x)
+    if kind is np.ndarray:
+        array = np.empty(x.size, x.dtype)
+        array[:] = list(islice(entries, x.size))
+        return array.reshape(x.shape)
+    if kind is Scalar or isinstance(x, float):
+        return next(entries)
+    if isinstance(x, tuple):
+        parts = [_rebuilt(part, entries) for part in x]
+        return tuple(parts) if kind is tuple else kind(*parts)
+    if kind in _RECORDS:
+        names, make = _RECORDS[kind]
+        return make(*[_rebuilt(getattr(x, name), entries) for name in names])
+    return x
+
+
+def _form(entries: list[Any]) -> tuple[Trace, tuple, dict[int, int], list[float]] | None:
     """Return the trace of some entries, what tells their form, and the nodes and numbers that a recipe takes; or None for other entries."""
     trace: Any = None
     nodes: dict[int, int] = {}
     numbers: dict[float, int] = {}
     tokens: list[Any] = []
     for x in entries:
-        if type(x) is Scalar:
+        kind = type(x)
+        if kind is float and x in _EXACT:
+            tokens.append(_EXACT[x])
+        elif kind is Scalar:
             if x.trace is not trace:
                 if trace is not None:
                     return None
@@ -109,12 +147,8 @@ def _form(entries: list[Any]) -> tuple[Trace, tuple, list[int], list[float]] | N
                     return None
             tokens.append(known)
         elif isinstance(x, float):
-            if x == 0.0:
-                tokens.append("0" if math.copysign(1.0, x) > 0.0 else "-0")
-            elif x == 1.0:
-                tokens.append("1")
-            elif x == -1.0:
-                tokens.append("-1")
+            if x in _EXACT:
+                tokens.append(_EXACT[x])
             elif _SMALL < abs(x) < _LARGE:
                 tokens.append(-1 - numbers.setdefault(float(x), len(numbers)))
             else:
@@ -123,7 +157,7 @@ def _form(entries: list[Any]) -> tuple[Trace, tuple, list[int], list[float]] | N
             return None
     if trace is None:
         return None
-    return trace, tuple(tokens), list(nodes), list(numbers)
+    return trace, tuple(tokens), nodes, list(numbers)
 
 
 def _structure(trace: Trace, i: int, nodes: dict[int, int], numbers: dict[float, int]) -> Any:
@@ -153,26 +187,22 @@ def _structure(trace: Trace, i: int, nodes: dict[int, int], numbers: dict[float,
     return token
 
 
-def _recorded(function: Callable[..., Any], arguments: tuple, trace: Trace, nodes: list[int], numbers: list[float]) -> tuple | None:
-    """Return the recipe of a function for arguments of one form, with the shape and type of the result; None where it is not written."""
-    generic = np.random.default_rng(7).uniform(0.3, 0.9, len(numbers)).tolist()
-    # with numbers of several signs, lest the sign of a zero depends on them
-    signs = [1.0] * len(numbers), [-1.0] * len(numbers), [(-1.0) ** (k * (k + 1) // 2) for k in range(len(numbers))]
-    written = [_written(function, arguments, trace, nodes, numbers, [s * x for s, x in zip(sign, generic, strict=True)]) for sign in signs]
-    if written[0] is None or any(other != written[0] for other in written):
+def _recorded(function: Callable[..., Any], arguments: tuple, trace: Trace, nodes: Iterable[int], numbers: list[float]) -> tuple | None:
+    """Return the recipe of a function for arguments of one form, with something made like the result; None where it is not written."""
+    text, made = _written(function, arguments, trace, nodes, numbers, np.random.default_rng(7).uniform(0.3, 0.9, len(numbers)).tolist())
+    if not text:
         return None
-    text, shape, dtype = written[0]
     names: dict[str, Any] = {}
     exec(compile(text, f"<recipe of {function.__qualname__}>", "exec"), names)
-    return names["recipe"], shape, dtype
+    return names["recipe"], made
 
 
 def _written(
-    function: Callable[..., Any], arguments: tuple, trace: Trace, nodes: list[int], numbers: list[float], generic: list[float]
-) -> tuple[str, tuple[int, ...], Any] | None:
-    """Return the text of a recipe, written with generic numbers, and the shape and type of the result."""
+    function: Callable[..., Any], arguments: tuple, trace: Trace, nodes: Iterable[int], numbers: list[float], generic: list[float]
+) -> tuple[str, Any]:
+    """Return the text of a recipe, written with generic numbers, and the result for these; no text where it cannot be written."""
     scratch = Trace("recipe")
-    given = scratch.input("x", (len(nodes),))
+    given = scratch.input("x", (len([*nodes]),))
     number_at = dict(zip(numbers, generic, strict=True))
     scalar_at: dict[int, Scalar] = {}
     for k, i in enumerate(nodes):
@@ -186,22 +216,17 @@ def _written(
             scalar_at[i] = given[k]
 
     def replaced(x: Any) -> Any:
-        return scalar_at[x.index] if type(x) is Scalar else x if x in (0.0, 1.0, -1.0) else number_at[x]
+        return scalar_at[x.index] if type(x) is Scalar else x if x in _EXACT else number_at[x]
 
-    def rebuilt(x: Any) -> Any:
-        if type(x) is Placement:
-            screws: Any = x.factors
-            return Placement([Screw(screw.axis, *map(replaced, (screw.c, screw.s, screw.d))) for screw in screws])
-        array = np.empty(x.size, x.dtype)
-        array[:] = [replaced(entry) for entry in x.ravel().tolist()]
-        return array.reshape(x.shape)
-
+    entries: list[Any] = []
+    _flatten(arguments, [], entries)
     writer = _Writer(scratch, generic, [scalar_at[i].index for i in nodes])
-    result = function(*map(rebuilt, arguments))
-    if type(result) is not np.ndarray or not writer.enter():
-        return None
-    outputs = [writer.output(x) for x in result.ravel().tolist()]
-    return (writer.text(outputs), result.shape, result.dtype) if all(outputs) else None
+    made = function(*_rebuilt(arguments, map(replaced, entries)))
+    results: list[Any] = []
+    if not _flatten(made, [], results) or not writer.enter():
+        return "", None
+    outputs = [writer.output(x) for x in results]
+    return (writer.text(outputs) if all(outputs) else ""), made
 
 
 class _Writer:
@@ -248,6 +273,7 @@ class _Writer:
         if op == _SUB and not numeric:
             lines.append(f"if {SUB} | {b} << {BITS} | {a} in known: return None")
         lines += [f"k = {code}", f"{t} = get(k)", f"if {t} is None:", f"    {t} = known[k] = len(codes)", "    append(k)"]
+        lines.append(f"elif {t} in nodes: return None")
         return a is not None and (alone or b is not None)
 
     def output(self, x: Any) -> str:
@@ -272,8 +298,8 @@ class _Writer:
 
 
 def _literal(x: float) -> str:
-    """Return a number that stands in the code of the function, or nothing: these are whole, or simple fractions."""
-    return repr(float(x)) if abs(x) < 64.0 and (16.0 * x).is_integer() else ""
+    """Return a number that stands in the code of the function, or nothing: these are whole, or simple fractions; zeros have no sign."""
+    return repr(float(x) + 0.0) if abs(x) < 64.0 and (16.0 * x).is_integer() else ""
 
 
 def _expressions(generic: Sequence[float]) -> dict[float, tuple[str, bool]]:

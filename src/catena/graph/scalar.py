@@ -96,6 +96,8 @@ class Scalar:
         return f"<traced {self.trace.nodes[self.index][0]} %{self.index} of '{self.trace.name}'>"
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
+        if len(inputs) == 1 and method == "__call__" and not options and hasattr(self, ufunc.__name__):
+            return getattr(self, ufunc.__name__)()
         return _numpy.ufunc(ufunc, method, inputs, options)
 
     def __array_function__(self, function: Any, types: Any, arguments: Any, options: Any) -> Any:

@@ -18,10 +18,10 @@ from catena.model import Mechanism, Tree
 from catena.model.simple_joints import with_simple_joints
 from catena.references import REFERENCES
 
-#: Methods that go through the mass matrix or its factors can be the fastest below this mean depth of a coordinate, the number of
-#: coordinates between it and the ground. Measured on chains, where the articulated-body method is the fastest from 7 bodies on, a mean
-#: depth of 4; the operations say which is the fastest below.
-DEPTH = 4.0
+#: Below this mean depth of a coordinate, the number of coordinates between it and the ground, the operations say which of the candidates
+#: solves forward dynamics; above, it is the articulated-body method. Measured on chains: with 7 bodies, a mean depth of 4, composite bodies
+#: take 0.9 times as long, with 8 bodies as long, and more beyond.
+DEPTH = 4.5
 
 #: Above this mean depth the operations say whether the mass matrix is computed in one frame, where an entry takes 11 of them, and a body
 #: more. On chains of general geometry that is so from 12 bodies on; it is faster from 20, and with 100 takes 0.6 times as long.
@@ -33,8 +33,9 @@ ONE_FRAME, DEEP = "composite-body/one-frame", 10.0
 LOOPS, MULTIPLIERS = "coordinate-reduction", "fully-recursive/joint"
 LONG, COUNTED = 10, 64
 
-#: Among which methods of forward dynamics it chooses for trees; those in the world's axes lose digits far from the origin, or are slower.
-CANDIDATES = ("articulated-body", "composite-body", "innovations", "armstrong")
+#: Among which methods of forward dynamics it chooses for trees. Others lose digits far from the origin, are slower, or save an operation or
+#: two where there are two coordinates.
+CANDIDATES = ("articulated-body", "composite-body")
 
 #: Problems whose solutions are matrices of derivatives; the method that differentiates the kernel itself, and fits every model; and up to
 #: how many coordinates the operations say which recursion has the derivatives of forward dynamics: beyond, articulated bodies take fewer.

@@ -309,7 +309,8 @@ def _closing(m: Mechanism, q: np.ndarray, closure: PlacedClosure, size: float) -
     R, p, scale = np.asarray(at.R_b, dtype=float), np.asarray(at.p_b, dtype=float), np.repeat([1.0, size], 3)
     for _ in range(_NEWTON):
         # the rows on body b are those on its frame, here about the point of the frame
-        values, _, rows = (np.asarray(x, dtype=float) for x in closure_residual(closure, Ends(at.R_a, at.p_a - p, R, np.zeros(3), at.axes)))
+        found = closure_residual(closure.constraints, Ends(at.R_a, at.p_a - p, R, np.zeros(3), at.axes))
+        values, _, rows = (np.asarray(x, dtype=float) for x in found)
         turn, shift = np.split(scale * np.linalg.lstsq(rows * scale, -values, rcond=SEARCH)[0], 2)
         R, p = rotation(quaternion_exp(turn)) @ R, p + shift
     _, own = m.tree().frames[next(loop.b for loop in m.loops if loop.name == closure.name)]

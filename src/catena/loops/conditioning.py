@@ -99,9 +99,9 @@ def opens(rates: Any, speed: Any) -> Any:
 
 
 def largest(values: Any, mark: Callable[[], None] = lambda: None) -> Any:
-    """Return the largest of numbers, by size."""
+    """Return the largest of numbers, by size; the last of them are looked at first, as inward passes come to them."""
     found: Any = 0.0
-    for n, value in enumerate(values):
+    for n, value in enumerate(reversed(values)):
         if n % PART == 0:
             mark()
         found = maximum(found, abs(value))

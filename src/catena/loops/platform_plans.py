@@ -52,7 +52,7 @@ def platform_plan(m: Mechanism, q: Any, actuated: Collection[int] | None = None,
         ends_at = tree.closures[closure]
         tip, columns = _leg(tree, q, bodies)
         sides = (platform, tip) if ends_at.a == found.platform else (tip, platform)
-        _, r_a, r_b = constraint_rows(ends_at, ends(ends_at, *sides, np.eye(3)))
+        _, r_a, r_b = constraint_rows(ends_at.constraints, ends(ends_at.at_a, ends_at.at_b, *sides, np.eye(3)))
         on_platform, on_tip = (r_a, r_b) if ends_at.a == found.platform else (r_b, r_a)
         both = np.concatenate([on_platform @ np.array(basis).reshape(-1, 6).T, on_tip @ columns], axis=1).astype(float)
         both = both * np.concatenate([np.ones(len(basis)), unit[leg]]) / units[rows[closure], None]

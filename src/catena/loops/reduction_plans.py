@@ -20,7 +20,7 @@ from catena.loops.mobility import independent_rows
 from catena.loops.scaling import coordinate_units
 from catena.model import Mechanism, Tree
 from catena.model.driven_trees import randomly_driven
-from catena.tolerances import PLAN_FEW, PLAN_HOLD, PLAN_PIVOT, ZERO
+from catena.tolerances import PLAN_FEW, PLAN_FEWER, PLAN_HOLD, PLAN_PIVOT, ZERO
 
 Rows = dict[int, dict[int, float]]  # constraint, velocity coordinate -> entry
 Pairs = list[tuple[int, int]]  # constraint, the coordinate that depends on it
@@ -95,6 +95,9 @@ class _Planner:
             self.complete.setdefault(_complete(tree, {self.owner[j] for j in row}), []).append(i)
             for j in row:
                 self.seen.setdefault(j, set()).add(i)
+        self.place = {i: where for where, rows in self.complete.items() for i in rows}
+        self.replaced: dict[int, list[int]] = {}  # coordinates that depend on others by loops that are closed, and these
+        self.until: dict[int, list[tuple[int, str]]] = {}  # where all joints are known of the loops that a coordinate moves
 
     def plan(self) -> ReductionPlan:
         """Return the plan."""
@@ -105,26 +108,32 @@ class _Planner:
         for k in reversed(range(tree.n)):
             p, at = tree.parent[k], tree.v_slices[k]
             waiting[k], outboard[k] = self._stages(waiting[k], (k, "outboard"))
-            waiting[k], inboard[k] = self._stages([*waiting[k], *range(at.start, at.stop)], (k, "inboard"))
-            waiting[p] = [*waiting[p], *waiting[k]]
+            waiting[k], inboard[k] = self._stages(_together(waiting[k], range(at.start, at.stop)), (k, "inboard"))
+            waiting[p] = _together(waiting[p], waiting[k])
         left, outboard[-1] = self._stages(waiting[-1], (-1, "outboard"))
         assert not left, left
         return ReductionPlan(self.chosen, tuple(outboard), tuple(inboard), self.reach)
 
     def _stages(self, waiting: list[int], where: tuple[int, str]) -> tuple[list[int], tuple[EliminationStage, ...]]:
         """Return the coordinates that still wait after the stages at a place, and the stages: one for each group of loops."""
-        stages = []
-        for rows, coordinates in self._groups(waiting, set(self.complete.get(where, ()))):
+        stages, waiting = [], self._without_replaced(waiting)
+        for rows, coordinates in [*self._groups(waiting, set(self.complete.get(where, ()))), *self._early(waiting, where)]:
             if rows:
                 closed = self._pairs(rows, coordinates, 0.0)
                 if closed is None or len(closed) < len(rows):
                     raise ModelError("the constraints are not independent at this configuration")
                 dependent = [j for _, j in closed]
-                self._close(closed, [j for j in coordinates if j not in dependent])
-                waiting = [j for j in waiting if j not in dependent]
+                others = [j for j in coordinates if j not in dependent]
+                for j in others:
+                    self.until.setdefault(j, []).append(self.place[rows[0]])
+                self._close(closed, others)
+                self.replaced |= dict.fromkeys(dependent, others)
+                waiting = self._without_replaced(waiting)
                 stages.append(EliminationStage(closed=tuple(closed)))
         alone: list[int] = []
         for rows, coordinates in self._groups(waiting):
+            if any(_order(end) > _order(where) for j in coordinates for end in self.until.get(j, ())):
+                continue
             pairs = self._pairs(rows, coordinates, PLAN_HOLD)
             if pairs is None or len(pairs) == len(coordinates) or self._rank(rows, coordinates) > len(pairs):
                 continue
@@ -142,6 +151,51 @@ class _Planner:
         if alone:  # of no open loop
             stages.append(EliminationStage(free=tuple(alone)))
         return waiting, tuple(stages)
+
+    def _without_replaced(self, waiting: list[int]) -> list[int]:
+        """Return the coordinates that wait once those that depend on others by loops that are closed are replaced by these."""
+        while dependent := [j for j in waiting if j in self.replaced]:
+            others = [other for j in dependent for other in self.replaced[j]]
+            waiting = _together([j for j in waiting if j not in dependent], others)
+        return waiting
+
+    def _early(self, waiting: list[int], where: tuple[int, str]) -> list[tuple[list[int], list[int]]]:
+        """Return constraints, with their coordinates, that are not complete here, but leave fewer coordinates to wait if they close now."""
+        found, left = [], dict.fromkeys(waiting)
+        while left:
+            j, _ = left.popitem()
+            for end in dict.fromkeys(self.place[i] for i in sorted(self.seen.get(j, ()))):
+                rows, coordinates = self._connected(j, end)
+                left = {j: None for j in left if j not in coordinates}
+                inner = any(_order(self.place[i]) < _order(end) for j in coordinates for i in self.seen[j])
+                if end != where and not inner and self._shorter(coordinates, len(coordinates) - len(rows), waiting, where[0], end[0]):
+                    found.append((sorted(rows), sorted(coordinates, key=lambda j: (-self.owner[j], j))))
+        return found
+
+    def _connected(self, j: int, end: tuple[int, str]) -> tuple[set[int], set[int]]:
+        """Return the constraints that are complete at a place and connected with a coordinate, and their coordinates."""
+        rows: set[int] = set()
+        coordinates, new = {j}, [j]
+        while new:
+            for i in self.seen[new.pop()] - rows:
+                if self.place[i] == end:
+                    rows.add(i)
+                    new += [other for other in self.samples[0][i] if other not in coordinates]
+                    coordinates.update(self.samples[0][i])
+        return rows, coordinates
+
+    def _shorter(self, coordinates: set[int], others: int, waiting: list[int], k: int, end: int) -> bool:
+        """Return whether fewer coordinates wait with the bodies from k inward to the end if so many others stand for all of them."""
+        if others >= sum(j in coordinates for j in waiting):
+            return False
+        carried: dict[int, int] = {}  # how many coordinates bodies carry
+        for j in coordinates:
+            body = self.owner[j]
+            while body != end:
+                carried[body] = carried.get(body, 0) + 1
+                body = self.tree.parent[body]
+        fewer = sum(count - others for body, count in carried.items() if body <= k and self.tree.parent[body] >= 0)
+        return fewer >= PLAN_FEWER
 
     def _pairs(self, rows: list[int], coordinates: list[int], limit: float) -> Pairs | None:
         """Return pairs (row, coordinate) in the order of elimination, as many as the rank; None where a pivot is below the limit.
@@ -257,6 +311,17 @@ def _random(m: Mechanism, rng: np.random.Generator) -> tuple[Mechanism, np.ndarr
     for alike in alike_groups(now):
         q[alike.positions] = q[alike.positions[0]]
     return now, q
+
+
+def _together(first: Sequence[int], second: Sequence[int]) -> list[int]:
+    """Return coordinates that wait on one side or on both, each once."""
+    return [*dict.fromkeys((*first, *second))]
+
+
+def _order(where: tuple[int, str]) -> tuple[int, bool]:
+    """Return when a place is reached on the way inward."""
+    k, side = where
+    return (1 if k < 0 else -k), side == "inboard"
 
 
 def _complete(tree: Tree, bodies: set[int]) -> tuple[int, str]:

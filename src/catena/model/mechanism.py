@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from catena.errors import ModelError
-from catena.graph import Trace
+from catena.graph import Trace, without_collection
 from catena.model import parameters, values
 from catena.model.actuators import Actuator
 from catena.model.build_tree import build
@@ -371,9 +371,10 @@ class Mechanism(Coordinates):
         return tree if m.time is None else tree.at(m.time)
 
     def _checked_tree(self) -> Tree:
-        tree = build(self)
-        check_following(tree)
-        check_determined(tree, np.random.default_rng(0), self.random_nearby)
+        with without_collection():
+            tree = build(self)
+            check_following(tree)
+            check_determined(tree, np.random.default_rng(0), self.random_nearby)
         return tree if self.time is None else tree.at(self.time)
 
     # positions that were given

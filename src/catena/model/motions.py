@@ -109,7 +109,7 @@ class ScrewMotion(_Undeformed):
     def _twists(self, q: Array) -> list[list[Array]]:
         """Return, factor by factor, the columns of unit rates in the outer frame."""
         columns = [[factor.twist(dof) for dof in range(len(q))] for factor in self.factors]
-        for i, factor in enumerate(self.factors):
+        for i, factor in enumerate(self.factors[1:], 1):
             later = factor.screw(q)
             for earlier in columns[:i]:
                 earlier[:] = [later.motion(column) if np.any(column != 0.0) else column for column in earlier]

@@ -135,8 +135,8 @@ def _check_closed(closure: Closure, parts: Parts) -> None:
     """Refuse a loop that is open between bodies that are welded together."""
     placed = PlacedClosure(closure.name, -1, -1, closure.at_a, closure.at_b, constraints(closure.joint))
     a, b = (_in_carrier(name, parts) for name in (closure.a, closure.b))
-    found = ends(placed, a, b, np.eye(3))
-    off = float(np.abs(np.asarray(closure_residual(placed, found)[0], dtype=float)).max())
+    found = ends(placed.at_a, placed.at_b, a, b, np.eye(3))
+    off = float(np.abs(np.asarray(closure_residual(placed.constraints, found)[0], dtype=float)).max())
     if off > _CLOSED * max(1.0, float(np.abs(found.p_a).max())):
         raise ModelError(f"lock: loop '{closure.name}' is open by {off:.3g} at these positions; lock positions of m.assemble(...)")
 

@@ -303,7 +303,9 @@ class Tree:
 
 def read_only(x: Any) -> Any:
     """Return what a tree is made of with all its arrays read-only: trees are shared, and found again by their identity."""
-    if isinstance(x, np.ndarray):
+    if isinstance(x, (float, int, str)):
+        pass
+    elif isinstance(x, np.ndarray):
         x.setflags(write=False)
     elif isinstance(x, Rigid):
         read_only((x.R, x.p))

@@ -48,7 +48,8 @@ def check_determined(tree: Tree, rng: np.random.Generator, random: Callable[[np.
             turning, moving = np.linalg.norm(R[k][:3, :3]), np.linalg.norm(R[k][3:, 3:])
             size = np.sqrt(turning * (S[:3] ** 2).sum(axis=0) + moving * (S[3:] ** 2).sum(axis=0) + armature)
             unit = 1.0 / np.where(size > 0.0, size, 1.0)
-            felt, axes = np.linalg.eigh(unit[:, None] * (S.T @ U + np.diag(armature)) * unit)
+            D = unit[:, None] * (S.T @ U + np.diag(armature)) * unit
+            felt, axes = np.linalg.eigh(D) if len(D) != 1 else (D[0], D**0)
             if k in stuck and felt[0] <= 1e-12:
                 here.add(k)
             if tree.parent[k] >= 0:

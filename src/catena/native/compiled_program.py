@@ -19,9 +19,6 @@ from catena.native.llvm.saddle_point import saddle_point
 #: The blocks that are the same in all programs, and what writes their code.
 _COMMON = {SADDLE_POINT: saddle_point, LINEAR_SYSTEM: linear_system}
 
-#: Blocks of so many nodes are not made part of the loop that calls them.
-SEPARATE = 300
-
 #: The code of subgraphs, as long as these are in use.
 _libraries: WeakKeyDictionary[Subgraph, machine.Code] = WeakKeyDictionary()
 
@@ -41,37 +38,54 @@ class CompiledProgram(NamedTuple):
 
 
 def compiled_program(
-    program: Program, angles: Sequence[Angle], graph: Graph, driver: str, entry: str, *, merged: bool = False, quick: bool = False
+    program: Program,
+    angles: Sequence[Angle],
+    graph: Graph,
+    driver: str,
+    entry: str,
+    *,
+    merged: bool = False,
+    direct: bool = False,
+    quick: bool = False,
 ) -> CompiledProgram:
     """Return the machine code of a program of a graph, under a driver whose function `entry` is called.
 
-    Libraries, and the blocks that are the same in all programs, are compiled by themselves, once.
+    A driver that calls the only block of a program `direct` is compiled with it. Other drivers, libraries, and the blocks that are the same
+    in all programs, are compiled by themselves, once.
     """
     started, host = time.perf_counter(), machine.host()
-    text = lower.write(program, driver, lanes=host.lanes, merged=merged, quick=quick)
+    functions = lower.functions(program, lanes=host.lanes, merged=merged, quick=quick)
+    text = lower.module(functions, driver, lanes=host.lanes)
     lowered = time.perf_counter()
     fixed = program.fixed
     own = [i for i in range(len(program.blocks)) if i not in fixed]
     names = {i: f"block{k}" for k, i in enumerate(own) if program.blocks[i] not in _COMMON}
-    # a small block becomes part of the loop that calls it, which is optimised with it
-    alone = len(program.blocks[0].nodes) >= SEPARATE if merged and program.blocks else True
-    straight = entry == "loop" and alone and not quick and ELIMINATE not in program.blocks
-    code, seconds, cached = machine.compiled(text, (*names.values(), entry), quick, straight)
+    straight = not quick and ELIMINATE not in program.blocks
+    if direct:
+        code, seconds, cached = machine.compiled(text, (*names.values(), entry), quick)
+    else:
+        code, seconds, cached = machine.compiled(lower.module(functions, lanes=host.lanes), tuple(names.values()), quick, straight)
     codes, addresses = [code], {i: code.addresses[name] for i, name in names.items()}
-    for library in program.libraries:
-        shared, more = _library(library.subgraph)
+
+    def add(shared: machine.Code, more: dict[str, float]) -> machine.Code:
         codes.append(shared)
-        seconds = {part: seconds[part] + more[part] for part in seconds}
-        addresses |= {i: address for k, i in enumerate(library.blocks) if (address := shared.addresses.get(f"block{k}"))}
+        for part in seconds:
+            seconds[part] += more[part]
+        return shared
+
+    if not direct:
+        code = add(*machine.compiled(lower.module(driver, lanes=host.lanes), (entry,), straight=entry == "loop")[:2])
+    for library in program.libraries:
+        found = add(*_library(library.subgraph)).addresses
+        addresses |= {i: address for k, i in enumerate(library.blocks) if (address := found.get(f"block{k}"))}
     for block, write in _COMMON.items():
         if block in program.blocks:
-            shared, more, _ = machine.compiled(write("system", host.lanes), ("system",))
-            codes.append(shared)
-            seconds = {part: seconds[part] + more[part] for part in seconds}
-            addresses[program.blocks.index(block)] = shared.addresses["system"]
+            found = add(*machine.compiled(write("system", host.lanes), ("system",))[:2]).addresses
+            addresses[program.blocks.index(block)] = found["system"]
     blocks = [addresses[i] for i in range(len(program.blocks))]
     data, arrays = tables.tables(program, angles, graph, blocks, host)
-    return CompiledProgram(text, code.addresses[entry], data, (*codes, data, arrays), {"lower": lowered - started, **seconds}, cached)
+    seconds = {"lower": lowered - started, **seconds}
+    return CompiledProgram(text, code.addresses[entry], data, (*codes, data, arrays), seconds, cached)
 
 
 def _library(subgraph: Subgraph) -> tuple[machine.Code, dict[str, float]]:
@@ -80,7 +94,8 @@ def _library(subgraph: Subgraph) -> tuple[machine.Code, dict[str, float]]:
     if known is not None:
         return known, dict.fromkeys(("optimise", "compile"), 0.0)
     blocks = library_program(subgraph).blocks
-    text = lower.write_blocks(blocks, lanes=machine.host().lanes, quick=subgraph.quick)
+    lanes = machine.host().lanes
+    text = lower.module(lower.functions_of(blocks, lanes=lanes, quick=subgraph.quick), lanes=lanes)
     names = tuple(f"block{k}" for k, block in enumerate(blocks) if block not in _COMMON)
     code, seconds, _ = machine.compiled(text, names, subgraph.quick)
     _libraries[subgraph] = code

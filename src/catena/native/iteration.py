@@ -48,7 +48,7 @@ class Iteration:
             graph.inputs[0] != graph.outputs[0]
         ):
             raise CompileError(f"{graph!r} is not an iteration; it must take state, row, constants and give state, record")
-        program, angles = passes.arranged(iterated_program(graph), sum(self.sizes[:3]))
+        program, angles = passes.arranged(iterated_program(graph), sum(self.sizes[:3]), kept=sum(self.sizes[:3]))
         self.blocks, self.calls = len(program.blocks), len(program.calls)
         self._streams = host.streams_of(program.slots)
         self.together = host.lanes * self._streams

@@ -28,6 +28,9 @@ from catena.tables import Table, facts
 #: States to one set of inputs with defaults from which on what follows from these is computed once, by code of its own.
 STAGED = 1024
 
+#: A block of so many nodes is not made part of the loop that calls it.
+SEPARATE = 300
+
 
 class Kernel(SingleCalls, Differentiable):
     """A compiled function of arrays, made by `compile_graph`. Calls broadcast over leading axes like NumPy's own functions.
@@ -77,14 +80,16 @@ class Kernel(SingleCalls, Differentiable):
             if small:
                 program = passes.lift_numbers(program)
             self.merged = small and not program.libraries and not any(call.system for call in program.calls)
-            program, angles = passes.arranged(program, sum(port.size for port in graph.inputs))
+            program, angles = passes.arranged(program, sum(port.size for port in graph.inputs), kept=0)
         self.program = program
         self.blocks, self.calls = len(program.blocks), len(program.calls)
-        direct = self.merged and bool(program.blocks)
-        driver = loop(graph.inputs, graph.outputs, host.lanes, host.streams_of(program.slots), direct=direct, x86=host.x86)
+        # a small block becomes part of the loop that calls it, which is optimised with it
+        direct = self.merged and bool(program.blocks) and len(program.blocks[0].nodes) < SEPARATE
+        streams = host.streams_of(program.slots)
+        driver = loop(graph.inputs, graph.outputs, host.lanes, streams, merged=self.merged, direct=direct, x86=host.x86)
         self._quick = quick and not small
         before = time.perf_counter() - started
-        code = compiled_program(program, angles, graph, driver, "loop", merged=self.merged, quick=self._quick)
+        code = compiled_program(program, angles, graph, driver, "loop", merged=self.merged, direct=direct, quick=self._quick)
         self.llvm, self.cached = code.llvm, code.cached
         self.ufunc = ufunc.gufunc(graph.name, code.entry, code.data, graph.inputs, graph.outputs, code.keep_alive)
         self._code = code

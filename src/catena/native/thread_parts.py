@@ -4,17 +4,23 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
 from catena.errors import ArgumentError
 from catena.graph import Port
 
-#: A part of a batch that is worth a thread [entries of inputs and outputs]: a millisecond of work or so.
+#: A part of a batch that is worth a thread [entries of inputs and outputs]: 50 us of work or more, which is what waking a thread costs.
 LEAST = 1 << 15
+
+#: Parts of a batch for each thread: a thread that is late leaves some of its parts to others.
+PARTS = 2
+
+_Part = TypeVar("_Part")
 
 _pools: dict[tuple[int, int], ThreadPoolExecutor] = {}  # by process, for a fork has no threads, and by their number
 
@@ -76,6 +82,30 @@ def thread_count() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
+def share(run: Callable[[_Part], Any], parts: Iterable[_Part], number: int) -> None:
+    """Call a function for every part, in this thread and in as many others as make up the number; after an error no part begins."""
+    left = deque(parts)
+
+    def work() -> None:
+        try:
+            while True:
+                try:
+                    part = left.popleft()
+                except IndexError:  # another thread took the last one
+                    return
+                run(part)
+        finally:
+            left.clear()
+
+    key = (os.getpid(), number)
+    pool = _pools.get(key) or _pools.setdefault(key, ThreadPoolExecutor(number, "catena"))
+    others = [pool.submit(work) for _ in range(min(number, len(left)) - 1)]
+    work()
+    for other in others:
+        if not other.cancel():  # one that has not begun finds nothing left
+            other.result()
+
+
 def shared(run: Callable[..., Any], inputs: Sequence[Port], outputs: Sequence[Port], arrays: tuple, out: Any) -> Any:
     """Return the results of a gufunc, or `NotImplemented` where one thread does: parts of the first leading axis go to threads."""
     number = _setting.number
@@ -85,7 +115,7 @@ def shared(run: Callable[..., Any], inputs: Sequence[Port], outputs: Sequence[Po
     batches = [x.shape[: x.ndim - len(port.shape)] for x, port in zip(given, inputs, strict=True)]
     batch = np.broadcast_shapes(*batches)
     size = sum(port.size for port in (*inputs, *outputs))
-    parts = min(number, math.prod(batch) * size // LEAST, batch[0] if batch else 1)
+    parts = min(PARTS * number, math.prod(batch) * size // LEAST, batch[0] if batch else 1)
     if parts < 2:
         return NotImplemented
     results = [np.empty(batch + port.shape) for port in outputs] if out is None else list(out if isinstance(out, tuple) else (out,))
@@ -93,13 +123,11 @@ def shared(run: Callable[..., Any], inputs: Sequence[Port], outputs: Sequence[Po
         return NotImplemented
     if out is not None and any(np.may_share_memory(x, y) for x in results for y in given):
         return NotImplemented
-    ends = np.linspace(0, batch[0], parts + 1).astype(int).tolist()
+    ends = [batch[0] * i // parts for i in range(parts + 1)]
 
     def part(at: slice) -> None:
         own = (x[at] if len(own) == len(batch) and own[0] != 1 else x for x, own in zip(given, batches, strict=True))
         run(*own, out=tuple(x[at] for x in results))
 
-    key = (os.getpid(), number)
-    pool = _pools.get(key) or _pools.setdefault(key, ThreadPoolExecutor(number, "catena"))
-    list(pool.map(part, map(slice, ends[:-1], ends[1:])))
+    share(part, map(slice, ends[:-1], ends[1:]), number)
     return results[0] if len(results) == 1 else tuple(results)

@@ -5,7 +5,6 @@ forward, what states have along a change of that, by their tangents. Both are lo
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property, partial
 from typing import Any, NamedTuple
 
@@ -16,6 +15,7 @@ from catena.graph.differentiated import adjoint_graph, tangent_graph
 from catena.kernels.tracing import charts
 from catena.loops.projection import LoopPlan
 from catena.native import Iteration, Kernel, compile_graph
+from catena.native.thread_parts import share
 from catena.simulation.flows import TracedFlow
 from catena.simulation.inputs import Function, cost_role
 from catena.simulation.rollout import thread_parts
@@ -261,9 +261,4 @@ def _run(
     def run(at: slice) -> None:
         iteration.run(state[at], table[at], given[at], record[at], steps)
 
-    parts = thread_parts(len(state), steps, threads, iteration)
-    if len(parts) == 1:
-        run(parts[0])
-        return
-    with ThreadPoolExecutor(threads) as pool:
-        list(pool.map(run, parts))
+    share(run, thread_parts(len(state), steps, threads, iteration), threads)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import threading
 from collections.abc import Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,6 +22,7 @@ from catena.model.parameters import check as check_paths
 from catena.model.user_functions import CONDITION, Role
 from catena.model.values import floats, leading_axes
 from catena.native import Iteration
+from catena.native.thread_parts import share
 from catena.native.thread_parts import thread_count as set_thread_count
 from catena.scalars.expression import names
 from catena.simulation.arguments import check_step, count, moving, normalise, number, positive
@@ -336,7 +336,12 @@ class _Work:
             for rank in np.unique(ranks[regular]).tolist():
                 groups |= self._assigned(np.flatnonzero(regular & (ranks == rank)), rank, q, t)
         self.part("q")[:], self.part("v")[:] = q, v
-        self.samples[:, 0] = self._begun(q, v)
+        first = self._begun(q, v)
+
+        def record(part: slice) -> None:  # by threads, for the system hands out memory where it is written first
+            self.samples[part, 0] = first[part]
+
+        share(record, _parts(len(first), -(-len(first) // self.threads)), self.threads)
         if ended is not None:
             self.part("done")[ended, 0] = STOPPED
         stopped = self.part("done")[:, 0] == STOPPED
@@ -408,17 +413,11 @@ class _Work:
             if not isinstance(at, slice):
                 self.state[at], self.samples[at, 1:] = state, samples
 
-        parts = thread_parts(len(which), given.steps, self.threads, iteration)
-        if len(parts) <= 1 or self.threads == 1:
-            for part in parts:
-                advance(part)
-            return
-        with ThreadPoolExecutor(self.threads) as pool:
-            try:
-                list(pool.map(advance, parts))
-            except BaseException:  # Ctrl-C too: what has begun ends soon
-                stop.set()
-                raise
+        try:
+            share(advance, thread_parts(len(which), given.steps, self.threads, iteration), self.threads)
+        except BaseException:  # Ctrl-C too: what has begun ends soon
+            stop.set()
+            raise
 
     def _constants(self) -> np.ndarray:
         """Return what is constant over the steps, (N or 1, entries)."""
@@ -460,6 +459,11 @@ def thread_parts(count: int, steps: int, threads: int, iteration: Iteration) -> 
         size = _raised(-(-count // threads), iteration.lanes)
     else:
         size = _raised(-(-count // (4 * threads)), iteration.together)
+    return _parts(count, size)
+
+
+def _parts(count: int, size: int) -> list[slice]:
+    """Return so many trajectories in parts of a size; the last one may be smaller."""
     return [slice(i, min(i + size, count)) for i in range(0, count, max(size, 1))]
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from catena.spatial.placements import Placement, Rigid, blocks
-from catena.spatial.straight_line import straight_line
+from catena.spatial.placements import EYE, Placement, Rigid, blocks
+from catena.spatial.straight_line import of_objects, straight_line
 from catena.spatial.vectors import Array, cross, plain, skew
 
 
@@ -18,7 +18,7 @@ def rigid_inertia(mass: float, com: Array, about_com: Array) -> Array:
 def inertia_matrix(J: Array, h: Array, mass: float) -> Array:
     """Return the 6 x 6 inertia of rotational inertia J [kg m^2], first moment h [kg m] and mass [kg], all at the origin."""
     arm = skew(h)
-    return blocks(J, arm, -arm, mass * np.eye(3))
+    return blocks(J, arm, -arm, mass * EYE)
 
 
 def first_moment(M: Array) -> Array:
@@ -54,10 +54,9 @@ def dusted(x: Array, scale: float) -> Array:
 
 def moved(M: Array, placement: Placement | Rigid) -> Array:
     """Return a rigid-body inertia of the child in the parent frame, and exactly so: symmetric, skew off-diagonal blocks, one mass."""
-    rigid = placement.rigid()
-    if any(np.asarray(x).dtype == object for x in (M, rigid.R, rigid.p)):
+    if of_objects(M) or placement.of_objects:
         return carried(placement if isinstance(placement, Placement) else Placement([placement]), M)
-    length = float(max(np.abs(centroid(M)).max(), np.abs(rigid.p).max()))
+    length = max(map(abs, (*centroid(M).tolist(), *placement.rigid().p.tolist())))
     mass = float(M[3, 3])
     turning = max(float(np.abs(M[:3, :3]).max()), mass * length**2)
     M = placement.inertia(M).astype(float)
@@ -70,7 +69,7 @@ def gyroscopic(M: Array, V: Array) -> Array:
     omega, v = V[:3], V[3:]
     h, mass = first_moment(M), M[3, 3]
     turning = cross(omega, v)
-    J = M[:3, :3] - M[1, 1] * np.eye(3)  # what is alike about all axes turns with omega
+    J = M[:3, :3] - M[1, 1] * EYE  # what is alike about all axes turns with omega
     moment = cross(omega, J @ omega) + cross(h, turning)
     return np.concatenate([moment, mass * turning + cross(omega, cross(omega, h))])
 

@@ -15,8 +15,11 @@ from typing import Any
 
 import numpy as np
 
-from catena.spatial.straight_line import straight_line
+from catena.spatial.straight_line import of_objects, straight_line
 from catena.spatial.vectors import Array, columns, cross, plain, skew
+
+EYE = np.eye(3)
+EYE.setflags(write=False)
 
 
 class Screw:
@@ -29,6 +32,11 @@ class Screw:
         self._next = ((axis + 1) % 3, (axis + 2) % 3)
         self._turns = not (isinstance(s, float) and s == 0.0 and isinstance(c, float) and c == 1.0)
         self._shifts = not (isinstance(d, float) and d == 0.0)
+
+    @property
+    def of_objects(self) -> bool:
+        """Whether it may have traced scalars."""
+        return not (isinstance(self.c, float) and isinstance(self.s, float) and isinstance(self.d, float))
 
     def motion(self, V: Array) -> Array:
         """Return a motion of the parent, seen in the child frame."""
@@ -141,6 +149,11 @@ class Rigid:
     def __init__(self, R: Array, p: Array) -> None:
         self.R, self.p = R, p
 
+    @property
+    def of_objects(self) -> bool:
+        """Whether it may have traced scalars."""
+        return of_objects(self.R) or of_objects(self.p)
+
     def motion(self, V: Array) -> Array:
         """Return a motion of the parent, seen in the child frame."""
         return np.concatenate([self.R.T @ V[:3], self.R.T @ (V[3:] + cross(V[:3], self.p))])
@@ -161,7 +174,7 @@ class Rigid:
     def rotational(self, J: Array, h: Array, mass: Any) -> Array:
         """Return the rotational inertia of a body of first moment h that moves with the child, seen in the parent frame at its origin."""
         J, p, turned, moved = _congruence(self.R, J), self.p, self.R @ h, self.moment(h, mass)
-        J = J + p @ (turned + moved) * np.eye(3)
+        J = J + p @ (turned + moved) * EYE
         return _mirrored(J - np.outer(p, moved) - np.outer(turned, p))
 
     def inertia(self, P: Array) -> Array:
@@ -201,6 +214,11 @@ class Placement:
     def __init__(self, factors: Iterable[Screw | Rigid]) -> None:
         self.factors = tuple(factors)
 
+    @property
+    def of_objects(self) -> bool:
+        """Whether it may have traced scalars."""
+        return any(factor.of_objects for factor in self.factors)
+
     @straight_line
     def motion(self, V: Array) -> Array:
         """Return a motion of the parent, seen in the child frame."""
@@ -234,24 +252,24 @@ class Placement:
 
     def rigid(self) -> Rigid:
         """Return the same placement as one dense factor."""
-        return Rigid(np.eye(3), np.zeros(3)) @ self
+        return Rigid(EYE, np.zeros(3)) @ self
 
 
 def _congruence(R: Array, A: Array) -> Array:
     """Return R A R^T of a symmetric A."""
     half = R @ A
-    result = np.empty((3, 3), dtype=half.dtype)
+    if half.dtype == float:
+        return _mirrored(half @ R.T)
+    result = np.empty((3, 3), dtype=object)
     for i in range(3):
         for j in range(i, 3):
             result[i, j] = result[j, i] = half[i] @ R[j]
-    return result if half.dtype == float else plain(result)
+    return plain(result)
 
 
 def _mirrored(A: Array) -> Array:
     """Return a 3 x 3 block that is symmetric but for rounding, with its upper triangle on both sides."""
-    for i in range(3):
-        for j in range(i):
-            A[i, j] = A[j, i]
+    A[1, 0], A[2, 0], A[2, 1] = A[0, 1], A[0, 2], A[1, 2]
     return A
 
 

@@ -20,9 +20,11 @@ def reciprocal(x: Any) -> Any:
 class Factor:
     """The factors L^T w^-1 L, L unit lower triangular, of a positive definite matrix, from the last row: zeros of a tree stay zeros."""
 
+    __slots__ = ("L", "w")
+
     def __init__(self, D: Array) -> None:
         self.L = L = np.array(D, dtype=object)
-        self.w: list[Any] = [None] * D.shape[0]
+        self.w = np.empty(D.shape[0], dtype=object)
         for k in reversed(range(D.shape[0])):
             self.w[k] = reciprocal(L[k, k])
             scaled = [L[k, i] * self.w[k] for i in range(k)]
@@ -30,6 +32,13 @@ class Factor:
                 for j in range(i + 1):
                     L[i, j] = L[i, j] - scaled[i] * L[k, j]
             L[k, :k] = scaled
+
+    @classmethod
+    def of(cls, L: Array, w: Array) -> Factor:
+        """Return the factors that these are."""
+        factor = cls.__new__(cls)
+        factor.L, factor.w = L, w
+        return factor
 
     def solve(self, x: Array) -> Array:
         """Return D^-1 x."""

@@ -20,13 +20,20 @@ class Recorder:
 
 
 def straight_line(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a straight-line function of arrays and placements to arrays, whose last argument is an array, as it is traced."""
+    """Return a straight-line function of arrays, placements, and tuples of them, to such, as it is traced where it is not of numbers."""
 
     @wraps(function)
     def call(*arguments: Any) -> Any:
-        last = arguments[-1]
-        if Recorder.call is None or type(last) is not np.ndarray or last.dtype != object:
-            return function(*arguments)
-        return Recorder.call(function, arguments)
+        for x in arguments:
+            if of_objects(x) and Recorder.call is not None:
+                return Recorder.call(function, arguments)
+        return function(*arguments)
 
     return call
+
+
+def of_objects(x: Any) -> bool:
+    """Return whether there may be traced scalars in arrays, placements, or tuples of them."""
+    if isinstance(x, np.ndarray):
+        return x.dtype == object
+    return any(map(of_objects, x)) if isinstance(x, tuple) else getattr(x, "of_objects", False)

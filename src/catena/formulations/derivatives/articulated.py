@@ -46,7 +46,7 @@ def forward_dynamics_derivatives(tree, q, v, tau, force_by_q, force_by_v):
         P[k] = _sum(P[k], bodies[k].matrix())
         z[k] = _sum(z[k], body_force(bodies[k], momenta[k], V[k], A0[k]))
         Z[k] = _sum(Z[k], np.stack([B.force(x) for x in np.eye(3)], axis=1))
-        D[k], G[k], P_plus[k] = across_joint(tree, k, P[k], S[k])
+        D[k], G[k], P_plus[k] = across_joint(S[k], tree.armature[tree.v_slices[k]], P[k])
         e[k], along = tau[at] - S[k].T @ z[k], S[k].T @ Z[k]
         y[k] = -columns(D[k].solve, along)
         if p >= 0:

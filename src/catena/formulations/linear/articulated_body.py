@@ -22,7 +22,8 @@ from __future__ import annotations
 import numpy as np
 
 from catena.formulations.inertias import across_joint, force_inboard, motion_outboard
-from catena.formulations.kinematics import angular_velocities, bias_wrench, rest_acceleration
+from catena.formulations.kinematics import angular_velocities, bias_of_body, rest_acceleration
+from catena.spatial import straight_line
 
 
 def forward_dynamics(tree, q, v, tau, wrenches=None):
@@ -36,16 +37,27 @@ def forward_dynamics(tree, q, v, tau, wrenches=None):
     # inward: what each parent feels of the body through its joint
     for k in tree.inward():
         at, p = tree.v_slices[k], tree.parent[k]
-        D, G[k], P_plus = across_joint(tree, k, P[k], S[k])
-        z[k] = z[k] + bias_wrench(tree.regrouped, k, W[k], wrenches)
-        e, z_plus = force_inboard(S[k], G[k], z[k], tau[at])
-        nu[k] = D.solve(e)
-        P[p] = P[p] + X[k].inertia(P_plus)
-        z[p] = z[p] + X[k].force(z_plus + P_plus @ a[k])
+        M, wrench = tree.regrouped[k], None if wrenches is None else wrenches[k]
+        G[k], nu[k], P[p], z[p] = inward_step(X[k], S[k], M, W[k], a[k], wrench, tree.armature[at], tau[at], P[k], z[k], P[p], z[p])
 
     # outward: accelerations
     A[-1] = rest_acceleration(tree)
     for k in tree.outward():
-        A_plus = X[k].motion(A[tree.parent[k]]) + a[k]
-        vdot[tree.v_slices[k]], A[k] = motion_outboard(S[k], G[k], nu[k], A_plus)
+        vdot[tree.v_slices[k]], A[k] = outward_step(X[k], S[k], a[k], G[k], nu[k], A[tree.parent[k]])
     return vdot
+
+
+@straight_line
+def inward_step(X, S, M, W, a, wrench, armature, tau, P, z, P_parent, z_parent):
+    """Return G and nu of a joint, and P and z of the parent with what it feels of the body through the joint."""
+    D, G, P_plus = across_joint(S, armature, P)
+    e, z_plus = force_inboard(S, G, z + bias_of_body(M, W, wrench), tau)
+    nu = D.solve(e)
+    P_parent = P_parent + X.inertia(P_plus)
+    return G, nu, P_parent, z_parent + X.force(z_plus + P_plus @ a)
+
+
+@straight_line
+def outward_step(X, S, a, G, nu, A):
+    """Return vdot of a joint, and A of its body, from A of the parent."""
+    return motion_outboard(S, G, nu, X.motion(A) + a)

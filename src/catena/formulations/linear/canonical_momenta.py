@@ -43,7 +43,7 @@ def hamiltonian_dynamics(tree, q, p, tau, wrenches=None):
     # inward: (27), (40)-(44), (46)-(48)
     for k in tree.inward():
         parent = tree.parent[k]
-        D, G[k], M_plus[k] = across_joint(tree, k, M[k], S[k])
+        D, G[k], M_plus[k] = across_joint(S[k], tree.armature[tree.v_slices[k]], M[k])
         rest, R_plus[k] = force_inboard(S[k], G[k], R[k], p[tree.v_slices[k]])
         nu[k] = D.solve(rest)
         turning[k] = _turning(S[k], M_plus[k], R_plus[k])

@@ -17,8 +17,9 @@ many as are independent, where the phantom always has six, and closing joints ne
 Seen from a body inward, an open loop is a few numbers: what the coordinates of the body and of all that it carries do to its constraints.
 A coordinate more than these numbers need is independent. It is eliminated as in a tree, while dependent ones keep what the loop sees (B):
 H grows with the number of open constraints, not with the length of the loop. Where a constraint has met its last joint it determines a
-coordinate that waits; when all have, H is a 6 x 6 inertia again. A moving base needs no care: where coordinates wait, the bodies that they
-move are carried by the base as if welded, which is what the paper's hand-over to the base lacks.
+coordinate that waits; when all have, H is a 6 x 6 inertia again. A loop may be closed before: its independent coordinates then wait, also
+those of joints further in, and the dependent ones are replaced by them as soon as they are met. A moving base needs no care: where
+coordinates wait, the bodies that they move are carried by the base as if welded, which is what the paper's hand-over to the base lacks.
 
 Which coordinates depend, on what and where, is a matter of the configuration. It is decided outside, in a `ReductionPlan`.
 """
@@ -35,7 +36,7 @@ from catena.formulations.linear.reduction_plan import EliminationStage, Reductio
 from catena.formulations.linear.waiting_coordinates import ArticulatedBody
 from catena.formulations.loops.closure_kinematics import velocity_coordinates
 from catena.formulations.loops.solutions import LoopSolution
-from catena.spatial import Factor, gain, minus_product, symmetric
+from catena.spatial import Factor, gain, minus_product, straight_line, symmetric
 
 
 def forward_dynamics(tree, q, v, tau, wrenches=None, *, plan):
@@ -53,7 +54,7 @@ def forward_dynamics(tree, q, v, tau, wrenches=None, *, plan):
         body[k], outboard[k] = reduce(body[k], plan.outboard[k], loops)
         body[k] = body[k].inboard(S[k], velocity_coordinates(tree, [k]), tree.armature, tau)
         body[k], inboard[k] = reduce(body[k], plan.inboard[k], loops)
-        body[p] = body[p] + body[k].shifted(X[k], a[k])
+        body[p] = body[p].carrying(body[k], X[k], a[k])
     _, outboard[-1] = reduce(body[-1], plan.outboard[-1], loops)
     tree.mark()
 
@@ -83,48 +84,68 @@ class Recovery(NamedTuple):
 
 def reduce(body, stages, loops):
     """Return the body once the coordinates of the stages are eliminated, and how they are recovered."""
-    recoveries = []
+    body, recoveries = replaced(body, loops)
     for stage in stages:
-        if stage.closed:  # (27)-(45): the loop determines coordinates that wait
-            dependent = [j for _, j in stage.closed]
-            others = [j for j in body.waiting if j not in dependent and any(j in loops.E[i] for i, _ in stage.closed)]
-            B, beta = loops.dependent(stage.closed, others)
-            loops.close(stage.closed, others, B, beta)
-            body = substituted(body, dependent, others, B, beta)
-            recoveries.append(Recovery(dependent, others, None, B, beta))
+        if stage.closed:  # (27)-(45): the loop determines coordinates that wait, or will
+            others = loops.others(stage.closed, body.waiting)
+            loops.close(stage.closed, others, *loops.dependent(stage.closed, others))
+            body, more = replaced(body, loops)
+            recoveries += more
         if stage.held:  # (65)-(81): coordinates that wait keep the loop as it is
             dependent, others = [j for _, j in stage.held], list(stage.free)
             B, _ = loops.dependent(stage.held, others)
             body = substituted(body, dependent, others, B)
             recoveries.append(Recovery(dependent, others, None, B, None))
         if stage.free:  # (59)-(64), (96)-(102)
+            loops.release(stage.free)
             body, recovery = eliminated(body, stage.free)
             recoveries.append(recovery)
     return body, recoveries
 
 
+def replaced(body, loops):
+    """Return the body with the others for all that depend on them by loops that are closed, and how these are recovered. (27)-(45)."""
+    recoveries = []
+    while found := [loops.group[j] for j in body.waiting if j in loops.group]:
+        every, others, B, beta = loops.closed[min(found)]  # later loops may be closed by others of earlier ones
+        at = [n for n, j in enumerate(every) if j in body.waiting]
+        dependent, B, beta = [every[n] for n in at], B[at], beta[at]
+        body = substituted(body.awaiting(others), dependent, others, B, beta)
+        recoveries.append(Recovery(dependent, others, None, B, beta))
+    return body, recoveries
+
+
 def substituted(body, dependent, others, B, beta=None):
     """Return the body with beta - B others for dependent coordinates; without beta, these move by -B others and besides on their own."""
-    at = {j: i for i, j in enumerate(body.waiting, 6)}
-    gone, kept = ([at[j] for j in some] for some in (dependent, others))
-    H, h = body.H.astype(object), (body.h if beta is None else body.h + body.H[:, gone] @ beta).astype(object)
+    waiting = body.waiting if beta is None else tuple(j for j in body.waiting if j not in dependent)
+    gone, kept, rest = map(body.places, (dependent, others, waiting))
+    H, h = _substituted(gone, kept, (*range(6), *rest), B, beta, body.H, body.h)
+    return ArticulatedBody(waiting, H, h, body.rigid)
+
+
+@straight_line
+def _substituted(gone, kept, rest, B, beta, H, h):
+    gone, kept = list(gone), list(kept)
+    H, h = H.astype(object), (h if beta is None else h + H[:, gone] @ beta).astype(object)
     H[:, kept] = H[:, kept] - H[:, gone] @ B
     H[kept], h[kept] = H[kept] - B.T @ H[gone], h[kept] - B.T @ h[gone]
-    waiting = body.waiting if beta is None else tuple(j for j in body.waiting if j not in dependent)
-    rest = [*range(6), *(at[j] for j in waiting)]
-    return ArticulatedBody(waiting, symmetric(H)[np.ix_(rest, rest)], h[rest], body.rigid)
+    return symmetric(H)[np.ix_(rest, rest)], h[list(rest)]
 
 
 def eliminated(body, free):
     """Return the body where independent coordinates are free, and how they are recovered. (59)-(64), (96)-(102)."""
-    at = [6 + body.waiting.index(j) for j in free]
-    rest = [i for i in range(len(body.h)) if i not in at]
-    U, D, force = body.H[np.ix_(rest, at)], body.H[np.ix_(at, at)], body.h[at]
+    H, h, G, known = _eliminated(body.places(free), body.H, body.h)
+    waiting = tuple(j for j in body.waiting if j not in free)
+    return ArticulatedBody(waiting, H, h, rigid=False), Recovery(list(free), list(waiting), G[:6].T, G[6:].T, known)
+
+
+@straight_line
+def _eliminated(at, H, h):
+    rest = [i for i in range(len(h)) if i not in at]
+    U, D, force = H[np.ix_(rest, at)], H[np.ix_(at, at)], h[list(at)]
     factor = Factor(D)
     G = gain(U, D, factor)
-    waiting = tuple(j for j in body.waiting if j not in free)
-    reduced = ArticulatedBody(waiting, minus_product(body.H[np.ix_(rest, rest)], G, U), body.h[rest] - G @ force, rigid=False)
-    return reduced, Recovery(list(free), list(waiting), G[:6].T, G[6:].T, factor.solve(-force))
+    return minus_product(H[np.ix_(rest, rest)], G, U), h[rest] - G @ force, G, factor.solve(-force)
 
 
 def recover(recoveries, A, vdot):

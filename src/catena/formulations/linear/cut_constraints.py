@@ -30,12 +30,12 @@ class CutConstraints:
             tree.mark()
             bodies = [(k, motion[k]) for k in (closure.a, closure.b)]
             on_a, on_b = (Rigid(body.A, body.r) for _, body in bodies)
-            at = ends(closure, on_a, on_b, motion[base(tree, closure)].A)
-            value, *r = constraint_rows(closure, at)
+            at = ends(closure.at_a, closure.at_b, on_a, on_b, motion[base(tree, closure)].A)
+            value, *r = constraint_rows(closure.constraints, at)
             V = [np.concatenate([body.omega, body.r_rate - cross(body.omega, body.r)]) for _, body in bodies]
             values.append(value)
             rates.append(r[0] @ V[0] + r[1] @ V[1])
-            for i, total in enumerate(right_hand_sides(closure, at, *V)):
+            for i, total in enumerate(right_hand_sides(closure.constraints, at, *V)):
                 for (k, body), row in zip(bodies, r, strict=True):
                     if k >= 0:
                         at_reference, moved = _at_reference(row[i], body, state[k], reference)

@@ -42,7 +42,7 @@ def eliminate(tree, state, tau):
     # inward: (28), (29)
     for k in tree.inward():
         p, (B1, B2, D, *_) = tree.parent[k], state[k]
-        M22[k], G[k], M_plus = across_joint(tree, k, M[k], B2)
+        M22[k], G[k], M_plus = across_joint(B2, tree.armature[tree.v_slices[k]], M[k])
         Q_free = Q[k] - M[k] @ D
         Q2[k] = tau[tree.v_slices[k]] + B2.T @ Q_free
         M[p] = M[p] + B1.inertia(M_plus)

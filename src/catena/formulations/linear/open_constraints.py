@@ -20,7 +20,7 @@ import numpy as np
 from catena.formulations.loops.basic_constraints import row_count
 from catena.formulations.loops.closure_kinematics import ClosureKinematics
 from catena.formulations.loops.constraints import coupling_rate, coupling_value
-from catena.spatial import reciprocal
+from catena.spatial import reciprocal, straight_line
 
 
 class OpenConstraints:
@@ -33,6 +33,7 @@ class OpenConstraints:
         self.tree, self.reach, self._closures = tree, reach, []
         self.values, self.rates, self.pivots = [], [], []
         self.E, self.g, self._rows_of = {}, {}, {}
+        self.closed, self.group = [], {}  # what `close` was given, and which of these a dependent coordinate is in
         chosen = set(chosen)
         for closure in tree.closures:
             first = len(self.values)
@@ -59,27 +60,26 @@ class OpenConstraints:
 
     def dependent(self, pairs, others):
         """Return B and beta: by the constraints of the pairs, their coordinates are beta - B others. (27)-(43), (65)-(81)."""
-        number, coordinates = len(pairs), [*(j for _, j in pairs), *others]
+        coordinates = [*(j for _, j in pairs), *others]
         table = np.array([[*(self.E[i].get(j, 0.0) for j in coordinates), self.g[i]] for i, _ in pairs], dtype=object)
-        squares = [self.reach[j] ** 2 for j in coordinates]
-        sizes = [sum(entry * entry * square for square, entry in zip(squares, row, strict=False)) for row in table]
-        self.pivots.append([])
-        for n, (i, _) in enumerate(pairs):  # (34), (36)
-            self.pivots[-1].append((i, table[n, n] * table[n, n] * squares[n], sizes[n]))
-            table[n, n + 1 :] = table[n, n + 1 :] * reciprocal(table[n, n])
-            for below in range(n + 1, number):
-                table[below, n + 1 :] = table[below, n + 1 :] - table[below, n] * table[n, n + 1 :]
-        for n in reversed(range(number)):  # (41)-(43)
-            for above in range(n):
-                table[above, number:] = table[above, number:] - table[above, n] * table[n, number:]
-        B = table[:, number:-1]
-        if number > 1:  # pivots that are not small one by one may be so together
-            scale = np.array([[self.reach[other] / self.reach[j] for other in others] for _, j in pairs])
-            self.pivots.append([(None, 1.0, sum(x * x for x in (B * scale).ravel()))])
-        return B, table[:, -1]
+        B, beta, pivots, sizes, growth = _solved(np.array([self.reach[j] for j in coordinates]), table)
+        self.pivots.append([(i, pivot, size) for (i, _), pivot, size in zip(pairs, pivots, sizes, strict=True)])
+        if len(pairs) > 1:  # pivots that are not small one by one may be so together
+            self.pivots.append([(None, 1.0, growth)])
+        return B, beta
+
+    def others(self, pairs, waiting):
+        """Return the coordinates that those of the pairs depend on: first those that wait."""
+        seen = dict.fromkeys(j for i, _ in pairs for j in self.E[i])
+        for _, dependent in pairs:
+            seen.pop(dependent, None)
+        return [*(j for j in waiting if j in seen), *(j for j in seen if j not in waiting)]
 
     def close(self, pairs, others, B, beta):
         """Put the dependent coordinates of closed loops into the rows of those that stay open. (105), (106)."""
+        dependent = [j for _, j in pairs]
+        self.group |= dict.fromkeys(dependent, len(self.closed))
+        self.closed.append((dependent, others, B, beta))
         for i, _ in pairs:
             for j in self.E.pop(i):
                 self._rows_of[j].discard(i)
@@ -91,6 +91,12 @@ class OpenConstraints:
                     self.E[i][j] = self.E[i].get(j, 0.0) - entry * B[n, c]
                     self._rows_of[j].add(i)
 
+    def release(self, free):
+        """Take coordinates that were eliminated out of the rows, which others hold."""
+        for j in free:
+            for i in self._rows_of.pop(j, ()):
+                del self.E[i][j]
+
     def residual(self, vdot):
         """Return what accelerations leave of all constraints, also of those that were not chosen."""
         residual = []
@@ -99,3 +105,22 @@ class OpenConstraints:
             residual += [*(sum(column * vdot[j] for j, column in columns.items()) - right)]
         self.tree.mark()
         return np.array([*residual, *(coupling_rate(coupling, vdot) for coupling in self.tree.couplings)])
+
+
+@straight_line
+def _solved(reach, table):
+    """Return B and beta of the rows of some constraints; the squares of their pivots and rows, and of all of B, with such a reach."""
+    number, squares, table = len(table), reach**2, table.copy()
+    sizes = [sum(entry * entry * square for square, entry in zip(squares, row, strict=False)) for row in table]
+    pivots = []
+    for n in range(number):  # (34), (36)
+        pivots.append(table[n, n] * table[n, n] * squares[n])
+        table[n, n + 1 :] = table[n, n + 1 :] * reciprocal(table[n, n])
+        for below in range(n + 1, number):
+            table[below, n + 1 :] = table[below, n + 1 :] - table[below, n] * table[n, n + 1 :]
+    for n in reversed(range(number)):  # (41)-(43)
+        for above in range(n):
+            table[above, number:] = table[above, number:] - table[above, n] * table[n, number:]
+    B = table[:, number:-1]
+    growth = sum(x * x for x in (B * (reach[number:] / reach[:number, None])).ravel()) if number > 1 else 0.0
+    return B, table[:, -1], np.array(pivots), np.array(sizes), growth

@@ -94,11 +94,11 @@ class Platform:
     def _closing_leg(self, leg, v, units):
         """Return a leg that ends at a closing joint: the constraints of that joint tie its tip to the platform."""
         tree, closure, V = self.tree, self.tree.closures[leg.closure], self._V
-        at = ends(closure, self._placements[closure.a], self._placements[closure.b], np.eye(3))
-        value, r_a, r_b = constraint_rows(closure, at)
+        at = ends(closure.at_a, closure.at_b, self._placements[closure.a], self._placements[closure.b], np.eye(3))
+        value, r_a, r_b = constraint_rows(closure.constraints, at)
         self._values.append(value)
         self._rates.append(r_a @ V[closure.a] + r_b @ V[closure.b])
-        g = np.zeros(len(value)) if v is None else right_hand_sides(closure, at, V[closure.a], V[closure.b])
+        g = np.zeros(len(value)) if v is None else right_hand_sides(closure.constraints, at, V[closure.a], V[closure.b])
         sides = (r_a, closure.a), (r_b, closure.b)
         self.closures.append((closure, r_a, r_b, sum(r @ self._known[k] for r, k in sides) - g))
 

@@ -9,8 +9,8 @@ from typing import NamedTuple
 class EliminationStage(NamedTuple):
     """Coordinates of a group of loops that are eliminated at once, having waited until then.
 
-    `closed` has constraints that are complete here, each with the coordinate that it determines; `held` has constraints that stay open,
-    each with the coordinate that keeps it while those in `free` move. Both are in the order of elimination.
+    `closed` has constraints, each with the coordinate that it determines, at a joint that is met here or further in; `held` has constraints
+    that stay open, each with the coordinate that keeps it while those in `free` move. Both are in the order of elimination.
     """
 
     closed: tuple[tuple[int, int], ...] = ()

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from catena.spatial import carried, symmetric, welded
+from catena.spatial import carried, straight_line, symmetric, welded
 
 
 @dataclass(frozen=True)
@@ -35,32 +35,74 @@ class ArticulatedBody:
         """Return the body with the wrench b, which adds to h."""
         return replace(self, h=np.concatenate([self.h[:6] + b, self.h[6:]]))
 
+    def places(self, coordinates):
+        """Return the rows of H that coordinates have, which wait."""
+        at = {j: i for i, j in enumerate(self.waiting, 6)}
+        return tuple(at[j] for j in coordinates)
+
+    def awaiting(self, coordinates):
+        """Return the body where these coordinates wait too, which so far move nothing of it."""
+        new = [j for j in coordinates if j not in self.waiting]
+        if not new:
+            return self
+        H, h = _grown(len(self.h) + len(new), self.H, self.h)
+        return ArticulatedBody((*self.waiting, *new), H, h, self.rigid)
+
     def inboard(self, S, coordinates, armature, tau):
         """Return the body inboard of its joint, whose coordinates wait: A is A_plus + S vdot."""
-        U, own = self.H[:, :6] @ S, list(coordinates)
-        D = symmetric(S.T @ U[:6]) + np.diag(armature[own])
-        H = np.concatenate([np.concatenate([self.H, U], axis=1), np.concatenate([U.T, D], axis=1)])
-        h = np.concatenate([self.h, S.T @ self.h[:6] - tau[own]])
-        return ArticulatedBody((*self.waiting, *coordinates), H, h, self.rigid)
+        body, own = self.awaiting(coordinates), list(coordinates)
+        H, h = _inboard(body.places(own), S, armature[own], tau[own], body.H, body.h)
+        return replace(body, H=H, h=h)
 
-    def shifted(self, X, a):
-        """Return the body in the frame of its parent, where A_plus is X A + a."""
-        H, h = self.H.astype(object), self.h + self.H[:, :6] @ a
-        H[:6, :6] = carried(X, H[:6, :6]) if self.rigid else X.inertia(H[:6, :6])
-        if self.waiting:
-            H[:6, 6:] = X.forces(H[:6, 6:])
-            H[6:, :6] = H[:6, 6:].T
-        return replace(self, H=H, h=np.concatenate([X.force(h[:6]), h[6:]]))
+    def carrying(self, other, X, a):
+        """Return the body as if welded to another, in whose frame A_plus is X A + a.
 
-    def __add__(self, other):
-        """Return two bodies as if welded; what waits in both waits side by side."""
-        m, n = len(self.waiting), len(other.waiting)
-        H, h = np.zeros((6 + m + n, 6 + m + n)).astype(object), np.zeros(6 + m + n).astype(object)
-        first, second = [*range(6 + m)], [*range(6), *range(6 + m, 6 + m + n)]
-        for body, at in ((self, first), (other, second)):
-            H[np.ix_(at, at)] = H[np.ix_(at, at)] + body.H
-            h[at] = h[at] + body.h
-        rigid = self.rigid and other.rigid
-        if rigid:
-            H[:6, :6] = welded(self.H[:6, :6], other.H[:6, :6])
-        return ArticulatedBody((*self.waiting, *other.waiting), H, h, rigid)
+        What waits in both waits side by side, or adds up where it is the same.
+        """
+        body, rigid = self.awaiting(other.waiting), self.rigid and other.rigid
+        at = (*range(6), *body.places(other.waiting))
+        H, h = _welded(X, a, other.rigid, other.H, other.h, rigid, at, body.H, body.h)
+        return ArticulatedBody(body.waiting, H, h, rigid)
+
+
+@straight_line
+def _grown(size, H, h):
+    """Return H and h with rows of zeros behind."""
+    n, larger_H, larger_h = len(h), np.zeros((size, size)).astype(object), np.zeros(size).astype(object)
+    larger_H[:n, :n], larger_h[:n] = H, h
+    return larger_H, larger_h
+
+
+@straight_line
+def _inboard(at, S, armature, tau, H, h):
+    """Return H and h with the coordinates of a joint, whose inertia is D, at their places."""
+    at, H, h = list(at), H.astype(object), h.astype(object)
+    U = H[:, :6] @ S
+    D = symmetric(S.T @ U[:6]) + np.diag(armature)
+    H[:, at] = H[:, at] + U
+    H[at] = H[at] + U.T
+    H[np.ix_(at, at)] = H[np.ix_(at, at)] + D
+    h[at] = h[at] + (S.T @ h[:6] - tau)
+    return symmetric(H), h
+
+
+@straight_line
+def _welded(X, a, other_rigid, other_H, other_h, rigid, at, own_H, own_h):
+    """Return H and h of a body and of another that is placed in its frame by X, and whose rows have these places."""
+    other_H, other_h = _shifted(X, a, other_rigid, other_H, other_h)
+    at, H, h = list(at), own_H.astype(object), own_h.astype(object)
+    H[np.ix_(at, at)] = H[np.ix_(at, at)] + other_H
+    h[at] = h[at] + other_h
+    if rigid:
+        H[:6, :6] = welded(own_H[:6, :6], other_H[:6, :6])
+    return H, h
+
+
+def _shifted(X, a, rigid, H, h):
+    """Return H and h of a body in the frame of its parent."""
+    H, h = H.astype(object), h + H[:, :6] @ a
+    H[:6, :6] = carried(X, H[:6, :6]) if rigid else X.inertia(H[:6, :6])
+    if len(h) > 6:
+        H[:6, 6:] = X.forces(H[:6, 6:])
+        H[6:, :6] = H[:6, 6:].T
+    return H, np.concatenate([X.force(h[:6]), h[6:]])

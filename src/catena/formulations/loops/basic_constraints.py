@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from catena.spatial import cross
+from catena.spatial import cross, straight_line
 
 
 class Ends(NamedTuple):
@@ -36,9 +36,10 @@ class Ends(NamedTuple):
     axes: Any
 
 
-def ends(closure, a, b, axes):
-    """Return the joint frames of a closure, where bodies a and b stand at the given dense placements, and its base has the given axes."""
-    on_a, on_b = a @ closure.at_a, b @ closure.at_b
+@straight_line
+def ends(at_a, at_b, a, b, axes):
+    """Return joint frames at a and b, where bodies a and b stand at the given dense placements, and the loop's base has the given axes."""
+    on_a, on_b = a @ at_a, b @ at_b
     return Ends(on_a.R, on_a.p, on_b.R, on_b.p, axes)
 
 
@@ -55,9 +56,10 @@ def row_ranges(closures):
 # values and Jacobians
 
 
-def constraint_rows(closure, at):
-    """Return the values of a closure's constraints, and their rows on the motions of body a and of body b."""
-    return _stacked([_BASIC[basic.kind](basic, at) for basic in closure.constraints])
+@straight_line
+def constraint_rows(constraints, at):
+    """Return the values of constraints of a closure, and their rows on the motions of body a and of body b."""
+    return _stacked([_BASIC[basic.kind](basic, at) for basic in constraints])
 
 
 def _stacked(parts):
@@ -113,16 +115,16 @@ def _screw(basic, at):
 _BASIC = {"s": _s, "d1": _d1, "d2": lambda basic, at: _along(at.R_a @ basic.u, at), "ss": _ss, "screw": _screw}
 
 
-def closure_residual(closure, at):
+def closure_residual(constraints, at):
     """Return the closure residual, and its rows: like `constraint_rows`, but zero only where the joint frames agree.
 
     Directions that must be parallel are compared as vectors, so that opposite ones differ. There are more values than constraints.
     """
-    angles, parallel = _directions(closure)
-    parts = [_BASIC[basic.kind](basic, at) for basic in closure.constraints if basic.kind not in ("d1", "screw")]
+    angles, parallel = _directions(constraints)
+    parts = [_BASIC[basic.kind](basic, at) for basic in constraints if basic.kind not in ("d1", "screw")]
     parts += [] if parallel else [_d1(basic, at) for basic in angles]
     parts += [_parallel(at.R_a @ w, at.R_b @ w) for w in parallel.values()]
-    for basic in closure.constraints:
+    for basic in constraints:
         if basic.kind == "screw":
             n, m, w, z = _turned(basic, at)
             value, r_a, r_b = _parallel(m, w)
@@ -134,14 +136,14 @@ def closure_residual(closure, at):
 
 def direction_count(closure):
     """Return how many values of a closure residual are of directions; they follow those of lengths."""
-    angles, parallel = _directions(closure)
+    angles, parallel = _directions(closure.constraints)
     screws = sum(basic.kind == "screw" for basic in closure.constraints)
     return 3 * (len(parallel) + screws) + (0 if parallel else len(angles))
 
 
-def _directions(closure):
-    """Return the angles that a closure keeps, and the directions that several of them keep parallel."""
-    angles = [basic for basic in closure.constraints if basic.kind == "d1"]
+def _directions(constraints):
+    """Return the angles that a closure of such constraints keeps, and the directions that several of them keep parallel."""
+    angles = [basic for basic in constraints if basic.kind == "d1"]
     return angles, {tuple(basic.w): basic.w for basic in angles} if len(angles) > 1 else {}
 
 
@@ -154,10 +156,11 @@ def _parallel(u, w):
 # right-hand sides
 
 
-def right_hand_sides(closure, at, V_a, V_b):
-    """Return the right-hand sides of a closure's constraints, for bodies that move with V_a and V_b, at the origin of the common frame."""
+@straight_line
+def right_hand_sides(constraints, at, V_a, V_b):
+    """Return the right-hand sides of constraints of a closure, for bodies that move with V_a and V_b, at the origin of the common frame."""
     moving = _Moving(at, V_a, V_b)
-    return np.concatenate([np.atleast_1d(_RIGHT[basic.kind](basic, at, moving)) for basic in closure.constraints])
+    return np.concatenate([np.atleast_1d(_RIGHT[basic.kind](basic, at, moving)) for basic in constraints])
 
 
 class _Moving:

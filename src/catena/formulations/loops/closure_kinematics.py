@@ -16,7 +16,7 @@ from __future__ import annotations
 import numpy as np
 
 from catena.formulations.loops.basic_constraints import constraint_rows, ends, right_hand_sides
-from catena.spatial import Rigid, cross, cross_motion
+from catena.spatial import Rigid, cross, cross_motion, straight_line
 
 
 def base(tree, closure):
@@ -51,20 +51,15 @@ def branch_placements(tree, q, bodies):
     """Return the placement of the last body of a branch in the frame where it starts; and placement and S of every body there."""
     place, along = Rigid(np.eye(3), np.zeros(3)), {}
     for k in bodies:
-        place = place @ tree.placement(k, q)
-        along[k] = place, _in_base(place, tree.joint_matrix(k, q))
+        place, S = _outboard(place, tree.placement(k, q), tree.joint_matrix(k, q))
+        along[k] = place, S
     return place, along
 
 
-def branch_motion(tree, q, v, along):
-    """Return velocity and bias acceleration of the last body of a branch, relative to its start and in the frame there."""
-    V, A = np.zeros(6), np.zeros(6)
-    for k, (place, S) in along.items():
-        drift, bias = _in_base(place, np.stack([tree.joint_drift(k), tree.joint_bias(k, q, v)], axis=1)).T
-        relative = S @ v[tree.v_slices[k]] + drift
-        V = V + relative
-        A = A + cross_motion(V, relative) + bias
-    return V, A
+@straight_line
+def _outboard(place, X, S):
+    place = place @ X
+    return place, _in_base(place, S)
 
 
 def _in_base(place, S):
@@ -72,6 +67,27 @@ def _in_base(place, S):
     turning = place.R @ S[:3]
     shifted = [cross(place.p, turning[:, c]) for c in range(S.shape[1])]
     return np.concatenate([turning, place.R @ S[3:] + np.stack(shifted, axis=1)]) if shifted else S
+
+
+def branch_motion(tree, q, v, along):
+    """Return velocity and bias acceleration of the last body of a branch, relative to its start and in the frame there."""
+    return _last_motion(_joints(tree, q, v, along))
+
+
+def _joints(tree, q, v, along):
+    """Return what moves the bodies of a branch: their placements and S at its start, and the drift, the bias and the rates of joints."""
+    return tuple((*at, tree.joint_drift(k), tree.joint_bias(k, q, v), v[tree.v_slices[k]]) for k, at in along.items())
+
+
+@straight_line
+def _last_motion(joints):
+    V, A = np.zeros(6), np.zeros(6)
+    for place, S, drift, bias, rates in joints:
+        drift, bias = _in_base(place, np.stack([drift, bias], axis=1)).T
+        relative = S @ rates + drift
+        V = V + relative
+        A = A + cross_motion(V, relative) + bias
+    return V, A
 
 
 class ClosureKinematics:
@@ -82,26 +98,36 @@ class ClosureKinematics:
         self.tree, self.q, self.closure = tree, q, closure
         stop = base(tree, closure)
         self.branches = [branch_placements(tree, q, branch(tree, k, stop)) for k in (closure.a, closure.b)]
-        self.at = ends(closure, self.branches[0][0], self.branches[1][0], np.eye(3))
+        self.at = ends(closure.at_a, closure.at_b, self.branches[0][0], self.branches[1][0], np.eye(3))
 
     def jacobian(self, rows=constraint_rows, only=None):
         """Return the values of the constraints, and what each velocity coordinate around the loop does to them; to some, if given."""
-        value, *r = rows(self.closure, self.at)
-        only = range(len(value)) if only is None else only
-        columns = {}
-        for row, (_, along) in zip(r, self.branches, strict=True):
-            for k, (_, S) in along.items():
-                columns |= dict(zip(velocity_coordinates(self.tree, [k]), (row[list(only)] @ S).T, strict=True))
-        return value, columns
+        motions = tuple(S for _, along in self.branches for _, S in along.values())
+        value, *columns = _jacobian(rows, self.closure.constraints, self.at, only, len(self.branches[0][1]), motions)
+        coordinates = velocity_coordinates(self.tree, [k for _, along in self.branches for k in along])
+        return value, dict(zip(coordinates, columns, strict=True))
 
     def motion(self, v):
         """Return the rates of the constraints, and their right-hand sides: Jacobian times vdot."""
-        (V_a, A_a), (V_b, A_b) = (branch_motion(self.tree, self.q, v, along) for _, along in self.branches)
-        _, r_a, r_b = constraint_rows(self.closure, self.at)
-        return r_a @ V_a + r_b @ V_b, right_hand_sides(self.closure, self.at, V_a, V_b) - r_a @ A_a - r_b @ A_b
+        return _rates(self.closure.constraints, self.at, *(_joints(self.tree, self.q, v, along) for _, along in self.branches))
 
     def wrenches(self, multipliers):
         """Return what the multipliers of the constraints do at the ends: the wrenches on a and on b, each in the joint frame there."""
-        _, *r = constraint_rows(self.closure, self.at)
+        _, *r = constraint_rows(self.closure.constraints, self.at)
         frames = Rigid(self.at.R_a, self.at.p_a), Rigid(self.at.R_b, self.at.p_b)
         return [frame.inverse().force(row.T @ multipliers) for frame, row in zip(frames, r, strict=True)]
+
+
+@straight_line
+def _jacobian(rows, constraints, at, only, first, motions):
+    """Return the values of constraints, and their columns: `first` of the motions are on the way to body a."""
+    value, r_a, r_b = rows(constraints, at)
+    only = list(range(len(value)) if only is None else only)
+    return value, *(column for k, S in enumerate(motions) for column in ((r_a if k < first else r_b)[only] @ S).T)
+
+
+@straight_line
+def _rates(constraints, at, to_a, to_b):
+    (V_a, A_a), (V_b, A_b) = _last_motion(to_a), _last_motion(to_b)
+    _, r_a, r_b = constraint_rows(constraints, at)
+    return r_a @ V_a + r_b @ V_b, right_hand_sides(constraints, at, V_a, V_b) - r_a @ A_a - r_b @ A_b

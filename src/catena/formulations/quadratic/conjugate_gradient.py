@@ -60,11 +60,11 @@ def articulated(tree, q, r):
         outboard, P = P, [*tree.regrouped, np.zeros((6, 6))]
         for k in tree.inward():
             p = tree.parent[k]
-            P[p] = P[p] + X[k].inertia(across_joint(tree, k, outboard[k], S[k])[2])
+            P[p] = P[p] + X[k].inertia(across_joint(S[k], tree.armature[tree.v_slices[k]], outboard[k])[2])
     nu, G, A = tree.columns(3)
     f, z = [np.zeros(6) for _ in P], tree.vector()
     for k in tree.inward():
-        D, G[k], _ = across_joint(tree, k, P[k], S[k])
+        D, G[k], _ = across_joint(S[k], tree.armature[tree.v_slices[k]], P[k])
         e, felt = force_inboard(S[k], G[k], f[k], r[tree.v_slices[k]])
         nu[k], p = D.solve(e), tree.parent[k]
         f[p] = f[p] + X[k].force(felt)

@@ -20,11 +20,13 @@ from catena.native.llvm.lines import Lines
 UNROLLED = 64
 
 
-def loop(inputs: Sequence[Port], outputs: Sequence[Port], lanes: int, streams: int, *, direct: bool, x86: bool) -> str:
-    """Return the IR of `@loop` and its parts; `direct` if there is one block to call, else the table of calls is run."""
-    operands = len(inputs) + len(outputs)
-    axes = sum(len(port.shape) for port in inputs)
-    copies = _copy("pack", inputs, 0, 0, operands, lanes, direct) + _copy("unpack", outputs, len(inputs), axes, operands, lanes, direct)
+def loop(inputs: Sequence[Port], outputs: Sequence[Port], lanes: int, streams: int, *, merged: bool, direct: bool, x86: bool) -> str:
+    """Return the IR of `@loop` and its parts; `direct` if there is one block to call, else the table of calls is run.
+
+    Where a program is `merged`, small sizes of operands are in the code.
+    """
+    copy = partial(_copy, operands=len(inputs) + len(outputs), lanes=lanes, streams=streams, known=merged)
+    copies = copy("pack", inputs, 0, 0) + copy("unpack", outputs, len(inputs), sum(len(port.shape) for port in inputs))
     return calls(lanes, direct=direct) + copies + _loop(x86, lanes, streams)
 
 
@@ -33,7 +35,7 @@ def calls(lanes: int, *, direct: bool) -> str:
     return "\ndeclare i64 @llvm.smin.i64(i64, i64)\ndeclare ptr @llvm.ptrmask.p0.i64(ptr, i64)\n" + _turn(lanes) + _run(lanes, direct)
 
 
-def _copy(direction: str, ports: Sequence[Port], first: int, axis: int, operands: int, lanes: int, known: bool) -> str:
+def _copy(direction: str, ports: Sequence[Port], first: int, axis: int, *, operands: int, lanes: int, streams: int, known: bool) -> str:
     """Return `@pack` or `@unpack`: the copy of all operands between NumPy's memory and the slots, for the states from %state on.
 
     Operand and axis numbers begin at `first` and `axis`; strides of the core axes follow the strides of the operands. Sizes that are
@@ -74,13 +76,13 @@ def _copy(direction: str, ports: Sequence[Port], first: int, axis: int, operands
         stride = code.entry("%steps", operands + axis, "i64")
         code.loop("0", size(axis), lambda i: axes(each, code.plus(offset, code.times(i, stride)), axis + 1, count - 1))
 
-    def flat(pointers: list[str], axis: int, count: int, start: int) -> None:
+    def flat(pointers: list[str], ahead: str, axis: int, count: int, start: int) -> None:
         """Copy an operand that is contiguous: as many entries at a time as there are lanes, with all their states; then one by one."""
         if known:
             total = math.prod(extents[axis - begin : axis - begin + count])
             whole = total // lanes * lanes
             for i in range(0, whole, lanes):
-                transposed(pointers, 8 * i, start + i)
+                transposed(pointers, ahead, 8 * i, start + i)
             for i in range(whole, total):
                 element(pointers, 8 * i, start + i)
             return
@@ -88,11 +90,15 @@ def _copy(direction: str, ports: Sequence[Port], first: int, axis: int, operands
         for i in range(axis, axis + count):
             entries = code.times(entries, size(i))
         blocks, at = new(f"and i64 {entries}, {-lanes}"), code.get("i64", slot)
-        code.loop("0", blocks, lambda i: transposed(pointers, new(f"shl i64 {i}, 3"), code.plus(at, i)), lanes)
+        code.loop("0", blocks, lambda i: transposed(pointers, ahead, new(f"shl i64 {i}, 3"), code.plus(at, i)), lanes)
         code.loop(blocks, entries, lambda i: element(pointers, new(f"shl i64 {i}, 3"), code.plus(at, i)))
         code.set("i64", slot, code.plus(at, entries))
 
-    def transposed(pointers: list[str], offset: str | int, i: str | int) -> None:
+    def transposed(pointers: list[str], ahead: str, offset: str | int, i: str | int) -> None:
+        if packs:  # memory is slow where batches are large: what the next set of groups reads is on its way while this one runs
+            there = code.plus(ahead, offset)
+            for pointer in pointers:
+                code.append(f"  call void @llvm.prefetch.p0(ptr {code.at(pointer, there, 'i8')}, i32 0, i32 2, i32 1)")
         slots = [place(i + k if isinstance(i, int) else code.plus(i, k)) for k in range(lanes)]
         states = [code.at(pointer, offset, "i8") for pointer in pointers]
         sources, targets = (states, slots) if packs else (slots, states)
@@ -130,17 +136,19 @@ def _copy(direction: str, ports: Sequence[Port], first: int, axis: int, operands
         count = len(port.shape)
         base, step = code.entry("%args", operand), code.entry("%steps", operand, "i64")
         pointers = [code.at(base, code.times(state, step), "i8") for state in states]
+        ahead = code.times(step, lanes * streams)
         if known:
             code.set("i64", slot, str(start))
         copy: Callable[[], None] = partial(axes, partial(element, pointers), "0", axis, count)
         if count:
-            copy = partial(code.when, contiguous(axis, count), partial(flat, pointers, axis, count, start), copy)
+            copy = partial(code.when, contiguous(axis, count), partial(flat, pointers, ahead, axis, count, start), copy)
         if packs:
             copy = partial(code.when, new(f"icmp eq i64 {step}, 0"), partial(axes, partial(same, base), "0", axis, count), copy)
         copy()
         axis, start = axis + count, start + port.size
     parameters = "ptr noalias readonly %args, ptr noalias readonly %steps, ptr noalias readonly %data, ptr noalias %scratch"
-    return code.function(f"internal void @{direction}({parameters}, i64 %state, i64 %last)")
+    declared = "\ndeclare void @llvm.prefetch.p0(ptr, i32, i32, i32)\n" if packs else ""
+    return declared + code.function(f"internal void @{direction}({parameters}, i64 %state, i64 %last)")
 
 
 def _turn(lanes: int) -> str:

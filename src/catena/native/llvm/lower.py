@@ -81,54 +81,61 @@ class _BlockWriter(Lines):
         return self.pairs[argument]
 
 
-def _write_block(name: str, block: Block, lanes: int, reads: Sequence[int] | None, write: int | None, quick: bool) -> str:
-    """Return the function of a block. Its slots are those given, or else come from the row of places."""
-    writer = _BlockWriter(block, lanes, reads)
+def _write_block(name: str, block: Block, lanes: int, call: Call | None, quick: bool) -> str:
+    """Return the function of a block. Its slots are those of a call, or else come from the row of places."""
+    writer = _BlockWriter(block, lanes, call and call.reads)
     base = block.inputs + block.numbers
-    written: dict[int, list[int]] = {}
-    for k, local in enumerate(block.results):
-        written.setdefault(local, []).append(k)
-    first = None
+    written: dict[int, list[tuple[int, int]]] = {}  # the runs that a local is written to, and where in them
+    for run, (start, stop) in enumerate(block.runs):
+        for k in range(start, stop):
+            written.setdefault(block.results[k], []).append((run, k - start))
+    # where runs begin is read before anything is written: after it, such a read takes many times as long
+    first = [writer.slot(block.inputs + run, call and call.writes[start]) for run, start in enumerate(block.starts)]
     for local in (*range(base, base + len(block.nodes)), *(local for local in written if local < base)):
         if local >= base:
             op, *operands = block.nodes[local - base]
             writer.compute(local, op, operands)
         else:
             writer.prepare(local)
-        for k in written.get(local, ()):
-            if first is None:
-                first = writer.slot(block.inputs, write)
-            at = writer.at(first, k * 8 * lanes, "i8")
+        for run, k in written.get(local, ()):
+            at = writer.at(first[run], k * 8 * lanes, "i8")
             writer.append(f"  store {writer.vector} {writer.number(local)}, ptr {at}, {writer.aligned}, !noalias !1")
     # the stack is aligned, or half of the spilled vectors would straddle two cache lines; small blocks do not spill
     attributes = "nounwind" + (f" alignstack({ALIGN})" if len(block.nodes) > 50 else "") + (" noinline optnone" if quick else "")
     return writer.function(f"void @{name}({BLOCK})", attributes)
 
 
-def write(program: Program, driver: str, *, lanes: int, merged: bool, quick: bool = False) -> str:
-    """Return the IR of a program whose numbers are lifted, with the driver that calls it, and without its libraries.
+def functions(program: Program, *, lanes: int, merged: bool, quick: bool = False) -> str:
+    """Return the functions of the blocks of a program whose numbers are lifted, `block0` and so on, without those of its libraries.
 
     A merged program is one block whose slots are in the code. With `quick` its blocks are left as they are by the optimiser.
     """
     fixed = program.fixed
     blocks = [block for i, block in enumerate(program.blocks) if i not in fixed]
-    return write_blocks(blocks, driver, lanes=lanes, quick=quick, call=program.calls[0] if merged and program.calls else None)
+    return functions_of(blocks, lanes=lanes, quick=quick, call=program.calls[0] if merged and program.calls else None)
 
 
-def write_blocks(blocks: Sequence[Block], driver: str = "", *, lanes: int, quick: bool, call: Call | None = None) -> str:
-    """Return the IR of blocks, `block0` and so on, the slots of one call in the code if that is given, and of a driver."""
-    vector = f"<{lanes} x double>"
-    text = [f"; {lanes} lanes, {len(blocks)} blocks\n"]
-    for operation in OPERATIONS.values():
-        if operation.llvm.startswith("@llvm."):
-            text.append(f"declare {vector} {operation.llvm}.v{lanes}f64({', '.join([vector] * len(operation.operands))})\n")
-    text += [sincos(lanes, Data.TRIGONOMETRY), lanewise(lanes, 1), lanewise(lanes, 2)]
+def functions_of(blocks: Sequence[Block], *, lanes: int, quick: bool, call: Call | None = None) -> str:
+    """Return the functions of blocks, `block0` and so on; the slots of one call are in the code if that is given."""
+    text = []
     for i, block in enumerate(blocks):
         if block == ELIMINATE:
             text.append(eliminate(f"block{i}", lanes))
         elif block not in (SADDLE_POINT, LINEAR_SYSTEM):  # these are code of their own
-            text.append(_write_block(f"block{i}", block, lanes, call and call.reads, call and call.writes[0], quick))
-    text.append(driver)
+            text.append(_write_block(f"block{i}", block, lanes, call, quick))
+    return "".join(text)
+
+
+def module(*functions: str, lanes: int) -> str:
+    """Return the IR of functions, with those that they call, and with the metadata that they name."""
+    vector = f"<{lanes} x double>"
+    text = [f"; {lanes} lanes\n"]
+    for operation in OPERATIONS.values():
+        if operation.llvm.startswith("@llvm."):
+            text.append(f"declare {vector} {operation.llvm}.v{lanes}f64({', '.join([vector] * len(operation.operands))})\n")
+    if any(f"@{name}" in function for name in ("sincos", "lanewise") for function in functions):
+        text += [sincos(lanes, Data.TRIGONOMETRY), lanewise(lanes, 1), lanewise(lanes, 2)]
+    text += functions
     # 1: what a call reads, which is nothing that it writes; 2: what never changes; 3: a branch that is hardly ever taken
     text.append('\n!0 = distinct !{!0}\n!1 = !{!4}\n!2 = !{}\n!3 = !{!"branch_weights", i32 1, i32 1000000}\n!4 = distinct !{!4, !0}\n')
     return "".join(text)

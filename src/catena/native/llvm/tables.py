@@ -43,8 +43,9 @@ def tables(
     scratch = -(-program.slots * size // ALIGN) * ALIGN
     if scratch >= 2**32:
         raise CompileError(f"kernel '{graph.name}' needs {scratch >> 30} GiB of scratch memory, and can have 4; split the mechanism")
-    # a call writes to slots that follow each other, so the first of them says it all
-    rows = [[slot * size for slot in (*call.reads, call.writes[0])] for call in program.calls]
+    # the first slot of each run of results says where all of it is
+    starts = [block.starts for block in program.blocks]
+    rows = [[slot * size for slot in (*call.reads, *[call.writes[i] for i in starts[call.block]])] for call in program.calls]
     for row, call in zip(rows, program.calls, strict=True):
         if call.system is not None:
             row[:0] = _STRUCTURES[type(call.system)](call.system, size)
