@@ -19,23 +19,31 @@ from catena.native.llvm.lines import Lines
 #: Entries of an operand up to which their copies are written out.
 UNROLLED = 64
 
+#: Memory of an operand up to this size [bytes] is fetched for a set of states.
+FETCHED = 1 << 18
+
 
 def loop(inputs: Sequence[Port], outputs: Sequence[Port], lanes: int, streams: int, *, merged: bool, direct: bool, x86: bool) -> str:
     """Return the IR of `@loop` and its parts; `direct` if there is one block to call, else the table of calls is run.
 
     Where a program is `merged`, small sizes of operands are in the code.
     """
-    copy = partial(_copy, operands=len(inputs) + len(outputs), lanes=lanes, streams=streams, known=merged)
+    copy = partial(_copy, operands=len(inputs) + len(outputs), lanes=lanes, known=merged)
     copies = copy("pack", inputs, 0, 0) + copy("unpack", outputs, len(inputs), sum(len(port.shape) for port in inputs))
-    return calls(lanes, direct=direct) + copies + _loop(x86, lanes, streams)
+    fetched = [False] * len(inputs) + [True] * len(outputs)
+    return calls(lanes, direct=direct, fetched=fetched) + copies + _loop(x86, lanes, streams, len(inputs), len(outputs))
 
 
-def calls(lanes: int, *, direct: bool) -> str:
-    """Return the IR of `@turn` and `@run`, which do the work of a program on groups of states that are packed."""
-    return "\ndeclare i64 @llvm.smin.i64(i64, i64)\ndeclare ptr @llvm.ptrmask.p0.i64(ptr, i64)\n" + _turn(lanes) + _run(lanes, direct)
+def calls(lanes: int, *, direct: bool, fetched: Sequence[bool] = ()) -> str:
+    """Return the IR of `@turn` and `@run`, which do the work of a program on groups of states that are packed.
+
+    Operands of other memory are `fetched` meanwhile: whether each is written to.
+    """
+    declared = "declare i64 @llvm.smin.i64(i64, i64)\ndeclare ptr @llvm.ptrmask.p0.i64(ptr, i64)\n"
+    return f"\n{declared}declare void @llvm.prefetch.p0(ptr, i32, i32, i32)\n" + _turn(lanes) + _run(lanes, direct, fetched)
 
 
-def _copy(direction: str, ports: Sequence[Port], first: int, axis: int, *, operands: int, lanes: int, streams: int, known: bool) -> str:
+def _copy(direction: str, ports: Sequence[Port], first: int, axis: int, *, operands: int, lanes: int, known: bool) -> str:
     """Return `@pack` or `@unpack`: the copy of all operands between NumPy's memory and the slots, for the states from %state on.
 
     Operand and axis numbers begin at `first` and `axis`; strides of the core axes follow the strides of the operands. Sizes that are
@@ -76,51 +84,62 @@ def _copy(direction: str, ports: Sequence[Port], first: int, axis: int, *, opera
         stride = code.entry("%steps", operands + axis, "i64")
         code.loop("0", size(axis), lambda i: axes(each, code.plus(offset, code.times(i, stride)), axis + 1, count - 1))
 
-    def flat(pointers: list[str], ahead: str, axis: int, count: int, start: int) -> None:
-        """Copy an operand that is contiguous: as many entries at a time as there are lanes, with all their states; then one by one."""
+    def flat(pointers: list[str], axis: int, count: int, start: int) -> None:
+        """Copy an operand that is contiguous: as many entries at a time as there are lanes, with all their states; then one by one.
+
+        Where a size is known, the last entries that are not as many are copied with others that come twice, if there are enough.
+        """
         if known:
-            total = math.prod(extents[axis - begin : axis - begin + count])
-            whole = total // lanes * lanes
-            for i in range(0, whole, lanes):
-                transposed(pointers, ahead, 8 * i, start + i)
-            for i in range(whole, total):
-                element(pointers, 8 * i, start + i)
+            total, half = math.prod(extents[axis - begin : axis - begin + count]), lanes // 2
+            if total < half:
+                for i in range(total):
+                    element(pointers, 8 * i, start + i)
+            for i in range(0, total if total >= half else 0, lanes):
+                first, second = (min(i + k, total - half) for k in (0, half))
+                transposed(pointers, first, second, start)
             return
         entries = "1"
         for i in range(axis, axis + count):
             entries = code.times(entries, size(i))
         blocks, at = new(f"and i64 {entries}, {-lanes}"), code.get("i64", slot)
-        code.loop("0", blocks, lambda i: transposed(pointers, ahead, new(f"shl i64 {i}, 3"), code.plus(at, i)), lanes)
+        code.loop("0", blocks, lambda i: transposed(pointers, i, code.plus(i, lanes // 2), at), lanes)
         code.loop(blocks, entries, lambda i: element(pointers, new(f"shl i64 {i}, 3"), code.plus(at, i)))
         code.set("i64", slot, code.plus(at, entries))
 
-    def transposed(pointers: list[str], ahead: str, offset: str | int, i: str | int) -> None:
-        if packs:  # memory is slow where batches are large: what the next set of groups reads is on its way while this one runs
-            there = code.plus(ahead, offset)
-            for pointer in pointers:
-                code.append(f"  call void @llvm.prefetch.p0(ptr {code.at(pointer, there, 'i8')}, i32 0, i32 2, i32 1)")
-        slots = [place(i + k if isinstance(i, int) else code.plus(i, k)) for k in range(lanes)]
-        states = [code.at(pointer, offset, "i8") for pointer in pointers]
-        sources, targets = (states, slots) if packs else (slots, states)
+    def transposed(pointers: list[str], first: str | int, second: str | int, start: str | int) -> None:
+        """Copy half as many entries as there are lanes from the first on, and as many from the second on; slots follow the start."""
+        half, align = lanes // 2, (8, min(4 * lanes, ALIGN))
+        part = f"<{half} x double>"
+        slots = [place(code.plus(code.plus(start, begin), k)) for begin in (first, second) for k in range(half)]
+        states = [[code.at(pointer, begin, "double") for pointer in pointers] for begin in (first, second)]
         # the first exchange is done by loads: of halves of vectors, two to a vector
-        half, part, align = lanes // 2, f"<{lanes // 2} x double>", 8 if packs else min(4 * lanes, ALIGN)
         rows = [""] * lanes
         for k in range(lanes):
-            both = []
-            for source in (sources[k % half], sources[k % half + half]):
-                at = code.at(source, half * (k // half), "double")
-                both.append(f"{part} {new(f'load {part}, ptr {at}, align {align}')}")
-            rows[k] = new(f"shufflevector {', '.join(both)}, <{lanes} x i32> <{', '.join(f'i32 {lane}' for lane in range(lanes))}>")
-        half //= 2
-        while half:
-            low = ", ".join(f"i32 {lanes + lane - half if lane & half else lane}" for lane in range(lanes))
-            high = ", ".join(f"i32 {lanes + lane if lane & half else lane + half}" for lane in range(lanes))
-            for k in [k for k in range(lanes) if not k & half]:
-                both = f"{vector} {rows[k]}, {vector} {rows[k + half]}"
-                rows[k], rows[k + half] = (new(f"shufflevector {both}, <{lanes} x i32> <{which}>") for which in (low, high))
-            half //= 2
-        for row, target in zip(rows, targets, strict=True):
-            code.append(f"  store {vector} {row}, ptr {target}, align {min(8 * lanes, ALIGN) if packs else 8}")
+            if packs:  # half of a state and of another
+                sources = [states[k // half][k % half + n] for n in (0, half)]
+            else:  # the results of half of the states, of a slot and of another
+                sources = [code.at(slots[k % half + n], half * (k // half), "double") for n in (0, half)]
+            both = ", ".join(f"{part} {new(f'load {part}, ptr {source}, align {align[not packs]}')}" for source in sources)
+            rows[k] = new(f"shufflevector {both}, <{lanes} x i32> <{', '.join(f'i32 {lane}' for lane in range(lanes))}>")
+        step = half // 2
+        while step:
+            low = ", ".join(f"i32 {lanes + lane - step if lane & step else lane}" for lane in range(lanes))
+            high = ", ".join(f"i32 {lanes + lane if lane & step else lane + step}" for lane in range(lanes))
+            for k in [k for k in range(lanes) if not k & step]:
+                both = f"{vector} {rows[k]}, {vector} {rows[k + step]}"
+                rows[k], rows[k + step] = (new(f"shufflevector {both}, <{lanes} x i32> <{which}>") for which in (low, high))
+            step //= 2
+        whole = isinstance(first, str) or second == first + half
+        for k, row in enumerate(rows):
+            if packs:
+                code.append(f"  store {vector} {row}, ptr {slots[k]}, align {min(8 * lanes, ALIGN)}")
+            elif whole:
+                code.append(f"  store {vector} {row}, ptr {states[0][k]}, align 8")
+            else:
+                for n in range(2):
+                    lanes_of = ", ".join(f"i32 {n * half + lane}" for lane in range(half))
+                    kept = new(f"shufflevector {vector} {row}, {vector} poison, <{half} x i32> <{lanes_of}>")
+                    code.append(f"  store {part} {kept}, ptr {states[n][k]}, align 8")
 
     def contiguous(axis: int, count: int) -> str:
         """Return whether an operand is contiguous: strides of its axes, from the last on, are products of sizes."""
@@ -136,19 +155,17 @@ def _copy(direction: str, ports: Sequence[Port], first: int, axis: int, *, opera
         count = len(port.shape)
         base, step = code.entry("%args", operand), code.entry("%steps", operand, "i64")
         pointers = [code.at(base, code.times(state, step), "i8") for state in states]
-        ahead = code.times(step, lanes * streams)
         if known:
             code.set("i64", slot, str(start))
         copy: Callable[[], None] = partial(axes, partial(element, pointers), "0", axis, count)
         if count:
-            copy = partial(code.when, contiguous(axis, count), partial(flat, pointers, ahead, axis, count, start), copy)
+            copy = partial(code.when, contiguous(axis, count), partial(flat, pointers, axis, count, start), copy)
         if packs:
             copy = partial(code.when, new(f"icmp eq i64 {step}, 0"), partial(axes, partial(same, base), "0", axis, count), copy)
         copy()
         axis, start = axis + count, start + port.size
     parameters = "ptr noalias readonly %args, ptr noalias readonly %steps, ptr noalias readonly %data, ptr noalias %scratch"
-    declared = "\ndeclare void @llvm.prefetch.p0(ptr, i32, i32, i32)\n" if packs else ""
-    return declared + code.function(f"internal void @{direction}({parameters}, i64 %state, i64 %last)")
+    return code.function(f"internal void @{direction}({parameters}, i64 %state, i64 %last)")
 
 
 def _turn(lanes: int) -> str:
@@ -172,10 +189,23 @@ def _turn(lanes: int) -> str:
     return code.function("internal void @turn(ptr noalias %scratch, ptr noalias readonly %data)", f"nounwind alignstack({ALIGN})")
 
 
-def _run(lanes: int, direct: bool) -> str:
-    """Return `@run`: the only block, or all calls of the table, on the groups of states from %scratch to %stop."""
+def _run(lanes: int, direct: bool, fetched: Sequence[bool]) -> str:
+    """Return `@run`: the only block, or all calls of the table, on the groups of states from %scratch to %stop.
+
+    With each call goes a part of the memory that is fetched meanwhile: %ahead tells for every operand where that begins, and its bytes.
+    """
     code = Lines(lanes)
     calls = code.entry("%data", Data.CALLS)
+
+    def fetch(i: str) -> None:
+        for k, written in enumerate(fetched):
+            start, size = (code.get(kind, code.at("%ahead", 2 * k + j, "i64")) for j, kind in enumerate(("ptr", "i64")))
+            part = code.at(start, code.times(size, i), "i8")
+
+            def line(offset: str, part: str = part, written: bool = written) -> None:
+                code.append(f"  call void @llvm.prefetch.p0(ptr {code.at(part, offset, 'i8')}, i32 {int(written)}, i32 2, i32 1)")
+
+            code.loop("0", size, line, ALIGN)
 
     def groups(call: str, function: str, places: str) -> None:
         arguments = f"ptr {places}, ptr {code.entry(call, 2)}, ptr %data"
@@ -183,16 +213,19 @@ def _run(lanes: int, direct: bool) -> str:
 
     def one(i: str) -> None:
         call = code.at(calls, i, "[3 x ptr]")
+        fetch(i)
         groups(call, code.entry(call, 0), code.entry(call, 1))
 
     if direct:
+        fetch("0")
         groups(calls, "@block0", "null")
     else:
         code.loop("0", code.entry("%data", Data.COUNT, "i64"), one)
-    return code.function("internal void @run(ptr %scratch, ptr %data, ptr %stop, i64 %size)")
+    ahead = ", ptr %ahead" if fetched else ""
+    return code.function(f"internal void @run(ptr %scratch, ptr %data, ptr %stop, i64 %size{ahead})")
 
 
-def _loop(x86: bool, lanes: int, streams: int) -> str:
+def _loop(x86: bool, lanes: int, streams: int, inputs: int, outputs: int) -> str:
     """Return `@loop`: the groups of all states, in scratch memory on the stack, or allocated where it does not fit there."""
     code = Lines(lanes)
     new, append, entry = code.new, code.append, code.entry
@@ -201,6 +234,7 @@ def _loop(x86: bool, lanes: int, streams: int) -> str:
         append(f"  call void @llvm.x86.sse.stmxcsr(ptr {flags})")
     states, size = code.get("i64", "%dims"), entry("%data", Data.SCRATCH, "i64")
     last, whole = code.plus(states, -1), code.times(size, streams)
+    ahead, bases = _ahead(code, states, lanes * streams, inputs, outputs)
     memory, start = code.variable("ptr", "null"), code.variable("ptr", small)
 
     def allocate() -> None:
@@ -233,7 +267,10 @@ def _loop(x86: bool, lanes: int, streams: int) -> str:
             first = code.get("i64", state)
             stop = code.end_of_set(first, states, scratch, size, streams)
             each("pack", first, stop)
-            append(f"  call void @run(ptr {scratch}, ptr %data, ptr {stop}, i64 {size})")
+            for k, (base, step) in enumerate(bases):
+                at = code.plus(first, lanes * streams if k < inputs else 0)
+                code.set("ptr", code.at(ahead, 2 * k, "i64"), code.at(base, code.times(at, step), "i8"))
+            append(f"  call void @run(ptr {scratch}, ptr %data, ptr {stop}, i64 {size}, ptr {ahead})")
             each("unpack", first, stop)
             return new(f"icmp slt i64 {code.get('i64', state)}, {states}")
 
@@ -250,4 +287,24 @@ def _loop(x86: bool, lanes: int, streams: int) -> str:
     else:
         new(f"call i32 {entry('%data', Data.CLEAR)}(i32 31)")
     declared = "declare void @llvm.x86.sse.stmxcsr(ptr)\ndeclare void @llvm.x86.sse.ldmxcsr(ptr)\n" if x86 else ""
+    declared += "declare i64 @llvm.umax.i64(i64, i64)\n"
     return declared + code.function("void @loop(ptr %args, ptr %dims, ptr %steps, ptr %data)")
+
+
+def _ahead(code: Lines, states: str, most: int, inputs: int, outputs: int) -> tuple[str, list[tuple[str, str]]]:
+    """Write the table of what is fetched while a set of at most so many states is computed; return it, and base and step of operands.
+
+    Memory is slow where batches are large: what the next set reads, and where this one writes, comes in parts, one with each call.
+    """
+    ahead = code.new(f"alloca [{2 * (inputs + outputs)} x i64]")
+    count, bases = code.entry("%data", Data.COUNT, "i64"), []
+    lines = code.times(code.new(f"call i64 @llvm.umax.i64(i64 {count}, i64 1)"), ALIGN)  # one for each call
+    limit = code.new(f"select i1 {code.new(f'icmp sgt i64 {states}, {most}')}, i64 {FETCHED}, i64 0")
+    for k in range(inputs + outputs):
+        base, step = code.entry("%args", k), code.entry("%steps", k, "i64")
+        size = code.times(step, most)
+        parts = code.new(f"udiv i64 {code.plus(code.plus(size, lines), -1)}, {lines}")
+        useless = code.new(f"icmp ugt i64 {size}, {limit}")  # too much at a time, or backwards
+        code.set("i64", code.at(ahead, 2 * k + 1, "i64"), code.new(f"select i1 {useless}, i64 0, i64 {code.times(parts, ALIGN)}"))
+        bases.append((base, step))
+    return ahead, bases
