@@ -4,6 +4,7 @@ import copy
 import ctypes
 import gc
 import math
+import mmap
 import pickle
 import sys
 import threading
@@ -769,3 +770,40 @@ def test_parts_that_share_their_own_work_do_not_wait_for_each_other():
     done = []
     share(lambda i: share(lambda j: done.append((i, j)), range(5), 2), range(20), 2)
     assert sorted(done) == [(i, j) for i in range(20) for j in range(5)]
+
+
+@pytest.mark.parametrize("lanes", [2, 4, 8])
+@pytest.mark.parametrize("regions", [False, True])
+def test_operands_of_all_sizes_are_copied_and_nothing_beside_them(lanes, regions, monkeypatch):
+    host = machine.host()._replace(lanes=lanes)
+    monkeypatch.setattr(machine, "host", lambda: host)
+    for size in range(1, 2 * lanes + 4):
+        trace = Trace("copies")
+        x, y = trace.input("x", (size,)), trace.input("y", (size, 2))
+        graph = trace.graph(a=x + y[:, 0], b=np.stack([y[:, 1], -y[:, 0], x], axis=1))
+        kernel = (by_regions if regions else compile_graph)(graph)
+        for count in (1, lanes, 4 * lanes + 3):
+            x, y = np.random.default_rng(size).normal(size=(count, size)), np.random.default_rng(count).normal(size=(count, size, 2))
+            wide_a, wide_b = np.full((count, size + 3), 7.0), np.full((count, size * 3 + 2), 7.0)
+            a, b = wide_a[:, :size], wide_b[:, : 3 * size].reshape(count, size, 3)
+            assert np.may_share_memory(b, wide_b)
+            kernel(x, y, out=(a, b))
+            np.testing.assert_array_equal(a, x + y[:, :, 0])
+            np.testing.assert_array_equal(b, np.stack([y[:, :, 1], -y[:, :, 0], x], axis=2))
+            assert np.all(wide_a[:, size:] == 7.0)
+            assert np.all(wide_b[:, 3 * size :] == 7.0)
+
+
+def test_batches_at_the_end_of_the_memory_are_read_no_further(small):
+    """What is fetched ahead may lie beyond the arrays: a processor ignores it where there is no memory."""
+    page = mmap.PAGESIZE
+    for count in (1, 2 * LANES, 7 * LANES + 1):
+        given = []
+        for port in small.inputs:
+            size = 8 * count * port.size
+            memory = mmap.mmap(-1, -(-size // page) * page)
+            given.append(np.frombuffer(memory, dtype=float)[-count * port.size :].reshape(count, *port.shape))
+            given[-1][:] = np.random.default_rng(count).normal(size=given[-1].shape)
+        expected = small(*map(np.copy, given))
+        for one, other in zip(small(*given), expected, strict=True):
+            np.testing.assert_array_equal(one, other)

@@ -23,17 +23,16 @@ from catena.graph.program import ELIMINATE, LINEAR_SYSTEM, SADDLE_POINT, Block, 
 from catena.graph.saddle_point import ROUNDING, UNDETERMINED, SaddlePoint
 from catena.graph.slots import in_runs
 
-#: Graphs up to this many nodes become one block. Beyond it regions run faster (their code stays in the processor's cache of decoded
-#: instructions), compile in less time than linear in the size of the mechanism, and serve mechanisms of any size. With 32 vector registers
-#: the first number is so many times as large: measured with AVX-512 on arms, chains and a humanoid of 1,600 to 5,700 nodes, one block takes
-#: 0.8 to 1.0 times as long to run, and no longer to compile.
-MERGE, MANY_REGISTERS = 1500, 4
+#: Graphs up to this many nodes become one block. Beyond it regions run faster, for the processor overlaps those of two groups of states;
+#: they compile in less time than linear in the size of the mechanism, and serve mechanisms of any size. Measured with AVX2 and AVX-512 on
+#: chains: with 2,300 nodes one block takes 0.7 to 0.9 times as long, with 2,700 1.0 to 1.2 and with 4,300 1.2 to 1.3 times.
+MERGE = 2500
 
 #: Where regions have fewer nodes than this on average, calling them one by one costs more than it saves, and graphs up to MERGE_SMALL nodes
-#: become one block. Measured on the mass matrix and its factors, 40 to 60 nodes a region: one block is 1.2 to 2.2 times as fast. Regions of
-#: the articulated-body method have 90 to 140 nodes.
+#: become one block. Measured on inverse dynamics and mass matrices, 50 to 75 nodes a region: with 2,900 nodes one block takes 0.9 to 1.0
+#: times as long, with 4,600 1.1 to 1.2 times. Regions of the articulated-body method have 90 to 140 nodes.
 SMALL = 80
-MERGE_SMALL = 7000
+MERGE_SMALL = 4500
 
 #: Regions of more nodes than this are cut: a block takes longer than linear to compile.
 LARGEST = 3000
@@ -49,11 +48,10 @@ _SOLVED_BY: dict[type, tuple[Block, tuple[float, ...]]] = {
 _NUMBER = Block(0, 1, (), (0,))
 
 
-def divided(graph: Graph, many_registers: bool = False) -> tuple[Program, bool]:
+def divided(graph: Graph) -> tuple[Program, bool]:
     """Return the program of a graph, and whether the graph is small: then its regions are merged, and its numbers are in place."""
-    most = MERGE * MANY_REGISTERS if many_registers else MERGE
     count = len(graph.table.op)
-    small = count <= (MERGE_SMALL if count < SMALL * len(graph.regions) else most)
+    small = count <= (MERGE_SMALL if count < SMALL * len(graph.regions) else MERGE)
     return program_of(graph if small else with_small_regions(graph), merge=small), small
 
 

@@ -14,6 +14,7 @@ from catena.graph.division import library_program
 from catena.graph.passes import Angle
 from catena.native.llvm import lower, machine, tables
 from catena.native.llvm.linear_system import linear_system
+from catena.native.llvm.places import places_of
 from catena.native.llvm.saddle_point import saddle_point
 
 #: The blocks that are the same in all programs, and what writes their code.
@@ -44,7 +45,6 @@ def compiled_program(
     driver: str,
     entry: str,
     *,
-    merged: bool = False,
     direct: bool = False,
     quick: bool = False,
 ) -> CompiledProgram:
@@ -54,11 +54,11 @@ def compiled_program(
     in all programs, are compiled by themselves, once.
     """
     started, host = time.perf_counter(), machine.host()
-    functions = lower.functions(program, lanes=host.lanes, merged=merged, quick=quick)
+    fixed, places = program.fixed, places_of(program)
+    own = [i for i in range(len(program.blocks)) if i not in fixed]
+    functions = lower.functions([program.blocks[i] for i in own], [places.of_block.get(i) for i in own], lanes=host.lanes, quick=quick)
     text = lower.module(functions, driver, lanes=host.lanes)
     lowered = time.perf_counter()
-    fixed = program.fixed
-    own = [i for i in range(len(program.blocks)) if i not in fixed]
     names = {i: f"block{k}" for k, i in enumerate(own) if program.blocks[i] not in _COMMON}
     straight = not quick and ELIMINATE not in program.blocks
     if direct:
@@ -83,7 +83,7 @@ def compiled_program(
             found = add(*machine.compiled(write("system", host.lanes), ("system",))[:2]).addresses
             addresses[program.blocks.index(block)] = found["system"]
     blocks = [addresses[i] for i in range(len(program.blocks))]
-    data, arrays = tables.tables(program, angles, graph, blocks, host)
+    data, arrays = tables.tables(program, places, angles, graph, blocks, host)
     seconds = {"lower": lowered - started, **seconds}
     return CompiledProgram(text, code.addresses[entry], data, (*codes, data, arrays), seconds, cached)
 
@@ -95,7 +95,7 @@ def _library(subgraph: Subgraph) -> tuple[machine.Code, dict[str, float]]:
         return known, dict.fromkeys(("optimise", "compile"), 0.0)
     blocks = library_program(subgraph).blocks
     lanes = machine.host().lanes
-    text = lower.module(lower.functions_of(blocks, lanes=lanes, quick=subgraph.quick), lanes=lanes)
+    text = lower.module(lower.functions(blocks, [None] * len(blocks), lanes=lanes, quick=subgraph.quick), lanes=lanes)
     names = tuple(f"block{k}" for k, block in enumerate(blocks) if block not in _COMMON)
     code, seconds, _ = machine.compiled(text, names, subgraph.quick)
     _libraries[subgraph] = code

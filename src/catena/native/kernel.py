@@ -76,7 +76,7 @@ class Kernel(SingleCalls, Differentiable):
         self.outputs: tuple[Port, ...] = graph.outputs
         self.lanes = host.lanes
         with without_collection():
-            program, small = divided(graph, host.lanes >= 8)
+            program, small = divided(graph)
             if small:
                 program = passes.lift_numbers(program)
             self.merged = small and not program.libraries and not any(call.system for call in program.calls)
@@ -89,7 +89,7 @@ class Kernel(SingleCalls, Differentiable):
         driver = loop(graph.inputs, graph.outputs, host.lanes, streams, merged=self.merged, direct=direct, x86=host.x86)
         self._quick = quick and not small
         before = time.perf_counter() - started
-        code = compiled_program(program, angles, graph, driver, "loop", merged=self.merged, direct=direct, quick=self._quick)
+        code = compiled_program(program, angles, graph, driver, "loop", direct=direct, quick=self._quick)
         self.llvm, self.cached = code.llvm, code.cached
         self.ufunc = ufunc.gufunc(graph.name, code.entry, code.data, graph.inputs, graph.outputs, code.keep_alive)
         self._code = code

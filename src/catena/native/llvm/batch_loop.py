@@ -22,6 +22,9 @@ UNROLLED = 64
 #: Memory of an operand up to this size [bytes] is fetched for a set of states.
 FETCHED = 1 << 18
 
+#: Where large results are written, lines of the memory so far ahead [bytes] are fetched.
+AHEAD = 1024
+
 
 def loop(inputs: Sequence[Port], outputs: Sequence[Port], lanes: int, streams: int, *, merged: bool, direct: bool, x86: bool) -> str:
     """Return the IR of `@loop` and its parts; `direct` if there is one block to call, else the table of calls is run.
@@ -41,6 +44,11 @@ def calls(lanes: int, *, direct: bool, fetched: Sequence[bool] = ()) -> str:
     """
     declared = "declare i64 @llvm.smin.i64(i64, i64)\ndeclare ptr @llvm.ptrmask.p0.i64(ptr, i64)\n"
     return f"\n{declared}declare void @llvm.prefetch.p0(ptr, i32, i32, i32)\n" + _turn(lanes) + _run(lanes, direct, fetched)
+
+
+def _fetch(code: Lines, base: str, offset: str | int, *, written: bool) -> None:
+    """Write what fetches a cache line from memory, so many bytes from a pointer on."""
+    code.append(f"  call void @llvm.prefetch.p0(ptr {code.at(base, offset, 'i8')}, i32 {int(written)}, i32 2, i32 1)")
 
 
 def _copy(direction: str, ports: Sequence[Port], first: int, axis: int, *, operands: int, lanes: int, known: bool) -> str:
@@ -91,12 +99,11 @@ def _copy(direction: str, ports: Sequence[Port], first: int, axis: int, *, opera
         """
         if known:
             total, half = math.prod(extents[axis - begin : axis - begin + count]), lanes // 2
-            if total < half:
-                for i in range(total):
+            for i in range(0, total, lanes if total >= half else 1):
+                if total >= half:
+                    transposed(pointers, min(i, total - half), min(i + half, total - half), str(start))
+                else:
                     element(pointers, 8 * i, start + i)
-            for i in range(0, total if total >= half else 0, lanes):
-                first, second = (min(i + k, total - half) for k in (0, half))
-                transposed(pointers, first, second, start)
             return
         entries = "1"
         for i in range(axis, axis + count):
@@ -106,7 +113,7 @@ def _copy(direction: str, ports: Sequence[Port], first: int, axis: int, *, opera
         code.loop(blocks, entries, lambda i: element(pointers, new(f"shl i64 {i}, 3"), code.plus(at, i)))
         code.set("i64", slot, code.plus(at, entries))
 
-    def transposed(pointers: list[str], first: str | int, second: str | int, start: str | int) -> None:
+    def transposed(pointers: list[str], first: str | int, second: str | int, start: str) -> None:
         """Copy half as many entries as there are lanes from the first on, and as many from the second on; slots follow the start."""
         half, align = lanes // 2, (8, min(4 * lanes, ALIGN))
         part = f"<{half} x double>"
@@ -134,6 +141,8 @@ def _copy(direction: str, ports: Sequence[Port], first: int, axis: int, *, opera
             if packs:
                 code.append(f"  store {vector} {row}, ptr {slots[k]}, align {min(8 * lanes, ALIGN)}")
             elif whole:
+                if not known:
+                    _fetch(code, states[0][k], AHEAD, written=True)
                 code.append(f"  store {vector} {row}, ptr {states[0][k]}, align 8")
             else:
                 for n in range(2):
@@ -197,15 +206,11 @@ def _run(lanes: int, direct: bool, fetched: Sequence[bool]) -> str:
     code = Lines(lanes)
     calls = code.entry("%data", Data.CALLS)
 
-    def fetch(i: str) -> None:
+    def fetch_part(i: str) -> None:
         for k, written in enumerate(fetched):
             start, size = (code.get(kind, code.at("%ahead", 2 * k + j, "i64")) for j, kind in enumerate(("ptr", "i64")))
             part = code.at(start, code.times(size, i), "i8")
-
-            def line(offset: str, part: str = part, written: bool = written) -> None:
-                code.append(f"  call void @llvm.prefetch.p0(ptr {code.at(part, offset, 'i8')}, i32 {int(written)}, i32 2, i32 1)")
-
-            code.loop("0", size, line, ALIGN)
+            code.loop("0", size, partial(_fetch, code, part, written=written), ALIGN)
 
     def groups(call: str, function: str, places: str) -> None:
         arguments = f"ptr {places}, ptr {code.entry(call, 2)}, ptr %data"
@@ -213,11 +218,11 @@ def _run(lanes: int, direct: bool, fetched: Sequence[bool]) -> str:
 
     def one(i: str) -> None:
         call = code.at(calls, i, "[3 x ptr]")
-        fetch(i)
+        fetch_part(i)
         groups(call, code.entry(call, 0), code.entry(call, 1))
 
     if direct:
-        fetch("0")
+        fetch_part("0")
         groups(calls, "@block0", "null")
     else:
         code.loop("0", code.entry("%data", Data.COUNT, "i64"), one)

@@ -8,36 +8,40 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from catena.graph import ELIMINATE, LINEAR_SYSTEM, OPERATIONS, SADDLE_POINT, Block, Call, Program
+from catena.graph import ELIMINATE, LINEAR_SYSTEM, OPERATIONS, SADDLE_POINT, Block
 from catena.graph.operations import CONDITION
 from catena.native.llvm.eliminate import eliminate
 from catena.native.llvm.functions import lanewise, sincos
 from catena.native.llvm.layout import ALIGN, LIBRARY, Data
 from catena.native.llvm.lines import BLOCK, FLAGS, Lines
+from catena.native.llvm.places import Place
 
 
 class _BlockWriter(Lines):
-    """Writes one block: its values by local number, as vectors of doubles or of truth values. Its slots are those given, or in a table."""
+    """Writes one block: its values by local number, as vectors of doubles or of truth values, which are read from and written to places."""
 
-    def __init__(self, block: Block, lanes: int, reads: Sequence[int] | None) -> None:
+    def __init__(self, block: Block, lanes: int, places: Sequence[Place]) -> None:
         super().__init__(lanes)
-        self.block, self.reads = block, reads
+        self.block, self.places = block, places
+        self.bases: dict[int | None, str] = {None: "%scratch"}
         self.truth = f"<{lanes} x i1>"
         self.numbers: dict[int, str] = {}
         self.conditions: dict[int, str] = {}
         self.pairs: dict[int, tuple[str, str]] = {}
 
-    def slot(self, i: int, slot: int | None) -> str:
-        """Return the pointer to a slot, which is given, or else in entry i of the row of places."""
-        return self.place(i) if slot is None else self.at("%scratch", slot * 8 * self.lanes, "i8")
+    def slot(self, i: int) -> str:
+        """Return the pointer to a place of the block."""
+        entry, offset = self.places[i]
+        if entry is not None and entry not in self.bases:
+            self.bases[entry] = self.place(entry)
+        return self.at(self.bases[entry], offset * 8 * self.lanes, "i8")
 
     def prepare(self, local: int) -> None:
         """Load an input or a number, where it is first used."""
         if local in self.numbers or local in self.conditions:
             return
         if local < self.block.inputs:
-            at = self.slot(local, None if self.reads is None else self.reads[local])
-            self.numbers[local] = self.new(f"load {self.vector}, ptr {at}, {self.aligned}, !alias.scope !1")
+            self.numbers[local] = self.new(f"load {self.vector}, ptr {self.slot(local)}, {self.aligned}, !alias.scope !1")
         else:
             self.numbers[local] = self.broadcast(self.entry("%numbers", local - self.block.inputs, "double"))
 
@@ -81,16 +85,16 @@ class _BlockWriter(Lines):
         return self.pairs[argument]
 
 
-def _write_block(name: str, block: Block, lanes: int, call: Call | None, quick: bool) -> str:
-    """Return the function of a block. Its slots are those of a call, or else come from the row of places."""
-    writer = _BlockWriter(block, lanes, call and call.reads)
+def _write_block(name: str, block: Block, lanes: int, places: Sequence[Place], quick: bool) -> str:
+    """Return the function of a block."""
+    writer = _BlockWriter(block, lanes, places)
     base = block.inputs + block.numbers
     written: dict[int, list[tuple[int, int]]] = {}  # the runs that a local is written to, and where in them
     for run, (start, stop) in enumerate(block.runs):
         for k in range(start, stop):
             written.setdefault(block.results[k], []).append((run, k - start))
     # where runs begin is read before anything is written: after it, such a read takes many times as long
-    first = [writer.slot(block.inputs + run, call and call.writes[start]) for run, start in enumerate(block.starts)]
+    first = [writer.slot(block.inputs + run) for run in range(len(block.starts) if block.results else 0)]
     for local in (*range(base, base + len(block.nodes)), *(local for local in written if local < base)):
         if local >= base:
             op, *operands = block.nodes[local - base]
@@ -105,24 +109,18 @@ def _write_block(name: str, block: Block, lanes: int, call: Call | None, quick: 
     return writer.function(f"void @{name}({BLOCK})", attributes)
 
 
-def functions(program: Program, *, lanes: int, merged: bool, quick: bool = False) -> str:
-    """Return the functions of the blocks of a program whose numbers are lifted, `block0` and so on, without those of its libraries.
+def functions(blocks: Sequence[Block], places: Sequence[Sequence[Place] | None], *, lanes: int, quick: bool = False) -> str:
+    """Return the functions of blocks whose numbers are lifted, `block0` and so on; values without places have an entry of the row each.
 
-    A merged program is one block whose slots are in the code. With `quick` its blocks are left as they are by the optimiser.
+    With `quick` the blocks are left as they are by the optimiser.
     """
-    fixed = program.fixed
-    blocks = [block for i, block in enumerate(program.blocks) if i not in fixed]
-    return functions_of(blocks, lanes=lanes, quick=quick, call=program.calls[0] if merged and program.calls else None)
-
-
-def functions_of(blocks: Sequence[Block], *, lanes: int, quick: bool, call: Call | None = None) -> str:
-    """Return the functions of blocks, `block0` and so on; the slots of one call are in the code if that is given."""
     text = []
-    for i, block in enumerate(blocks):
+    for i, (block, at) in enumerate(zip(blocks, places, strict=True)):
         if block == ELIMINATE:
             text.append(eliminate(f"block{i}", lanes))
         elif block not in (SADDLE_POINT, LINEAR_SYSTEM):  # these are code of their own
-            text.append(_write_block(f"block{i}", block, lanes, call, quick))
+            every = [Place(entry, 0) for entry in range(block.inputs + len(block.starts))]
+            text.append(_write_block(f"block{i}", block, lanes, at or every, quick))
     return "".join(text)
 
 

@@ -18,6 +18,7 @@ from catena.native.llvm import eliminate, linear_system, saddle_point
 from catena.native.llvm.functions import NUMBERS
 from catena.native.llvm.layout import ALIGN, LIBRARY, Data
 from catena.native.llvm.machine import Host
+from catena.native.llvm.places import Places
 
 #: What the tables of systems begin with, by kind.
 _STRUCTURES: dict[type, Any] = {
@@ -36,16 +37,14 @@ def library() -> dict[str, int]:
 
 
 def tables(
-    program: Program, angles: Sequence[Angle], graph: Graph, addresses: Sequence[int], host: Host
+    program: Program, at: Places, angles: Sequence[Angle], graph: Graph, addresses: Sequence[int], host: Host
 ) -> tuple[np.ndarray, tuple[Any, ...]]:
     """Return the table that the loop receives, and the arrays that it points to and that must live as long."""
     size = 8 * host.lanes
     scratch = -(-program.slots * size // ALIGN) * ALIGN
     if scratch >= 2**32:
         raise CompileError(f"kernel '{graph.name}' needs {scratch >> 30} GiB of scratch memory, and can have 4; split the mechanism")
-    # the first slot of each run of results says where all of it is
-    starts = [block.starts for block in program.blocks]
-    rows = [[slot * size for slot in (*call.reads, *[call.writes[i] for i in starts[call.block]])] for call in program.calls]
+    rows = [[slot * size for slot in row] for row in at.rows]
     for row, call in zip(rows, program.calls, strict=True):
         if call.system is not None:
             row[:0] = _STRUCTURES[type(call.system)](call.system, size)
