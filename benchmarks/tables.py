@@ -76,6 +76,11 @@ def rate(us: float) -> str:
     return number(1e6 / us)
 
 
+def issue_share(row: Row) -> str:
+    """Return what a kernel issues of the processor's limit."""
+    return f"{100 * row['figures']['issue_share']:.0f} %"
+
+
 def beside(row: Row, *peers: str) -> list[str]:
     """Return cells: the time of catena, and that of each peer with its ratio; without names all peers."""
     theirs = [(row["peers"][peer], row["ratios"][peer]) for peer in peers or row["peers"]]
@@ -107,8 +112,7 @@ def dynamics(of: Results) -> list[str]:
             cell for row, none in ((batch, "out of memory"), (one, ""))
             for cell in (beside(row) if "peers" in row else (number(row["catena"]), none, ""))
         ]  # fmt: skip
-        share = f"{100 * batch['figures']['issue_share']:.0f} %"
-        rows.append((f"{int(model.split()[-1]):,}", *cells, *(seconds(row["catena"]) for row in made), share))
+        rows.append((f"{int(model.split()[-1]):,}", *cells, *(seconds(row["catena"]) for row in made), issue_share(batch)))
     return table(titles, rows) + of.source("dynamics", "dynamics.py")
 
 
@@ -156,7 +160,7 @@ def dynamics_arm(of: Results) -> list[str]:
     states, speedup = batch["figures"]["states"], two["figures"]["speedup"]
     rows = [
         ("forward dynamics, one call", one[0]), ("inverse dynamics, one call", one[1]),
-        (f"forward dynamics, a batch of {states:,}", number(batch["catena"])),
+        (f"forward dynamics, a batch of {states:,}", f"{number(batch['catena'])}, {issue_share(batch)} of the vector-issue limit"),
         ("the same with `ct.threads(2)`", f"{number(two['catena'])}, {speedup:.2f} times as fast"),
     ]  # fmt: skip
     return table(("arm of the examples", "µs a state"), rows)
