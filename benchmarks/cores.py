@@ -2,9 +2,10 @@
 
     python benchmarks/cores.py [--quick] [--json FILE]
 
-The arm of the examples: forward dynamics of 100,000 states, 2,000 rollouts of 200 steps of RK4, and 20,000 of them as an ensemble over
-workers of Dask, which are processes; each by one and by all cores. The memory is that of a copy of arrays of 200 MB, by one thread and by
-as many as there are cores; a copy reads and writes. `needs` is what the batch reads and writes, of the memory's rate with one thread.
+Forward dynamics of 100,000 states of the arm of the examples and of a chain of 30 bodies of general geometry; of the arm, 2,000 rollouts of
+200 steps of RK4, and 20,000 of them as an ensemble over workers of Dask, which are processes; each by one and by all cores. The memory is
+that of a copy of arrays of 200 MB, by one thread and by as many as there are cores; a copy reads and writes, and `needs` is what the batch
+reads and writes. What all cores gain at best is measured by multiply-adds in registers.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from collections.abc import Callable
 import machine
 import numpy as np
 import results
-from dynamics import states
+from dynamics import chain, states
 
 import catena as ct
 from catena.examples import EXAMPLES
@@ -25,18 +26,42 @@ from catena.examples import EXAMPLES
 CORES = os.cpu_count() or 1
 
 
-def copied(threads: int) -> Callable[[], None]:
-    """Return a function that copies 200 MB, shared among threads."""
-    pairs = [(np.zeros(25_000_000 // threads), np.zeros(25_000_000 // threads)) for _ in range(threads)]
+def side_by_side(function: Callable[..., object], *arguments: tuple) -> Callable[[], None]:
+    """Return a function that calls another one with all of some arguments at once, each in a thread of its own."""
 
-    def copy() -> None:
-        parts = [threading.Thread(target=np.copyto, args=pair) for pair in pairs]
+    def run() -> None:
+        parts = [threading.Thread(target=function, args=one) for one in arguments]
         for part in parts:
             part.start()
         for part in parts:
             part.join()
 
-    return copy
+    return run
+
+
+def copied(threads: int) -> Callable[[], None]:
+    """Return a function that copies 200 MB, shared among threads."""
+    pairs = [(np.zeros(25_000_000 // threads), np.zeros(25_000_000 // threads)) for _ in range(threads)]
+    return side_by_side(np.copyto, *pairs)
+
+
+def batches(m: ct.Model, name: str, seconds: float) -> list[results.Row]:
+    """Return the figures of the forward dynamics of a large batch."""
+    fd = ct.forward_dynamics(m)
+    q, v, tau = states(m, 100_000)
+    out = np.empty_like(v)
+
+    def batch(threads: int) -> None:
+        with ct.threads(threads):
+            fd(q, v, tau, out=out)
+
+    best = machine.fastest({n: lambda n=n: batch(n) for n in (1, CORES)}, seconds)
+    us = {n: 1e6 * x / len(q) for n, x in best.items()}
+    what = f"forward dynamics{name}, batch"
+    return [
+        results.row(m.name, f"{what}, one thread", us[1], needs_GB_per_s=4 * out.nbytes / best[1] / 1e9),
+        results.row(m.name, f"{what}, {CORES} threads", us[CORES], speedup=us[1] / us[CORES]),
+    ]
 
 
 def main() -> None:
@@ -50,21 +75,13 @@ def main() -> None:
     rate = {name: 2 * 0.2 / best for name, best in copies.items()}
     rows = [results.row("memory", "a copy", GB_per_s_one_thread=rate["one"], GB_per_s_all_cores=rate["all"])]
 
-    fd = ct.forward_dynamics(m)
-    q, v, tau = states(m, 100_000)
-    out = np.empty_like(v)
-
-    def batch(threads: int) -> None:
-        with ct.threads(threads):
-            fd(q, v, tau, out=out)
-
-    best = machine.fastest({name: lambda threads=threads: batch(threads) for name, threads in many.items()}, seconds)
-    moved = 4 * out.nbytes / best["one"] / 1e9
-    us = {name: 1e6 * x / len(q) for name, x in best.items()}
-    rows.append(results.row(m.name, "forward dynamics, batch, one thread", us["one"], needs_GB_per_s=moved))
-    rows.append(results.row(m.name, f"forward dynamics, batch, {CORES} threads", us["all"], speedup=us["one"] / us["all"]))
+    arithmetic = machine.vector_operations(8)
+    best = machine.fastest({name: side_by_side(arithmetic, *[(3_000_000,)] * threads) for name, threads in many.items()}, seconds)
+    rows.append(results.row("arithmetic", f"multiply-adds in registers, {CORES} threads", speedup=CORES * best["one"] / best["all"]))
+    rows += batches(m, "", seconds) + batches(chain(30), " of a chain of 30", seconds)
 
     count, steps = (200, 50) if options.quick else (2000, 200)
+    q, v, _ = states(m, 10 * count)
 
     def rollout(threads: int) -> None:
         ct.rollout(m, q[:count], v[:count], step=1e-3, steps=steps, integrator="rk4", threads=threads)
@@ -73,7 +90,7 @@ def main() -> None:
     us = {name: 1e6 * x / count / steps for name, x in best.items()}
     rows.append(results.row(m.name, "rollouts, one thread", us["one"]))
     rows.append(results.row(m.name, f"rollouts, {CORES} threads", us["all"], speedup=us["one"] / us["all"]))
-    rows += ensembles(m, q[: 10 * count], v[: 10 * count], steps)
+    rows += ensembles(m, q, v, steps)
     results.report("cores", rows, options)
 
 

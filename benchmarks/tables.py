@@ -150,8 +150,8 @@ def cores(of: Results) -> list[str]:
             continue
         speedup = f"{figures['speedup']:.2f}" if "speedup" in figures else ""
         needs = f", {figures['needs_GB_per_s']:.1f} GB/s" if "needs_GB_per_s" in figures else ""
-        rows.append((row["what"], f"{number(row['catena'])}{needs}", speedup))
-    return table(("arm of the examples", "µs a state or step", "times as fast as one"), rows) + of.source("cores", "cores.py")
+        rows.append((row["what"], f"{number(row['catena'])}{needs}" if "catena" in row else "", speedup))
+    return table(("the arm of the examples, but for one", "µs a state or step", "times as fast as one"), rows) + of.source("cores", "cores.py")
 
 
 def dynamics_arm(of: Results) -> list[str]:
