@@ -151,7 +151,7 @@ def cores(of: Results) -> list[str]:
         speedup = f"{figures['speedup']:.2f}" if "speedup" in figures else ""
         needs = f", {figures['needs_GB_per_s']:.1f} GB/s" if "needs_GB_per_s" in figures else ""
         rows.append((row["what"], f"{number(row['catena'])}{needs}" if "catena" in row else "", speedup))
-    return table(("the arm of the examples, but for one", "µs a state or step", "times as fast as one"), rows) + of.source("cores", "cores.py")
+    return table(("arm, or a chain", "µs a state or step", "times as fast as one"), rows) + of.source("cores", "cores.py")
 
 
 def dynamics_arm(of: Results) -> list[str]:
