@@ -50,7 +50,10 @@ def main() -> None:
                 (results.ROOT / page).write_text(now, encoding="utf-8")
     for name in () if options.check else PICTURES:
         picture = results.ROOT / "docs" / "pictures" / name
-        Image.open(picture).convert("RGB").quantize(64).save(picture, optimize=True)
+        with Image.open(picture) as image:
+            small = image.convert("RGB").quantize(64) if image.mode != "P" else None
+        if small:  # it is a new one
+            small.save(picture, optimize=True)
     print(f"{'differ' if options.check else 'written'}: {', '.join(differ) or 'none'}")
     sys.exit(1 if options.check and differ else 0)
 

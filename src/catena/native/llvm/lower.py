@@ -1,7 +1,8 @@
 """Writes the LLVM IR of a program: a function of straight-line code over lane vectors per block, under the driver that calls them.
 
 Everything that may differ between two mechanisms of the same shape comes from tables, never from the code: sizes, slots, numbers, the
-sequence of calls. So the code has no constants to relocate, and serves every such mechanism.
+sequence of calls. So the code has no constants to relocate, and serves every such mechanism. In the code are the distances between slots
+that are near each other in all calls of a block (`places`).
 """
 
 from __future__ import annotations
