@@ -75,7 +75,7 @@ def main() -> None:
     rate = {name: 2 * 0.2 / best for name, best in copies.items()}
     rows = [results.row("memory", "a copy", GB_per_s_one_thread=rate["one"], GB_per_s_all_cores=rate["all"])]
 
-    arithmetic = machine.vector_operations(8)
+    arithmetic = machine.vector_operations(ct.forward_dynamics(m).lanes)
     best = machine.fastest({name: side_by_side(arithmetic, *[(3_000_000,)] * threads) for name, threads in many.items()}, seconds)
     rows.append(results.row("arithmetic", f"multiply-adds in registers, {CORES} threads", speedup=CORES * best["one"] / best["all"]))
     rows += batches(m, "", seconds) + batches(chain(30), " of a chain of 30", seconds)

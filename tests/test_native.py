@@ -766,6 +766,24 @@ def test_an_error_in_a_part_comes_out_and_no_part_begins_after_it():
         assert len(begun) < 12
 
 
+def test_after_an_error_what_runs_in_other_threads_is_stopped_and_ends_first():
+    begun, stopped, ended = threading.Event(), threading.Event(), []
+    caller = threading.current_thread()
+
+    def run(part: int) -> None:
+        if threading.current_thread() is caller:
+            assert begun.wait(10.0)
+            raise KeyboardInterrupt
+        begun.set()
+        assert stopped.wait(10.0)
+        time.sleep(0.05)
+        ended.append(part)
+
+    with pytest.raises(KeyboardInterrupt):
+        share(run, range(10), 2, stopped.set)
+    assert len(ended) == 1
+
+
 def test_parts_that_share_their_own_work_do_not_wait_for_each_other():
     done = []
     share(lambda i: share(lambda j: done.append((i, j)), range(5), 2), range(20), 2)

@@ -6,7 +6,7 @@ import math
 import os
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from typing import Any, TypeVar
 
 import numpy as np
@@ -82,8 +82,11 @@ def thread_count() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def share(run: Callable[[_Part], Any], parts: Iterable[_Part], number: int) -> None:
-    """Call a function for every part, in this thread and in as many others as make up the number; after an error no part begins."""
+def share(run: Callable[[_Part], Any], parts: Iterable[_Part], number: int, stop: Callable[[], Any] = lambda: None) -> None:
+    """Call a function for every part, in this thread and in as many others as make up the number.
+
+    After an error, Ctrl-C too, no part begins, `stop` is called, which may shorten those that have begun, and they end before this does.
+    """
     left = deque(parts)
 
     def work() -> None:
@@ -100,10 +103,16 @@ def share(run: Callable[[_Part], Any], parts: Iterable[_Part], number: int) -> N
     key = (os.getpid(), number)
     pool = _pools.get(key) or _pools.setdefault(key, ThreadPoolExecutor(number, "catena"))
     others = [pool.submit(work) for _ in range(min(number, len(left)) - 1)]
-    work()
-    for other in others:
-        if not other.cancel():  # one that has not begun finds nothing left
-            other.result()
+    try:
+        work()
+        for other in others:
+            if not other.cancel():  # one that has not begun finds nothing left
+                other.result()
+    except BaseException:
+        left.clear()
+        stop()
+        wait([other for other in others if not other.cancel()])
+        raise
 
 
 def shared(run: Callable[..., Any], inputs: Sequence[Port], outputs: Sequence[Port], arrays: tuple, out: Any) -> Any:

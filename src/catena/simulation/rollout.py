@@ -413,11 +413,7 @@ class _Work:
             if not isinstance(at, slice):
                 self.state[at], self.samples[at, 1:] = state, samples
 
-        try:
-            share(advance, thread_parts(len(which), given.steps, self.threads, iteration), self.threads)
-        except BaseException:  # Ctrl-C too: what has begun ends soon
-            stop.set()
-            raise
+        share(advance, thread_parts(len(which), given.steps, self.threads, iteration), self.threads, stop.set)
 
     def _constants(self) -> np.ndarray:
         """Return what is constant over the steps, (N or 1, entries)."""
