@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from tests.explorations.loops import CHECKS, explore
 from tests.families import FAMILIES, VARIANTS, mechanism
 from tests.loop_referee import LoopReferee, closure
 from tests.referee import Referee, relative
-from tests.soak import CHECKS, explore
 
 import catena as ct
 
