@@ -1,5 +1,6 @@
 """Object code kept on disk: found again, never trusted when damaged, and no failure of the disk is an error."""
 
+import contextlib
 import os
 import subprocess
 import sys
@@ -8,11 +9,20 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.processes import running
 
 from catena.graph import Trace
 from catena.native import Kernel, compile_graph
 from catena.native.llvm import machine
 from catena.native.llvm import object_cache as cache
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _loops_are_there() -> None:
+    """The loop around a kernel, which all kernels of its shape share, is not among the files that are counted here."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("CATENA_CACHE_DIR", "off")
+        build(patch)
 
 
 @pytest.fixture
@@ -108,6 +118,97 @@ def test_file_of_another_user_is_not_trusted(place, monkeypatch):
     assert not build(monkeypatch).cached
 
 
+def linked(path: Path, good: bytes) -> None:
+    path.with_name("elsewhere").write_bytes(good)
+    path.symlink_to(path.with_name("elsewhere"))
+
+
+def writable(path: Path, good: bytes) -> None:
+    path.write_bytes(good)
+    path.chmod(0o622)
+
+
+def sparse(path: Path, good: bytes) -> None:
+    path.write_bytes(good)
+    os.truncate(path, 2 * cache.LIMIT)
+
+
+STRANGE = {"pipe": lambda path, good: os.mkfifo(path), "endless": lambda path, good: path.symlink_to("/dev/zero"), "link": linked,
+           "writable by others": writable, "huge": sparse}  # fmt: skip
+
+
+@pytest.mark.skipif(os.name == "nt", reason="files of Windows are of one kind")
+@pytest.mark.parametrize("kind", STRANGE)
+def test_what_is_no_file_of_the_cache_is_not_read(kind, place, monkeypatch):
+    """Neither a pipe, which would be waited for, nor a link to what has no end."""
+    build(monkeypatch)
+    path = only_file(place)
+    good = path.read_bytes()
+    path.unlink()
+    STRANGE[kind](path, good)
+    assert not build(monkeypatch).cached
+    assert path.read_bytes() == good
+    assert build(monkeypatch).cached
+
+
+def test_an_object_larger_than_the_cache_leaves_the_others(place, monkeypatch):
+    build(monkeypatch)
+    monkeypatch.setattr(cache, "LIMIT", 100_000)
+    cache.store("0" * 64, bytes(200_000))
+    assert build(monkeypatch).cached
+
+
+FORKS = """
+import os, signal, sys, threading, time, warnings
+import numpy as np
+import catena as ct
+
+warnings.simplefilter("ignore")  # forks of processes with threads are warned of
+sys.setswitchinterval(1e-4)
+
+def models(number):
+    for i in range(number):
+        m = ct.Model("chain")
+        m.add("a", ct.rod(1.0 + 0.01 * i, mass=1.0), ct.Revolute("y"))
+        m.add("b", ct.rod(1.0, mass=1.0), ct.Revolute("y"), parent="a", at=(1.0 + 0.01 * i, 0, 0))
+        yield m
+
+shared = next(models(1))
+ct.forward_dynamics(shared), ct.energy(shared), ct.mass_matrix(shared.copy(), parameters="b.mass")  # all is imported
+ended = False
+
+def compiling():
+    for m in models(10_000):
+        if ended:
+            return
+        ct.forward_dynamics(m), ct.mass_matrix(shared, parameters="a.mass"), shared.copy().frozen()
+
+thread = threading.Thread(target=compiling)
+thread.start()
+late = 0
+for _ in range(12):
+    time.sleep(0.03)
+    child = os.fork()
+    if child == 0:
+        signal.alarm(20)
+        q = np.array([0.1, 0.2])
+        made = ct.forward_dynamics(shared)(q, q, q), ct.energy(next(models(1)))(q, q), ct.mass_matrix(shared, parameters="a.mass")(q)
+        os._exit(0)
+    late += os.waitpid(child, 0)[1] != 0
+ended = True
+thread.join()
+print(late)
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs forks")
+def test_a_process_forks_while_another_thread_compiles():
+    """The thread that held a lock does not exist in the new process, which must not wait for it."""
+    environment = {**os.environ, "CATENA_CACHE_DIR": "off"}
+    done = subprocess.run([sys.executable, "-c", FORKS], env=environment, capture_output=True, text=True, timeout=280, check=False)
+    assert (done.returncode, done.stdout) == (0, "0\n"), done.stderr
+
+
 def test_folder_in_place_of_the_file(place, monkeypatch):
     build(monkeypatch)
     path = only_file(place)
@@ -135,7 +236,7 @@ def test_unreadable_file(place, monkeypatch):
 
     build(monkeypatch)
     with monkeypatch.context() as patch:
-        patch.setattr(Path, "open", refuse)
+        patch.setattr(os, "open", refuse)
         assert not build(patch).cached
     assert build(monkeypatch).cached
 
@@ -211,9 +312,11 @@ print(kernel.cached)
 def run_together(count: int, place: Path) -> list[str]:
     environment = {**os.environ, "CATENA_CACHE_DIR": str(place)}
     command = [sys.executable, "-c", SCRIPT]
-    running = [subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) for _ in range(count)]
-    results = [process.communicate(timeout=120) for process in running]
-    assert [process.returncode for process in running] == [0] * count, results
+    pipes: dict = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    with contextlib.ExitStack() as together:
+        processes = [together.enter_context(running(command, env=environment, **pipes)) for _ in range(count)]
+        results = [process.communicate(timeout=120) for process in processes]
+    assert [process.returncode for process in processes] == [0] * count, results
     return [output.strip() for output, _ in results]
 
 

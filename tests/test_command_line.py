@@ -16,6 +16,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from tests.mechanisms import SHARED
+from tests.processes import running
 from tests.test_cli import COLLISION, PLAIN, ROBOT, SERVO, process, run
 from tests.test_plots import made_up_growth
 from typer.testing import CliRunner
@@ -168,7 +169,7 @@ def on_a_terminal(*arguments, **environment):
     ours, theirs = pty.openpty()
     clean = {key: value for key, value in os.environ.items() if key not in PLAIN} | {"TERM": "xterm-256color", "COLUMNS": "100"}
     command = [sys.executable, "-m", "catena.cli", *arguments]
-    with subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs, env={**clean, **environment}) as running:
+    with running(command, stdin=theirs, stdout=theirs, stderr=theirs, env={**clean, **environment}):
         os.close(theirs)
         shown = b""
         while True:
@@ -263,13 +264,13 @@ def test_ctrl_c_ends_a_command(tmp_path):
         f"def slow(*_, **__):\n    pathlib.Path({str(tmp_path / 'began')!r}).touch()\n    while True:\n        time.sleep(0.01)\n"
         "comparison.compare = slow\ncli.app(['compare', 'pendulum'])\n"
     )
-    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as running:
+    with running([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as command:
         until = time.monotonic() + 60
         while not (tmp_path / "began").exists() and time.monotonic() < until:
             time.sleep(0.02)
-        running.send_signal(signal.SIGINT)
-        output, errors = running.communicate(timeout=60)
-    assert (running.returncode, output, errors) == (INTERRUPTED, b"", b"interrupted\n")
+        command.send_signal(signal.SIGINT)
+        output, errors = command.communicate(timeout=60)
+    assert (command.returncode, output, errors) == (INTERRUPTED, b"", b"interrupted\n")
 
 
 # --- completion

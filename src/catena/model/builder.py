@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from catena.errors import ArgumentError, ModelError
+from catena.locks import lock
 from catena.model import closures, parameters, values
 from catena.model.actuators import actuator, check_coordinates
 from catena.model.bodies import Body, Geometry
@@ -29,7 +29,7 @@ from catena.spatial import Rigid
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-_freezing = threading.Lock()
+_freezing = lock()
 
 #: That of a model without gravity, whose stiffnesses of contact follow from a weight [m/s^2].
 STANDARD_GRAVITY = 9.81

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Hashable
 from typing import Any
+
+from catena.locks import lock
 
 #: Most things of one kind; that which was asked for longest ago goes first. A run of one integrator makes up to six of a kind.
 _HELD = 64
@@ -14,7 +15,7 @@ class Cache:
     """Things by kind and key. Those of different keys are made at the same time; two threads that ask for one get one."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
+        self._lock = lock()
         self._kinds: dict[Hashable, dict[Hashable, _Entry]] = {}
 
     def get(self, kind: Hashable, key: Hashable, make: Callable[[], Any]) -> Any:
@@ -38,7 +39,7 @@ class _Entry:
     """One thing, made by the first who asks; after a failure by the next."""
 
     def __init__(self) -> None:
-        self._lock = threading.RLock()  # a thing that asks for itself while it is made recurses, and does not deadlock
+        self._lock = lock()  # a thing that asks for itself while it is made recurses, and does not deadlock
         self._made: tuple[Any, ...] = ()
 
     def get(self, make: Callable[[], Any]) -> Any:

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from catena.errors import ArgumentError, CatenaError
+from catena.locks import lock
 from catena.loops.assembly import project_velocity
 from catena.model import Mechanism
 from catena.simulation.simulate import simulate
@@ -42,7 +43,7 @@ class Viewer:
     """
 
     def __init__(self, model: Mechanism, q: Any = None, run: Trajectory | None = None, port: int = 8080, host: str = "127.0.0.1") -> None:
-        self._lock = threading.RLock()
+        self._lock = lock()
         self.scene = Scene(model)
         self.posing = Posing(model, q if run is None else run.q[0], 0.0 if run is None else float(run.t[0]), self.scene.size)
         self._run: Trajectory | None = None

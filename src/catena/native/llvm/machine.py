@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import atexit
 import contextlib
-import threading
 import time
 import weakref
 from functools import cache
 from typing import Any, NamedTuple
 
 from catena.errors import CompileError
+from catena.locks import forks_wait_for, lock
 from catena.native.llvm import object_cache as disk
 
 #: Streams run together where their scratch memories take no more than this [bytes]; beyond, one alone finds more of its own in the caches.
@@ -62,7 +62,7 @@ class Code:
 
 
 # LLVM's global state and the tables below change under this lock only
-_lock = threading.RLock()
+_lock = lock()
 _in_memory: weakref.WeakValueDictionary[str, Code] = weakref.WeakValueDictionary()
 
 
@@ -71,6 +71,8 @@ def _llvm() -> Any:
     """Return the library LLVM; it is imported here, because `import catena` does not wait for it."""
     from llvmlite import binding
 
+    # that of llvmlite is held by threads that free machine code, too; those that compile take it under ours
+    forks_wait_for(_lock, binding.ffi.lib._lock._lock)
     # another thread ends what it compiles before the interpreter ends, which LLVM would not survive; and begins nothing else
     atexit.register(_lock.acquire)
     return binding

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
+import stat
 import tempfile
 from pathlib import Path
 
@@ -18,6 +19,9 @@ FORMAT = 1
 
 #: Total size [bytes] beyond which the files not used for longest are removed.
 LIMIT = 256 * 2**20
+
+#: How files are opened: a pipe is not waited for, and a link is not followed.
+_PLAINLY = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
 
 _MAGIC = b"catena object\n"
 _HEADER = len(_MAGIC) + 4 + 32 + 8 + 32
@@ -55,11 +59,11 @@ def load(name: str) -> bytes | None:
         return None
     path = place / f"{name}.object"
     try:
-        with path.open("rb") as file:
-            if not _trusted(os.fstat(file.fileno()).st_uid):
+        with open(os.open(path, _PLAINLY), "rb") as file:
+            if not _trusted(os.fstat(file.fileno())):
                 return None
-            content = file.read()
-    except OSError:
+            content = file.read(LIMIT)
+    except (OSError, ValueError):
         return None
     payload = content[_HEADER:]
     if content[:_HEADER] != _header(name, payload):
@@ -72,7 +76,7 @@ def load(name: str) -> bytes | None:
 def store(name: str, payload: bytes) -> None:
     """Cache object code under a name, if the disk allows."""
     place = folder()
-    if place is None:
+    if place is None or len(payload) > LIMIT // 2:  # it would displace most of the others
         return
     temporary = None
     try:
@@ -89,9 +93,11 @@ def store(name: str, payload: bytes) -> None:
                 os.unlink(temporary)
 
 
-def _trusted(user: int) -> bool:
-    """Return whether a file of this user may be run: one's own, or the administrator's."""
-    return not hasattr(os, "getuid") or user in (os.getuid(), 0)
+def _trusted(status: os.stat_result) -> bool:
+    """Return whether a file may be read and run: a regular one within the limit, of the user or the administrator, which no other may write."""
+    if not stat.S_ISREG(status.st_mode) or status.st_size > LIMIT:
+        return False
+    return not hasattr(os, "getuid") or (status.st_uid in (os.getuid(), 0) and not status.st_mode & (stat.S_IWGRP | stat.S_IWOTH))
 
 
 def _header(name: str, payload: bytes) -> bytes:
