@@ -168,8 +168,8 @@ def on_a_terminal(*arguments, **environment):
     pty = pytest.importorskip("pty")
     ours, theirs = pty.openpty()
     clean = {key: value for key, value in os.environ.items() if key not in PLAIN} | {"TERM": "xterm-256color", "COLUMNS": "100"}
-    command = [sys.executable, "-m", "catena.cli", *arguments]
-    with running(command, stdin=theirs, stdout=theirs, stderr=theirs, env={**clean, **environment}):
+    words = [sys.executable, "-m", "catena.cli", *arguments]
+    with running(words, stdin=theirs, stdout=theirs, stderr=theirs, env={**clean, **environment}) as command:
         os.close(theirs)
         shown = b""
         while True:
@@ -180,7 +180,7 @@ def on_a_terminal(*arguments, **environment):
             if not part:
                 break
             shown += part
-        running.wait(timeout=60)
+        command.wait(timeout=60)
     os.close(ours)
     return shown.decode()
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
+import subprocess
 import sys
 import threading
 import time
@@ -15,6 +16,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.processes import running
 
 import catena as ct
 from catena.examples import EXAMPLES
@@ -272,3 +274,40 @@ def test_a_dask_cluster_equals_one_rollout_also_when_a_worker_is_killed(arm: ct.
         assert same(one, ct.ensemble(arm, q, v, executor=client.get_executor(), chunk=128, **LONG))
     assert killed[0] < ended
     assert same(one, many)
+
+
+CTRL_C = """
+import os, signal, threading, time
+import numpy as np
+import catena as ct
+from catena.examples import EXAMPLES
+
+arm = EXAMPLES["arm"]()
+q = arm.random(np.random.default_rng(0), 400)
+study = {study}
+study(2)
+pressed = []
+
+def press():
+    pressed.append(time.monotonic())
+    os.kill(os.getpid(), signal.SIGINT)
+
+threading.Timer(1.0, press).start()
+try:
+    study(1_000_000)
+except KeyboardInterrupt:
+    print(time.monotonic() - pressed[0] < 5.0, [thread.name for thread in threading.enumerate()][1:])
+"""
+STUDIES = {
+    "rollouts": "lambda steps: ct.ensemble(arm, q, step=1e-5, steps=steps, every=steps // 2)",
+    "gradients": "lambda steps: ct.rollout_gradient(arm, q, step=1e-5, steps=steps, final_cost=lambda t, q, v: v @ v, chunk=100)",
+}
+
+
+@needs_signals
+@pytest.mark.parametrize("study", STUDIES)
+def test_ctrl_c_ends_a_study_on_threads(study: str) -> None:
+    """Its chunks end early, rather than when they are done; and no thread goes on."""
+    with running([sys.executable, "-c", CTRL_C.format(study=STUDIES[study])], stdout=subprocess.PIPE, text=True) as process:
+        output, _ = process.communicate(timeout=120)
+    assert (process.returncode, output) == (0, "True []\n")

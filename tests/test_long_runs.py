@@ -10,12 +10,14 @@ import sys
 import textwrap
 import time
 import zipfile
+from contextlib import ExitStack
 from pathlib import Path
 
 import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 from tests.long_run import Q0, V0, pair, run
+from tests.processes import running
 
 import catena as ct
 from catena.examples import EXAMPLES
@@ -24,14 +26,20 @@ pytestmark = pytest.mark.long
 
 ROOT = Path(__file__).parents[1]
 ENVIRONMENT = os.environ | {"PYTHONPATH": os.pathsep.join([str(ROOT / "src"), str(ROOT)])}  # of this tree, wherever another is installed
+IMPORTS = "import numpy as np\nimport catena as ct\nfrom tests.long_run import Q0, V0, pair, run\n"
 
 
-def started(tmp_path, code):
-    """Return a process that runs the code."""
-    script = tmp_path / "script.py"
-    script.write_text("import numpy as np\nimport catena as ct\nfrom tests.long_run import Q0, V0, pair, run\n" + textwrap.dedent(code))
-    pipes: dict = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-    return subprocess.Popen([sys.executable, str(script)], cwd=tmp_path, env=ENVIRONMENT, **pipes)
+@pytest.fixture
+def started(tmp_path):
+    """A function that returns a process which runs the code."""
+    script, pipes = tmp_path / "script.py", {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    with ExitStack() as processes:
+
+        def start(code):
+            script.write_text(IMPORTS + textwrap.dedent(code))
+            return processes.enter_context(running([sys.executable, str(script)], cwd=tmp_path, env=ENVIRONMENT, **pipes))
+
+        yield start
 
 
 def wait_for(condition, process, seconds=60.0):
@@ -56,12 +64,11 @@ def assert_same(one, other):
 
 
 @pytest.mark.parametrize("kind", ["fixed", "python", "scipy"])
-def test_ctrl_c_returns_what_there_is_and_the_program_goes_on(kind, tmp_path):
+def test_ctrl_c_returns_what_there_is_and_the_program_goes_on(kind, started):
     call = f"run({kind!r}, 1e6)"
     if kind == "scipy":
         call = "ct.simulate(pair(), Q0, V0, until=1e6, integrator='scipy:LSODA')"
     process = started(
-        tmp_path,
         f"""
         import signal, threading, os, time
         from catena.simulation import interrupts
@@ -86,9 +93,8 @@ def test_ctrl_c_returns_what_there_is_and_the_program_goes_on(kind, tmp_path):
     assert 0.0 < float(out.split()[-1]) < 1e6
 
 
-def test_second_ctrl_c_ends_a_function_that_hangs(tmp_path):
+def test_second_ctrl_c_ends_a_function_that_hangs(started):
     process = started(
-        tmp_path,
         """
         import time
         def controller(t, q, v):
@@ -145,11 +151,11 @@ def test_interrupt_that_others_raise_leaves_whole_runs():
 
 
 @pytest.mark.parametrize("kind", ["fixed", "adaptive", "python"])
-def test_killed_run_goes_on_to_the_same_bits(kind, tmp_path):
+def test_killed_run_goes_on_to_the_same_bits(kind, tmp_path, started):
     """SIGKILL leaves no time for anything: what counts is the last checkpoint."""
     until = 12.0 if kind == "python" else 100.0
     kept = tmp_path / "kept.npz"
-    process = started(tmp_path, f"run({kind!r}, {1e7 if kind != 'python' else 1e4}, checkpoint='other.npz', checkpoint_every=0.0)")
+    process = started(f"run({kind!r}, {1e7 if kind != 'python' else 1e4}, checkpoint='other.npz', checkpoint_every=0.0)")
     other = tmp_path / "other.npz"
     wait_for(other.exists, process)
     time.sleep(0.2)
@@ -160,7 +166,6 @@ def test_killed_run_goes_on_to_the_same_bits(kind, tmp_path):
 
     # the same for a run that ends, killed where it is in the middle
     process = started(
-        tmp_path,
         f"""
         import os, signal
         from catena.simulation.checkpoint import Checkpoint
@@ -382,19 +387,19 @@ def test_bar_is_shown_on_terminals_with_rate_and_time_left(tmp_path):
     code = "from tests.long_run import run; assert run('fixed', 200.0).t[-1] == 200.0"
     leader, follower = pty.openpty()
     environment = ENVIRONMENT | {"TERM": "xterm", "COLUMNS": "120"}
-    process = subprocess.Popen([sys.executable, "-c", code], stdout=follower, stderr=follower, env=environment)
-    os.close(follower)
-    shown = b""
-    while True:
-        try:
-            part = os.read(leader, 65536)
-        except OSError:  # the process has closed its end
-            break
-        if not part:
-            break
-        shown += part
-    os.close(leader)
-    assert process.wait() == 0, shown
+    with running([sys.executable, "-c", code], stdout=follower, stderr=follower, env=environment) as process:
+        os.close(follower)
+        shown = b""
+        while True:
+            try:
+                part = os.read(leader, 65536)
+            except OSError:  # the process has closed its end
+                break
+            if not part:
+                break
+            shown += part
+        os.close(leader)
+        assert process.wait(60) == 0, shown
     text = shown.decode()
     assert "pair" in text
     assert "of 200 s" in text

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import math
 import os
+import threading
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor, wait
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import CancelledError, ThreadPoolExecutor, wait
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
 import numpy as np
@@ -82,16 +84,41 @@ def thread_count() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def share(run: Callable[[_Part], Any], parts: Iterable[_Part], number: int, stop: Callable[[], Any] = lambda: None) -> None:
+class _Stop(threading.local):
+    """The event that stops what a thread computes, if another may set it."""
+
+    event: threading.Event | None = None
+
+
+_stop = _Stop()
+
+
+@contextmanager
+def stopped_by(event: threading.Event) -> Iterator[None]:
+    """Let what this thread computes in the block end early, with `CancelledError`, when another sets an event."""
+    _stop.event = event
+    try:
+        yield
+    finally:
+        _stop.event = None
+
+
+def stop_event() -> threading.Event:
+    """Return the event that stops what this thread computes, or a new one."""
+    return _stop.event or threading.Event()
+
+
+def share(run: Callable[[_Part], Any], parts: Iterable[_Part], number: int, stop: threading.Event | None = None) -> None:
     """Call a function for every part, in this thread and in as many others as make up the number.
 
-    After an error, Ctrl-C too, no part begins, `stop` is called, which may shorten those that have begun, and they end before this does.
+    After an error, Ctrl-C too, no part begins, `stop` is set, which may shorten those that have begun, and they end before this does.
+    If another has set it, a `CancelledError` says that not all is done.
     """
-    left = deque(parts)
+    left, stop = deque(parts), stop or stop_event()
 
     def work() -> None:
         try:
-            while True:
+            while not stop.is_set():
                 try:
                     part = left.popleft()
                 except IndexError:  # another thread took the last one
@@ -108,9 +135,12 @@ def share(run: Callable[[_Part], Any], parts: Iterable[_Part], number: int, stop
         for other in others:
             if not other.cancel():  # one that has not begun finds nothing left
                 other.result()
+        if stop.is_set():
+            raise CancelledError
     except BaseException:
         left.clear()
-        stop()
+        if others:
+            stop.set()
         wait([other for other in others if not other.cancel()])
         raise
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import threading
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import BrokenExecutor, CancelledError, ThreadPoolExecutor
 from dataclasses import replace
@@ -13,6 +14,7 @@ import numpy as np
 
 from catena.errors import ArgumentError, SimulationError
 from catena.model import Mechanism
+from catena.native.thread_parts import stopped_by
 from catena.simulation import arguments
 from catena.simulation.inputs import Function
 from catena.simulation.progress import progress
@@ -91,9 +93,11 @@ def in_chunks(
         size = workers.chunk(plan) if chunk is None else arguments.count("chunk", chunk)
         parts = [slice(i, min(i + size, count)) for i in range(0, count, size)]
         nothing = replace(plan, **plan.part(slice(0, 0)))
-        shared: Any = (task, nothing) if workers.threads else _pickled(task, nothing)  # once for all chunks
+        shared = None if workers.threads else _pickled(task, nothing)  # once for all chunks
 
         def send(executor: Any, part: slice) -> Any:
+            if shared is None:
+                return executor.submit(_run_in_thread, task, nothing, plan.part(part), workers.stop)
             return executor.submit(_run, shared, plan.part(part))
 
         with progress(plan.model.name, 0.0, count * plan.steps * plan.step, show_progress) as report:
@@ -102,9 +106,15 @@ def in_chunks(
                 report(part.stop * plan.steps * plan.step, part.stop * plan.steps)
 
 
-def _run(shared: Any, part: dict[str, Any]) -> Any:
-    """Return what is wanted of a chunk of trajectories; the task that executors run."""
-    task, settings = _unpickled(shared) if isinstance(shared, bytes) else shared
+def _run_in_thread(task: Callable[[Any, int], Any], settings: RolloutSettings, part: dict[str, Any], stop: threading.Event) -> Any:
+    """Return what is wanted of a chunk of trajectories; it ends early when the study is given up."""
+    with stopped_by(stop):
+        return task(replace(settings, **part), 1)
+
+
+def _run(shared: bytes, part: dict[str, Any]) -> Any:
+    """Return what is wanted of a chunk of trajectories; the task that other processes run."""
+    task, settings = _unpickled(shared)
     return task(replace(settings, **part), 1)
 
 
@@ -148,6 +158,7 @@ class _Workers:
                 f"executor {executor!r} has no submit; give one of concurrent.futures, a dask.distributed.Client, or none for threads"
             )
         self.threads = isinstance(self.executor, ThreadPoolExecutor)
+        self.stop = threading.Event()  # ends chunks of threads early; those of processes go on to their end
         self.count = getattr(executor, "_max_workers", None) or thread_count(None)
         if executor is not None and callable(getattr(executor, "get_executor", None)):  # a client of Dask
             self.executor = executor.get_executor(pure=False)
@@ -195,6 +206,8 @@ class _Workers:
         finally:
             for future in futures.values():
                 future.cancel()
+            if futures:  # an error, or Ctrl-C
+                self.stop.set()
 
     def _renew(self) -> None:
         """Replace a pool of processes that is broken, which takes nothing any more."""

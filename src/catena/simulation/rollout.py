@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import threading
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -22,7 +21,7 @@ from catena.model.parameters import check as check_paths
 from catena.model.user_functions import CONDITION, Role
 from catena.model.values import floats, leading_axes
 from catena.native import Iteration
-from catena.native.thread_parts import share
+from catena.native.thread_parts import share, stop_event
 from catena.native.thread_parts import thread_count as set_thread_count
 from catena.scalars.expression import names
 from catena.simulation.arguments import check_step, count, moving, normalise, number, positive
@@ -399,7 +398,7 @@ class _Work:
         if plan is not None:
             self.system.use(plan)
         iteration, table, constant = self.system.iteration(), given.table, self._constants()
-        stop = threading.Event()
+        stop = stop_event()
 
         def advance(part: slice) -> None:
             at: Any = which[part]
@@ -413,7 +412,7 @@ class _Work:
             if not isinstance(at, slice):
                 self.state[at], self.samples[at, 1:] = state, samples
 
-        share(advance, thread_parts(len(which), given.steps, self.threads, iteration), self.threads, stop.set)
+        share(advance, thread_parts(len(which), given.steps, self.threads, iteration), self.threads, stop)
 
     def _constants(self) -> np.ndarray:
         """Return what is constant over the steps, (N or 1, entries)."""

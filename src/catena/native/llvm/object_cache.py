@@ -94,7 +94,7 @@ def store(name: str, payload: bytes) -> None:
 
 
 def _trusted(status: os.stat_result) -> bool:
-    """Return whether a file may be read and run: a regular one within the limit, of the user or the administrator, which no other may write."""
+    """Return whether a file may be read and run: regular, within the limit, of the user or the administrator, written by no other."""
     if not stat.S_ISREG(status.st_mode) or status.st_size > LIMIT:
         return False
     return not hasattr(os, "getuid") or (status.st_uid in (os.getuid(), 0) and not status.st_mode & (stat.S_IWGRP | stat.S_IWOTH))
