@@ -453,6 +453,16 @@ def test_zero_at_the_start_is_no_event_and_zero_at_the_end_is_one(cart):
     assert run.v[-1, 0] == -1.0
 
 
+@pytest.mark.parametrize("size", [1.0, 1e-170, 1e-300, 1e170])
+@pytest.mark.parametrize("power", [1, 3, 9])
+def test_only_the_sign_of_an_event_counts(power, size, cart):
+    """A flat zero, and a function of any size, is found where it changes its sign; what is rounded to 0 about it counts as the zero."""
+    event = ct.Event("mark", lambda t, q, v: size * (t - 0.3717) ** power, "record")
+    for how in ({}, {"step": 0.1}):
+        run = ct.simulate(cart, [0.0], [1.0], until=1.0, events=[event], **how)
+        assert [found.t for found in run.events] == [pytest.approx(0.3717, abs=1e-10 + 2.0 * (5e-324 / size) ** (1.0 / power))]
+
+
 def test_event_at_a_step_happens_once(cart):
     half = ct.Event("half", lambda t, q, v: t - 0.5, "record")
     run = ct.simulate(cart, [0.0], [1.0], until=1.0, step=0.25, events=[half])

@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 #: Events closer than this happen at one time [s, or relative for times above 1 s].
 _SIMULTANEOUS = 1e-12
 
+#: Halvings by which a zero is found to rounding, whatever the function; Brent's method takes their square at most, at flat zeros.
+_HALVINGS = 60
+
 #: After a reset the function is zero, but for rounding: its sign is that of a moment later, this part of the step.
 _MOMENT = 1e-7
 
@@ -150,7 +153,7 @@ def reaction(events: Sequence[Event], motion: Run, step: Crossing, earlier: Sequ
     later = motion.stepped(t, q_new, v_new, motion.evaluate(t, q_new, v_new)[0], moment)[:2]
     signs = {i: _value(events[i], motion, t + moment, *later) for i in together}
     for i, sign in signs.items():
-        if sign * float(step.g[i]) < 0.0:
+        if np.sign(sign) == -np.sign(step.g[i]) != 0.0:
             _refuse_gathering(events[i], motion, t, span, earlier)
     return Reaction(occurrences, False, State(t, q_new, v_new), signs)
 
@@ -207,7 +210,12 @@ def _root(event: Event, motion: Run, step: Crossing, i: int) -> State:
 
     span = h = step.t1 - t0
     # right after a reset the function is zero, but for rounding, at the start of the step
-    lower = next((part * span for part in (0.0, 1e-9, 1e-8, *np.geomspace(1e-7, 0.9, 30)) if value(part * span) * g0 > 0.0), None)
-    if lower is not None and value(span) * g0 <= 0.0:
-        h = float(brentq(value, lower, span, xtol=1e-14 * max(1.0, span), rtol=np.float64(1e-14)))  # type: ignore[arg-type]
+    lower = next((part * span for part in (0.0, 1e-9, 1e-8, *np.geomspace(1e-7, 0.9, 30)) if np.sign(value(part * span)) == np.sign(g0)), None)
+    if lower is not None and np.sign(value(span)) != np.sign(g0):
+        size = max(abs(value(lower)), abs(value(span)))  # whose square need not be a number
+
+        def scaled(h: float) -> float:
+            return value(h) / size
+
+        h = float(brentq(scaled, lower, span, xtol=1e-14 * max(1.0, span), rtol=np.float64(1e-14), maxiter=_HALVINGS**2))  # type: ignore[arg-type]
     return State(t0 + h, *motion.reached(*step.start, step.a, h))
