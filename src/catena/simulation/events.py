@@ -203,19 +203,16 @@ def _root(event: Event, motion: Run, step: Crossing, i: int) -> State:
     """Return the time and state at which event function i is zero, by steps of other sizes from the same start."""
     from scipy.optimize import brentq  # here, because it takes longer to import than the rest of catena
 
-    t0, g0 = step.start.t, step.g[i]
+    t0, before = step.start.t, np.sign(step.g[i])
 
     def value(h: float) -> float:
         return _value(event, motion, t0 + h, *motion.reached(*step.start, step.a, h))
 
     span = h = step.t1 - t0
     # right after a reset the function is zero, but for rounding, at the start of the step
-    lower = next((part * span for part in (0.0, 1e-9, 1e-8, *np.geomspace(1e-7, 0.9, 30)) if np.sign(value(part * span)) == np.sign(g0)), None)
-    if lower is not None and np.sign(value(span)) != np.sign(g0):
-        size = max(abs(value(lower)), abs(value(span)))  # whose square need not be a number
-
-        def scaled(h: float) -> float:
-            return value(h) / size
-
-        h = float(brentq(scaled, lower, span, xtol=1e-14 * max(1.0, span), rtol=np.float64(1e-14), maxiter=_HALVINGS**2))  # type: ignore[arg-type]
+    lower = next((part for part in span * np.array([0.0, 1e-9, 1e-8, *np.geomspace(1e-7, 0.9, 30)]) if np.sign(value(part)) == before), None)
+    if lower is not None and np.sign(value(span)) != before:
+        size = max(abs(value(lower)), abs(value(span)))  # only signs count: products of very small or large values would not keep them
+        tolerances: dict[str, Any] = {"xtol": 1e-14 * max(1.0, span), "rtol": 1e-14, "maxiter": _HALVINGS**2}
+        h = float(brentq(lambda h: value(h) / size, lower, span, **tolerances))
     return State(t0 + h, *motion.reached(*step.start, step.a, h))
