@@ -210,9 +210,10 @@ def _root(event: Event, motion: Run, step: Crossing, i: int) -> State:
 
     span = h = step.t1 - t0
     # right after a reset the function is zero, but for rounding, at the start of the step
-    lower = next((part for part in span * np.array([0.0, 1e-9, 1e-8, *np.geomspace(1e-7, 0.9, 30)]) if np.sign(value(part)) == before), None)
+    parts = span * np.array([0.0, 1e-9, 1e-8, *np.geomspace(1e-7, 0.9, 30)])
+    lower = next((part for part in parts if np.sign(value(part)) == before), None)
     if lower is not None and np.sign(value(span)) != before:
         size = max(abs(value(lower)), abs(value(span)))  # only signs count: products of very small or large values would not keep them
-        tolerances: dict[str, Any] = {"xtol": 1e-14 * max(1.0, span), "rtol": 1e-14, "maxiter": _HALVINGS**2}
-        h = float(brentq(lambda h: value(h) / size, lower, span, **tolerances))
+        tolerances: Any = {"xtol": 1e-14 * max(1.0, span), "rtol": 1e-14, "maxiter": _HALVINGS**2}
+        h = brentq(lambda h: value(h) / size, lower, span, **tolerances)
     return State(t0 + h, *motion.reached(*step.start, step.a, h))
