@@ -425,6 +425,45 @@ def test_derivatives_with_loops_hold_along_motions_that_keep_them_closed(build: 
         assert relative(matrices[2], matrices[2].T) < 1e-11
 
 
+def geared_shafts() -> ct.Model:
+    m = ct.Model("geared shafts")
+    for name, mass in (("a", 1.0), ("b", 2.0)):
+        m.add(name, ct.rod(0.3, mass=mass), ct.Revolute("y", damping=0.1))
+    m.couple("gear", {"a": 3.0, "b": 1.0})
+    return m
+
+
+INPUTS: dict[str, tuple[Any, tuple[str, ...], dict[str, Any]]] = {
+    "a gear": (geared_shafts, (), {"gear.a": 3.0}),
+    "a gear, then a vector": (geared_shafts, ("b",), {"gear.a": 3.0, "gravity": [0.5, 1.0, -9.0]}),
+    "a vector, then a gear": (geared_shafts, (), {"gravity": [0.5, 1.0, -9.0], "gear.b": 1.0}),
+    "a length, then a matrix": (four_bar, (), {"pin.at_b.xyz": None, "coupler.inertia": np.diag([0.1, 0.5, 0.4])}),
+    "a matrix, then a length": (four_bar, (), {"coupler.inertia": np.diag([0.1, 0.5, 0.4]), "pin.at_b.xyz": None}),
+    "wrenches": (four_bar, ("coupler", "crank"), {}),
+    "wrenches, then a mass": (stewart_ups, ("platform",), {"platform.mass": 30.0}),
+    "with time": (driven_linkage, ("bob",), {"crank.damping": 0.4, "coupler.at": None}),
+}
+
+
+@pytest.mark.parametrize("name", INPUTS)
+def test_derivatives_with_loops_are_those_of_the_model_rebuilt_whatever_the_inputs(name: str) -> None:
+    """Parameters and wrenches may have any size and order: inputs are known by their names."""
+    build, bodies, values = INPUTS[name]
+    m, pushed, rng = build(), build(), np.random.default_rng(1)
+    values = {path: m.parameters()[path].value if value is None else np.array(value) for path, value in values.items()}
+    wrenches = rng.normal(size=(len(bodies), 6))
+    for body, wrench in zip(bodies, wrenches, strict=True):
+        pushed.add_force(f"on {body}", lambda t, q, v, w=wrench: w, body=body)
+    rebuilt = pushed.with_values(values)
+    time = {"t": 0.4} if m.time_dependent else {}
+    q = m.assemble(guess=m.random(1), **time)
+    state = (*time.values(), q, m.project_velocity(q, rng.normal(size=m.nv), **time), rng.normal(size=m.nv))
+    given = values | ({"wrenches": wrenches} if bodies else {})
+    found = ct.forward_dynamics_derivatives(m, parameters=list(values), wrenches=bodies)(*state, **given)
+    for mine, other in zip(found, ct.forward_dynamics_derivatives(rebuilt)(*state), strict=True):
+        assert relative(mine, other) < 1e-10
+
+
 def test_derivatives_by_joint_forces_are_the_inverse_of_the_reduced_mass_matrix() -> None:
     m = stewart_ups()
     q = m.assemble()

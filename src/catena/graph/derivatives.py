@@ -39,6 +39,7 @@ def tangents(trace: Trace, graph: Graph, arguments: Sequence[Any], directions: S
     Arguments are traced scalars, directions may be numbers.
     """
     replay = _Replay(trace, graph, arguments)
+    assert len(directions) == len(arguments)
     changes: list[Any] = []
     for i, (op, *operands) in enumerate(graph.nodes):
         along = [changes[j] for j in operands] if op not in ("const", "input") else []
@@ -143,6 +144,7 @@ class _Replay:
     """A graph computed again in a trace, node by node, with the rules of its operations."""
 
     def __init__(self, trace: Trace, graph: Graph, arguments: Sequence[Any]) -> None:
+        assert len(arguments) == sum(port.size for port in graph.inputs), f"graph '{graph.name}' is given other inputs than its own"
         self.trace, self.graph, self.arguments = trace, graph, arguments
         self.values: list[Any] = []  # numbers, scalars; systems and conditions as the scalars of their nodes
         self._marks = frozenset(graph.marks)

@@ -123,6 +123,14 @@ class Graph:
             raise TraceError(f"graph '{self.name}': the marks {self.marks} are not within its {len(self.nodes)} nodes")
         return self
 
+    def flat(self, arguments: Sequence[Any]) -> list[Any]:
+        """Return the entries of arguments, an array or a scalar for each input, one after the other; refuse others than these."""
+        entries = [list(np.asarray(x, dtype=object).ravel()) for x in arguments]
+        sizes, wanted = [len(part) for part in entries], [port.size for port in self.inputs]
+        if sizes != wanted:
+            raise TraceError(f"graph '{self.name}': its inputs ({', '.join(map(str, self.inputs))}) are given arrays of {sizes} entries")
+        return [x for part in entries for x in part]
+
     def drop_dead(self) -> Graph:
         """Return the graph without the nodes that no output needs."""
         return Graph.from_table(self.name, self.table, self.inputs, self.outputs, self.results, self.marks)

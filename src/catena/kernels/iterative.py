@@ -133,10 +133,9 @@ class IterativeKernel(Differentiable):
         state = trace.input("state", (len(_NUMBERS) + 3 * n,))
         trace.input("row", (1,))
         constants = trace.input("constants", (sum(sizes) + n + 1,))
-        held = np.split(constants, np.cumsum([*sizes, n]))
+        *held, right, (tolerance,) = np.split(constants, np.cumsum([*sizes, n]))
         done, row, table, count, z_r = state[: len(_NUMBERS)]
         x, r, p = np.split(state[len(_NUMBERS) :], 3)
-        right, tolerance = held[-2], held[-1][0]
         over = r @ r <= tolerance * tolerance * (right @ right)
         z = r if self._precondition is None else self._precondition[1](held[1], r)
         new = z @ r

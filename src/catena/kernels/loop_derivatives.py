@@ -27,6 +27,12 @@ from catena.kernels.tracing import charts, graph_kernel, traced_graph
 from catena.loops.plan_library import plan_with_coordinates
 from catena.model import Mechanism, Tree
 
+#: Inputs of graphs by names that no number of a model can have.
+_RATES, _OPENING = "independent rates", "rates of constraints"
+
+#: How the names of outputs begin that are matrices.
+_MATRIX = "dvdot_d"
+
 
 def forward_dynamics_derivatives(m: Mechanism, at: Any) -> ConstrainedKernel:
     """Return the kernel (q, v, tau) -> (vdot, its derivatives by q, v and tau), with t before the inputs and the derivative by t last
@@ -39,7 +45,7 @@ def forward_dynamics_derivatives(m: Mechanism, at: Any) -> ConstrainedKernel:
     coordinates = plan_with_coordinates(m.at(0.0), method, fd.made_for).coordinates
     graph = _Columns(m, fd.planned.graph, coordinates).graph()
     planned = graph_kernel(m, graph, fd.method, fd.references, time.perf_counter() - started)
-    wrt = [port.name.removeprefix("dvdot_d") for port in graph.outputs[1:-1]]
+    wrt = [port.name.removeprefix(_MATRIX) for port in graph.outputs if port.name.startswith(_MATRIX)]
     return fd.with_kernels(planned, lambda spare: jacobian_graph(spare, ["vdot"], wrt, charts(m), ["flags"], values=True))
 
 
@@ -50,8 +56,9 @@ class _Columns:
         self.m, self.dynamics = m, dynamics
         self.independent = [j for j in range(m.nv) if j not in coordinates.dependent]
         self.charts = charts(m)
-        self.timed = dynamics.inputs[0].name == "t"
+        self.timed = any(port.name == "t" for port in dynamics.inputs)
         rows = [row for part in coordinates.groups for row in part.rows]
+        self.closed = np.zeros(len(rows))  # rates of the constraints
 
         def followed(tree: Tree, q: Any, x: Any, c: Any) -> Any:
             closed = DependentMap(tree, q, coordinates)
@@ -61,7 +68,8 @@ class _Columns:
             return constraint_motion(tree, q, v)[0][rows]
 
         # velocities from independent ones; changes of velocities that undo rates of the constraints; and these rates
-        self.followed, _ = traced_graph(m, "followed", ("q", "x", "c"), ("v", "held", "flags"), followed, {"c": (len(rows),)})
+        shapes = {_OPENING: self.closed.shape}
+        self.followed, _ = traced_graph(m, "followed", ("q", _RATES, _OPENING), ("v", "held", "flags"), followed, shapes)
         self.opening, _ = traced_graph(m, "opening", ("q", "v"), ("rates",), opening)
 
     def graph(self) -> Graph:
@@ -81,7 +89,7 @@ class _Columns:
         if self.timed:
             matrices["t"] = self._code(trace, state, ("q", "t"))(drift, 1.0)
         (vdot, flag), _ = self._tangents(trace, self.dynamics, state, {})
-        named = {f"dvdot_d{name}": matrix for name, matrix in matrices.items()}
+        named = {f"{_MATRIX}{name}": matrix for name, matrix in matrices.items()}
         return trace.graph(vdot=vdot, **named, flags=where(flag > 0.0, flag, own)).check()
 
     def _code(self, trace: Trace, state: Mapping[str, Any], names: tuple[str, ...]) -> Callable[..., Any]:
@@ -99,7 +107,7 @@ class _Columns:
         change = dict(change)
         if "q" in change:
             _, (opening,) = self._tangents(trace, self.opening, state, change)
-            (_, change["v"], _), _ = self._tangents(trace, self.followed, {**state, "x": np.zeros(self.m.nv), "c": opening}, {})
+            (_, change["v"], _), _ = self._tangents(trace, self.followed, {**state, _RATES: np.zeros(self.m.nv), _OPENING: opening}, {})
         return self._tangents(trace, self.dynamics, state, change)[1][0]
 
     def _spread(self, x: Any) -> Any:
@@ -109,10 +117,9 @@ class _Columns:
 
     def _basis(self, trace: Trace, state: Mapping[str, Any]) -> tuple[Any, Any, Any]:
         """Return the velocities that driven joints give without others, N (nv, independent), and the flags of the state."""
-        c = np.zeros(self.followed.inputs[-1].size)
 
         def follow(x: Any) -> tuple[Any, Any, Any]:
-            return self._tangents(trace, self.followed, {**state, "x": x, "c": c}, {})[0]
+            return self._tangents(trace, self.followed, {**state, _RATES: x, _OPENING: self.closed}, {})[0]
 
         drift, _, own = follow(np.zeros(self.m.nv))
         units = [follow(self._spread(unit))[0] - drift for unit in np.eye(len(self.independent))]
@@ -120,12 +127,12 @@ class _Columns:
 
     def _tangents(self, trace: Trace, graph: Graph, inputs: Mapping[str, Any], change: Mapping[str, Any]) -> tuple[Any, Any]:
         """Return the outputs of a graph, and their derivatives along changes of its inputs."""
-        arguments, directions = [], []
+        directions = []
         for port in graph.inputs:
-            own = change.get(port.name, np.zeros(port.shape))
+            along = change.get(port.name, np.zeros(port.shape))
             if port.name in self.charts and port.name in change:
-                own = self.charts[port.name].rate(inputs[port.name], own)
-            arguments += list(np.ravel(np.asarray(inputs[port.name], dtype=object)))
-            directions += list(np.ravel(np.asarray(own, dtype=object)))
-        values, changes = tangents(trace, graph, arguments, directions)
+                along = self.charts[port.name].rate(inputs[port.name], along)
+            directions.append(along)
+        arguments = graph.flat([inputs[port.name] for port in graph.inputs])
+        values, changes = tangents(trace, graph, arguments, graph.flat(directions))
         return by_output(graph, values), by_output(graph, changes)

@@ -166,7 +166,7 @@ class ConstrainedKernel(SingleCalls, Differentiable):
                     f"{self.name}: the plan of the kernel does not fit {names[rest[0]]} of model '{self.model}', which is too large for "
                     "pivots chosen at run time; make a kernel for such states, with at=q"
                 )
-            *found, left[rest] = self._pivoted(*(x[rest] for x in states.values()))
+            *found, left[rest] = self._pivoted(**{name: x[rest] for name, x in states.items()})
             for x, own in zip(solved, found, strict=True):
                 x[rest] = own
             for i in rest[left[rest] & SINGULAR > 0]:

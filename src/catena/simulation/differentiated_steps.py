@@ -137,11 +137,11 @@ class DifferentiatedSteps:
         row, constants = stored.split(trace.input("row", (stored.size,))), trace.input("constants", (max(self.constants.size, 1),))
         given = (*self.row.split(row["row"]).values(), *self.constants.split(constants).values())
         by_q, by_v, before = np.split(state[3:], [nv, 2 * nv])
-        found = trace.call(adjoint, row["t"], row["h"], row["q"], row["v"], *given, by_q, by_v, 1.0)
-        own = 2 + len(self.row.sizes)
-        by_row, by_constants = (np.concatenate([[], *part]) for part in (found[2:own], found[own:]))
+        called = trace.call(adjoint, row["t"], row["h"], row["q"], row["v"], *given, by_q, by_v, 1.0)
+        by = dict(zip(("q", "v", *inputs), called, strict=True))
+        by_row, by_constants = (np.concatenate([[], *(by[name] for name in part.sizes)]) for part in self._given)
         made = row["made"] > 0.5
-        after = chosen(made, np.concatenate([found[0], found[1], before + by_constants]), state[3:])
+        after = chosen(made, np.concatenate([by["q"], by["v"], before + by_constants]), state[3:])
         record = chosen(made, by_row, np.zeros(len(by_row))) if len(by_row) else np.zeros(1)
         return Iteration(trace.graph(state=[0.0, state[1] + 1.0, state[2] + 1.0, *after], record=record))
 
@@ -154,8 +154,9 @@ class DifferentiatedSteps:
         constants = trace.input("constants", (max(2 * self.constants.size, 1),))
         given = (*self.row.split(row["row"]).values(), *self.constants.split(constants).values())
         changes = (*self.row.split(row["change"]).values(), *self.constants.split(constants[self.constants.size :]).values())
-        found = trace.call(tangent, row["t"], row["h"], row["q"], row["v"], *given, state[3 : 3 + nv], state[3 + nv :], *changes)
-        after = chosen(row["made"] > 0.5, np.concatenate([found[3], found[4]]), state[3:])
+        called = trace.call(tangent, row["t"], row["h"], row["q"], row["v"], *given, state[3 : 3 + nv], state[3 + nv :], *changes)
+        found = dict(zip((port.name for port in tangent.graph.outputs), called, strict=True))
+        after = chosen(row["made"] > 0.5, np.concatenate([found["dq_next"], found["dv_next"]]), state[3:])
         return Iteration(trace.graph(state=[0.0, state[1] + 1.0, state[2] + 1.0, *after], record=after))
 
     # passes over a motion
@@ -174,10 +175,10 @@ class DifferentiatedSteps:
     ) -> tuple[np.ndarray, Bars, np.ndarray]:
         """Return the final cost of states (N, ...), its gradient, and that by the row of inputs."""
         given = [x[:, at] for x, part in ((row, self.row), (constants, self.constants)) for at in part.at.values()]
-        names, count = list(self._inputs), len(q)
+        count = len(q)
         value = np.broadcast_to(self._kernel(1)(t, q, v, *given), (count,))
         by_q, by_v, *others = self._kernel(1).vjp(["q", "v", *self._inputs.values()])(t, q, v, *given, 1.0)
-        by = {name: np.broadcast_to(x, (count, x.shape[-1])) for name, x in zip(names, others, strict=True)}
+        by = {name: np.broadcast_to(x, (count, x.shape[-1])) for name, x in zip(self._inputs, others, strict=True)}
         by_row = np.concatenate([np.zeros((count, 0)), *(by[name] for name in self.row.sizes)], axis=1)
         return value, Bars(by_q, by_v, {name: by[name] for name in self.constants.sizes}), by_row
 

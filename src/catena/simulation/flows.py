@@ -187,6 +187,12 @@ class Flow:
         """Return the results of an evaluation, several as a tuple; arguments that the system does not have are None."""
         return self.system.kernel(name)(*(np.asarray(x, dtype=float) for x in (*arguments, *self._given) if x is not None))
 
+    def named(self, name: str, *arguments: Any) -> dict[str, Any]:
+        """Return the results of an evaluation by name, those that the system has."""
+        results = self.evaluate(name, *arguments)
+        outputs = self.system.outputs(name)
+        return dict(zip(outputs, results if len(outputs) > 1 else (results,), strict=True))
+
     def acceleration(self, t: Any, q: Array, v: Array, entered: Array | None = None) -> Array:
         """Return the accelerations; in a step that looks ahead, with the one-sided forces that it enters alone, else with all."""
         if entered is None and self.system.looks_ahead:
@@ -203,11 +209,12 @@ class Flow:
             inertia, damping, stiffness = self.evaluate("linearised", t, q, v, a)
             response = None
         else:
-            by_q, by_v, *response = self.evaluate("gradients", t, q, v, self.joint_forces(t, q, v))
-            inertia, damping, stiffness = np.eye(self.model.nv), -by_v, -by_q
+            vdot = self.named("gradients", t, q, v, self.joint_forces(t, q, v))
+            inertia, damping, stiffness = np.eye(self.model.nv), -vdot["dvdot_dv"], -vdot["dvdot_dq"]
+            response = vdot.get("dvdot_dtau")
         put_in = self.force_gradients(t, q, v)
         if put_in is not None:
-            by_q, by_v = (response[0] @ by if response else by for by in put_in)
+            by_q, by_v = (by if response is None else response @ by for by in put_in)
             damping, stiffness = damping - by_v, stiffness - by_q
         return Linearised(inertia, damping, stiffness)
 

@@ -107,7 +107,11 @@ class System:
         return self._once(name, lambda: Subgraph(self._graph(name), self._quick))
 
     def kernel(self, name: str) -> Kernel:
-        return self._once(f"{name} kernel", lambda: compile_graph(self._graph(name), method=self.method, quick=self._quick))
+        return self._once(f"{name} kernel", lambda: compile_graph(self.subgraph(name).graph, method=self.method, quick=self._quick))
+
+    def outputs(self, name: str) -> tuple[str, ...]:
+        """Return the names of the results of an evaluation."""
+        return tuple(port.name for port in self.subgraph(name).graph.outputs)
 
     def _graph(self, name: str) -> Graph:
         assert self.loop_solver is not None or not self.model.has_loops, "the plan of the loops must be chosen first"
@@ -117,7 +121,7 @@ class System:
             return jacobian_graph(self._traced(controller), ["value"], ["q", "v"], charts(m))
         if name == "gradients":  # of the accelerations by q, v and joint forces that change with these
             wrt = ["q", "v", *(["tau"] if controller is not None or self.called else [])]
-            return jacobian_graph(self._graph("accelerations"), ["vdot"], wrt, charts(m))
+            return jacobian_graph(self.subgraph("accelerations").graph, ["vdot"], wrt, charts(m))
         function, inputs = EVALUATIONS[name]
         trace = Trace(name)
         t, *arguments = self._inputs(trace, ("t", "q", *inputs))

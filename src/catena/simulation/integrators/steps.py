@@ -166,13 +166,11 @@ def _easing(flow: Flow, t: Any, q: Array, v: Array, a: Array, h: Any, gamma_h: A
 
 def _eased_by(flow: Flow, t: Any, q: Array, v: Array, shift: Array, deepest: Array | None, gamma_h: Any) -> tuple[_Ease, Any]:
     """Return by how much passive forces ease accelerations, and how deep one-sided ones are entered at most, where a shift leads to too."""
-    found = flow.evaluate("slopes", t, q, v, shift, deepest)
-    stiffness, damping, *found = found
-    if flow.system.looks_ahead:
-        deepest = found.pop(0)
+    slopes = flow.named("slopes", t, q, v, shift, deepest)
+    stiffness, damping = slopes["by_position"], slopes["by_velocity"]
+    deepest = slopes.get("deepest", deepest)
     armature = gamma_h * damping + (gamma_h * gamma_h) * stiffness
-    shapes = flow.system.slope_shapes
-    bodies = found[0] if 0 not in shapes["bodies"] else None
+    bodies = slopes.get("bodies")
     added = None if bodies is None else gamma_h * bodies[:, 1] + (gamma_h * gamma_h) * bodies[:, 0]
 
     def without_links(acceleration: Array, shift: Array, rate: Array) -> Array:
@@ -182,9 +180,9 @@ def _eased_by(flow: Flow, t: Any, q: Array, v: Array, shift: Array, deepest: Arr
             force = force + flow.evaluate("opposed", t, q, bodies, added, acceleration, shift, rate)
         return flow.evaluate("eased", t, q, armature, added, force)
 
-    if 0 in shapes["along"]:
+    if "links" not in slopes:
         return without_links, deepest
-    U, links = found[-2:]
+    U, links = slopes["along"], slopes["links"]
     Z = flow.evaluate("responses", t, q, armature, added, U)
     K, D = (_diagonal([link[i] for link in links]) for i in (0, 1))
     S = gamma_h * D + (gamma_h * gamma_h) * K
