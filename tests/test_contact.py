@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from examples.contact import dropped, standing
-from numpy.testing import assert_allclose
+from numpy.testing import assert_allclose, assert_array_equal
 
 import catena as ct
 from catena.errors import ModelError, ModelFileError, StiffnessWarning, TraceError
@@ -465,6 +465,48 @@ def test_mistakes_are_named() -> None:
             call()
     with pytest.raises((ModelError, TraceError), match=r"np\.where"):
         m.add_point_force("x", "a", (0, 0, 0), lambda t, p, v: v if v[0] > 0 else -v)
+
+
+NONSENSE = (-1.0, float("nan"), float("inf"), "one", (1.0, 2.0), 1j)
+
+
+@pytest.mark.parametrize(
+    "name", ["friction", "stiction", "restitution", "penetration", "stiffness", "dissipation", "slip_speed", "exponent", "height", "normal"]
+)
+def test_contacts_refuse_numbers_that_mean_nothing(name: str) -> None:
+    for value in NONSENSE[name == "height" :]:
+        with pytest.raises(ModelError):
+            two_balls().add_contact("x", "a", **{name: value})
+
+
+@pytest.mark.parametrize("kind", ["sphere", "box", "capsule", "cylinder", "rod", "ellipsoid"])
+def test_contacts_refuse_shapes_whose_numbers_mean_nothing(kind: str) -> None:
+    """One size that is not above zero or not finite, one too many or too few, a place that is none, an axis without direction."""
+    count = {"sphere": 1, "rod": 1, "box": 3, "ellipsoid": 3}.get(kind, 2)
+    sizes: list[Any] = [(1.0,) * (count - 1) + (bad,) for bad in (-0.1, 0.0, float("nan"), float("inf"), "one", None)]
+    sizes += [(1.0,) * (count + 1), (1.0,) * (count - 1), 1.0]
+    shapes = [ct.Geometry(kind, size) for size in sizes]
+    nan = float("nan")
+    wrong: list[dict[str, Any]] = [
+        {"center": (nan, 0, 0)}, {"center": (0, 0)}, {"axis": (0, 0, 0)}, {"axis": (nan, 0, 1)}, {"rpy": (0, nan, 0)},
+    ]  # fmt: skip
+    shapes += [ct.Geometry(kind, (1.0,) * count, **options) for options in wrong]
+    for shape in shapes:
+        with pytest.raises(ModelError, match=f"contact 'x': {kind}: "):
+            two_balls().add_contact("x", "a", shape)
+    for points in ((0, 0), [[1, 2, 3, 4]], "corner", 3.0, None, (0, nan, 0)):
+        with pytest.raises(ModelError, match="contact 'x': points"):
+            two_balls().add_contact("x", "a", points=points)
+
+
+def test_a_shape_touches_alike_whatever_the_length_of_its_axis() -> None:
+    def force(axis: tuple[float, float, float]) -> np.ndarray:
+        m = ct.Model("capsule")
+        m.add("body", ct.sphere(0.1, mass=1.0), ct.Free())
+        m.add_contact("floor", "body", ct.Geometry("capsule", (1.0, 0.1), axis=axis))
+        return ct.contact_forces(m)([0, 0, 0.35, 1, 0.3, 0.2, 0], np.zeros(6))
+
+    assert_array_equal(force((0.0, 0.0, 2.0)), force((0.0, 0.0, 1.0)))
 
 
 def test_a_box_at_rest_stays_where_it_is() -> None:

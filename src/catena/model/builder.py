@@ -14,7 +14,7 @@ from catena.model.actuators import actuator, check_coordinates
 from catena.model.bodies import Body, Geometry
 from catena.model.build_tree import placed_coupling
 from catena.model.closures import Closure, Distance
-from catena.model.contacts import Contact, carrying, check_shapes, dissipation_of
+from catena.model.contacts import Contact, carrying, check_exponent, check_shapes, dissipation_of
 from catena.model.forces import Applied, Bushing, PointForce, Spring
 from catena.model.frames import Frame
 from catena.model.joints import Joint
@@ -419,7 +419,11 @@ class Builder(Mechanism):
         if body == "ground":
             raise ModelError(f"{what}: the ground touches '{against}'; name the body first, and the ground in against=")
         between = against != "ground"
-        points = np.reshape(points, (-1, 3)) if not len(points) else np.atleast_2d(values.floats(f"{what}: points", points, "give n x 3"))
+        exponent = check_exponent(what, exponent)
+        points = values.floats(f"{what}: points", points, "give n x 3", ModelError)
+        if points.size and (points.ndim > 2 or points.shape[-1:] != (3,)):
+            raise ModelError(f"{what}: points have shape {points.shape}; give one point (x, y, z) or more, n x 3")
+        points = points.reshape(-1, 3)
         if between and len(points):
             raise ModelError(f"{what}: points touch the ground only; give spheres on both bodies")
         shapes = self._touching(what, body, shape, between) if shape is not None or not len(points) else ()
@@ -449,7 +453,7 @@ class Builder(Mechanism):
             if not shapes:
                 raise ModelError(f"{what}: body '{body}' has no shape; give shape=, such as ct.Geometry('sphere', (0.1,)), or points=")
         else:
-            shapes = (shape,) if isinstance(shape, Geometry) else tuple(shape)
+            shapes = tuple(shape) if isinstance(shape, Sequence) and not isinstance(shape, str) else (shape,)
         return check_shapes(what, shapes, spheres_only)
 
     def add_point_force(self, name: str, body: str, at: Any, function: Callable[..., Any], axes: str = "world") -> None:

@@ -32,6 +32,12 @@ _DIRECTIONS = np.array([d for d in itertools.product((-1.0, 0.0, 1.0), repeat=3)
 #: The points that carry a body at rest, by the kind of a shape.
 _CARRYING = {"box": 4, "capsule": 2, "rod": 2, "cylinder": 1, "sphere": 1, "ellipsoid": 1}
 
+#: How many sizes [m] a shape has, and what they are, by its kind.
+_SIZES = {
+    "box": (3, "its 3 sides"), "capsule": (2, "(length, radius)"), "rod": (1, "(length,)"), "cylinder": (2, "(length, radius)"),
+    "sphere": (1, "(radius,)"), "ellipsoid": (3, "its 3 half axes"),
+}  # fmt: skip
+
 
 @dataclass(frozen=True)
 class Contact:
@@ -73,9 +79,7 @@ class Contact:
             object.__setattr__(self, key, values.number(f"{what}: {key}", getattr(self, key), least=0.0))
         object.__setattr__(self, "height", values.number(f"{what}: height", self.height))
         object.__setattr__(self, "normal", values.direction(f"{what}: normal", self.normal))
-        if self.exponent not in (1.0, 1.5):
-            raise ModelError(f"{what}: exponent {self.exponent!r} is not offered; give 1, or 1.5 for spheres as Hertz has them")
-        object.__setattr__(self, "exponent", float(self.exponent))
+        object.__setattr__(self, "exponent", check_exponent(what, self.exponent))
 
     def spheres(self) -> list[tuple[np.ndarray, float]]:
         """Return the centres and radii of the spheres, and of the points that touch, in the frame of the body."""
@@ -91,7 +95,7 @@ class Contact:
 
 def spheres(shape: Geometry) -> list[tuple[np.ndarray, float]]:
     """Return the centres and radii of the spheres, and of the corners, by which a shape touches a plane."""
-    centre, axis = np.array(shape.center), np.array(shape.axis)
+    centre, axis = np.array(shape.center), np.array(values.direction("axis", shape.axis))
     if shape.kind == "sphere":
         return [(centre, shape.size[0])]
     if shape.kind in ("capsule", "rod"):
@@ -107,7 +111,7 @@ def spheres(shape: Geometry) -> list[tuple[np.ndarray, float]]:
 
 def ellipsoids(shape: Geometry) -> list[tuple[np.ndarray, np.ndarray]]:
     """Return the centres and shape matrices of the ellipsoids by which a shape touches a plane; the rims of a cylinder are flat ones."""
-    centre, axis = np.array(shape.center), np.array(shape.axis)
+    centre, axis = np.array(shape.center), np.array(values.direction("axis", shape.axis))
     if shape.kind == "ellipsoid":
         R = Pose(rpy=shape.rpy).R
         return [(centre, R @ np.diag(np.square(shape.size)) @ R.T)]
@@ -135,7 +139,28 @@ def check_shapes(what: str, shapes: Sequence[Any], spheres_only: bool) -> tuple[
         if shape.kind not in _CARRYING:
             remedy = "give points= of its convex hull, as ct.hull_points(vertices) finds them" if shape.kind == "mesh" else "give another"
             raise ModelError(f"{what}: a {shape.kind} has no contact; {remedy}")
+        _check_numbers(f"{what}: {shape.kind}", shape)
     return tuple(shapes)
+
+
+def _check_numbers(what: str, shape: Geometry) -> None:
+    """Refuse a shape whose numbers describe none."""
+    count, named = _SIZES[shape.kind]
+    sizes = values.floats(f"{what}: size", shape.size, f"give {named}", ModelError)
+    if sizes.shape != (count,):
+        raise ModelError(f"{what}: size {shape.size!r} has shape {sizes.shape}; give {named}")
+    for size in sizes.tolist():
+        values.number(f"{what}: size", size, above=0.0)
+    values.array(f"{what}: center", shape.center, (3,))
+    values.array(f"{what}: rpy", shape.rpy, (3,))
+    values.direction(f"{what}: axis", shape.axis)
+
+
+def check_exponent(what: str, exponent: Any) -> float:
+    """Return the exponent of a normal force, or say that it is not offered."""
+    if not np.isscalar(exponent) or exponent not in (1.0, 1.5):
+        raise ModelError(f"{what}: exponent {exponent!r} is not offered; give 1, or 1.5 for spheres as Hertz has them")
+    return float(exponent)  # type: ignore[arg-type]
 
 
 def hull_points(vertices: Any) -> np.ndarray:
