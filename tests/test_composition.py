@@ -449,7 +449,8 @@ def test_what_cannot_be_done_is_told() -> None:
     with pytest.raises(ct.ModelError, match="one of several coordinates of its joint; lock all of them, planar="):
         m.lock({"planar.x": 0.1})
     several, still = {"upper": [1.0, 2.0]}, {"ball": [0, 0, 0, 0]}
-    for wrong, told in (({"nobody": 1.0}, "no joint 'nobody'"), (several, "shape"), (still, "not a rotation")):
+    names = (["upper"], "a mapping; give positions by the names of bodies")
+    for wrong, told in (({"nobody": 1.0}, "no joint 'nobody'"), (several, "shape"), (still, "not a rotation"), names):
         with pytest.raises(ct.ModelError, match=told):
             m.lock(wrong)
     for names, told in ((("ground",), "cannot be removed"), (("nobody",), "which is not in model")):

@@ -250,6 +250,43 @@ def test_a_step_that_fails_ends_the_episode_at_the_last_good_state(mode: str) ->
     assert observations[0, 1] == 0.0
 
 
+@pytest.mark.parametrize("mode", ["NextStep", "SameStep", "Disabled"])
+def test_an_action_that_is_not_a_number_ends_its_own_episode_and_no_other(mode: str) -> None:
+    """The others are bit for bit those of the same actions without it; the reward uses the action."""
+    given = actions(VectorEnvironment(pole(max_episode_steps=None, terminate=None), 3), 4)
+    envs, others = (VectorEnvironment(pole(max_episode_steps=None, terminate=None), 3, autoreset_mode=mode) for _ in range(2))
+    before, _ = envs.reset(seed=4)
+    others.reset(seed=4)
+    for k, push in enumerate(given):
+        lost = k == 1
+        observations, rewards, terminations, truncations, infos = envs.step(np.where([[False], [lost], [False]], np.nan, push))
+        expected, expected_rewards, *_ = others.step(push)
+        assert_array_equal(observations[[0, 2]], expected[[0, 2]])
+        assert_array_equal(rewards[[0, 2]], expected_rewards[[0, 2]])
+        assert terminations.tolist() == [False, lost, False]
+        assert not truncations.any()
+        assert np.isfinite(observations).all()
+        assert np.isfinite(rewards).all()
+        if lost:
+            assert_array_equal((infos["final_info"] if mode == "SameStep" else infos)["failed"], [False, True, False])
+            assert_array_equal(infos["final_obs"][1] if mode == "SameStep" else observations[1], before[1])
+            if mode == "Disabled":
+                envs.reset(options={"reset_mask": terminations})
+        before = observations
+    if mode == "NextStep":  # the action of a step that begins an episode does not count
+        envs.step(np.where([[False], [True], [False]], np.nan, push))
+        *_, terminations, _, infos = envs.step(np.where([[False], [True], [False]], np.nan, push))
+        assert (terminations.any(), infos) == (False, {})
+
+
+def test_a_single_environment_ends_its_episode_at_an_action_that_is_not_a_number() -> None:
+    env = Environment(pole())
+    first, _ = env.reset(seed=0)
+    observation, reward, terminated, _, info = env.step([np.nan])
+    assert_array_equal(observation, first)
+    assert (reward, terminated, info) == (first[0], True, {"failed": True})
+
+
 def test_a_single_environment_says_that_it_failed() -> None:
     env = Environment(diverging())
     env.reset(seed=0)

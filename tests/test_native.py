@@ -5,7 +5,9 @@ import ctypes
 import gc
 import math
 import mmap
+import os
 import pickle
+import subprocess
 import sys
 import threading
 import time
@@ -729,6 +731,24 @@ def test_threads_share_a_batch_and_change_nothing(small, shape):
 def test_a_number_of_threads_that_is_none_is_refused(number):
     with pytest.raises(ArgumentError, match="not a number of threads"):
         threads(number)
+
+
+@pytest.mark.parametrize(("value", "told"), [("x", "CATENA_THREADS = 'x'"), ("0", "CATENA_THREADS = 0"), ("1.5", "= '1.5'"), (" 2 ", "2")])
+def test_the_variable_of_threads_is_read_where_it_is_used(value, told):
+    """A number that is none leaves the import alone, and is named with its value where calls are shared."""
+    code = """
+import catena as ct
+from catena.native.thread_parts import thread_count
+ct.Model("pendulum")
+try:
+    print(thread_count())
+except ct.ArgumentError as error:
+    print(error)
+"""
+    ended = subprocess.run([sys.executable, "-c", code], env={**os.environ, "CATENA_THREADS": value}, capture_output=True, text=True)
+    assert ended.returncode == 0, ended.stderr
+    assert told in ended.stdout
+    assert told == "2" or "set it to a whole number from 1 on, or unset it" in ended.stdout
 
 
 @pytest.mark.parametrize("states", BATCHES)

@@ -116,6 +116,9 @@ def test_quaternions_keep_their_length_and_short_ones_are_refused() -> None:
         ((2, 1, 1), (3, 1), (2, 1, 5, 1), (2, 3)),
         ((0, 1), None, (5, 1, 1), None),
         ((0, 1), None, (1,), (0,)),
+        ((0, 1), None, (0, 5, 1), (0,)),
+        ((0, 1), None, (1, 5, 1), (0,)),
+        ((0, 1), (1,), (2, 0, 5, 1), (2, 0)),
     ],
 )
 def test_leading_axes_broadcast_as_in_numpy(q0: tuple, v0: tuple | None, controls: tuple | None, batch: tuple | None) -> None:
@@ -138,6 +141,25 @@ def test_leading_axes_broadcast_as_in_numpy(q0: tuple, v0: tuple | None, control
 
         alone = ct.rollout(m, at(q, 1), at(v, 1), at(tau, 1 if tau is None or tau.ndim - 1 <= axes else 2), 0.01, 10)
         assert alone.q.tobytes() == runs.q[i].tobytes()
+
+
+def test_no_trajectories_have_tables_of_everything_and_gradients() -> None:
+    """Their shapes are those of some trajectories, with no entries along the leading axis."""
+    m = pendulum()
+    k = m.parameter("stiff", 2.0)
+    m.add_force("spring", lambda t, q, v: [-k * q[0]])
+
+    def found(count: int) -> ct.MotionGradient:
+        given: dict[str, Any] = {"noise": {"stiff": np.ones((count, 5))}, "parameters": {"arm.mass": np.ones(count)}}
+        return ct.rollout_gradient(
+            m, np.ones((count, 1)), None, np.zeros((count, 5, 1)), step=0.01, steps=10, final_cost=lambda t, q, v: q[0], **given
+        )
+
+    none, two = found(0), found(2)
+    assert isinstance(none.motion, ct.Rollout)
+    for one, other in ((none.q0, two.q0), (none.controls, two.controls), (none.noise["stiff"], two.noise["stiff"])):
+        assert one.shape == (0, *other.shape[1:])
+    assert none.motion.q.shape == (0, 11, 1)
 
 
 def test_constant_controls_equal_simulate() -> None:

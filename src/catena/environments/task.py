@@ -28,6 +28,7 @@ from catena.simulation import arguments
 from catena.simulation.arguments import moving, positive
 from catena.simulation.loop_states import check_closed
 from catena.simulation.stepper import stepper
+from catena.simulation.stepping import entry_of
 
 Array = Any
 Function = Callable[..., Any]
@@ -201,7 +202,7 @@ class Task:
         """The kernel (t, q, v, action, goal, parameters) -> observation, reward, what ends the episode."""
         trace = Trace("environment")
         state = {name: trace.input(name, shape) for name, shape in self._arguments().items()}
-        given = self.model.given_inputs(trace)
+        given = self._given_inputs(trace)
         observation = self._observed(state, given)
         if self.observation_limits is not None:
             observation = np.clip(traced_array(observation), *self.observation_limits)
@@ -228,7 +229,7 @@ class Task:
         trace = Trace("reset")
         entries = iter(np.ravel(trace.input("random", self._sizes["random"])))
         q, v, goal, given = self._begun(Draws(lambda: next(entries)))
-        return compile_graph(trace.graph(q=q, v=v, goal=goal, **given))
+        return compile_graph(trace.graph(q=q, v=v, goal=goal, **{entry_of(path): x for path, x in given.items()}))
 
     @cached_property
     def _rank(self) -> int:
@@ -247,7 +248,10 @@ class Task:
         self._sizes = {"random": (next(drawn),), "goal": goal.shape}
         trace = Trace("observe")
         state = {name: trace.input(name, shape) for name, shape in self._arguments().items()}
-        return {**self._sizes, "observation": self._observed(state, self.model.given_inputs(trace)).shape}
+        return {**self._sizes, "observation": self._observed(state, self._given_inputs(trace)).shape}
+
+    def _given_inputs(self, trace: Trace) -> dict[str, Any]:
+        return self.model.given_inputs(trace, entry_of)
 
     def _begun(self, random: Draws) -> tuple[Any, Any, Any, dict[str, Any]]:
         """Return a first state, a goal, and numbers of the model by path, of any scalar."""

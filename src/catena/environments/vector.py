@@ -28,8 +28,9 @@ class VectorEnvironment(VectorEnv):
     episode and its action does not count; "SameStep", where the last observation is in `infos["final_obs"]`; "Disabled", where
     `reset(options={"reset_mask": mask})` begins those of a mask.
 
-    A step that fails ends the episode: the observation is that of the last good state, and `infos["failed"]` tells where. Observations and
-    actions have the type `dtype`. With `render_mode="rgb_array"`, `render()` returns a picture of each environment, of `size` pixels.
+    A step that fails ends the episode, as an action that is not a number does: the observation is that of the last good state, and
+    `infos["failed"]` tells where. Observations and actions have the type `dtype`. With `render_mode="rgb_array"`, `render()` returns a
+    picture of each environment, of `size` pixels.
 
     `q`, `v`, `t`, `goal` and `parameters` are copies of the states, their times [s], goals, and random numbers of the models by path.
 
@@ -69,6 +70,7 @@ class VectorEnvironment(VectorEnv):
         self._goal, self._given = np.zeros((n, task.goals)), [np.zeros((n, *m.parameters()[path].shape)) for path in m.varied]
         self._elapsed, self._ended, self._begun = np.zeros(n, dtype=np.int64), np.zeros(n, dtype=bool), np.zeros(n, dtype=bool)
         self._action, self._inputs = np.zeros((n, len(task.actuated))), np.zeros((n, len(task.inputs)))
+        self._invalid: np.ndarray = np.zeros(n, dtype=bool)  # environments whose last action was not a number
 
     # what is known of the environments
 
@@ -130,6 +132,8 @@ class VectorEnvironment(VectorEnv):
         if len(again):
             self._begin(again)
         observations, rewards, ended = self._look(self.t)
+        self._invalid[again] = False  # their actions do not count
+        ended[self._invalid] = FAILED
         infos: dict[str, Any] = {}
         if ended.any():
             terminations, failed = ended != 0.0, ended == FAILED
@@ -205,7 +209,8 @@ class VectorEnvironment(VectorEnv):
             given = np.zeros(0)
         if given.shape != self._action.shape:
             raise ArgumentError(f"step: actions have shape {np.shape(actions)}; give numbers of shape {self._action.shape}")
-        np.clip(given, -1.0, 1.0, out=self._action)
+        self._invalid[:] = np.isnan(given).any(axis=1)
+        np.clip(np.where(self._invalid[:, None], 0.0, given) if self._invalid.any() else given, -1.0, 1.0, out=self._action)
         self._inputs[:, self.task.actuated] = self.task.rest + self._action * self.task.efforts
 
     def _move(self) -> None:

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from catena.errors import TraceError
 from catena.graph.elimination import Elimination, Entry, preorder
 from catena.graph.graph import Graph, Port, Subgraph
 from catena.graph.linear_system import LinearSystem
@@ -77,6 +78,8 @@ class Trace:
 
     def input(self, name: str, shape: tuple[int, ...] = ()) -> Any:
         """Return a new input: a Scalar, or an object array of Scalars."""
+        if any(port.name == name for port in self._inputs):
+            raise TraceError(f"trace '{self.name}' has an input '{name}' already; give another name")
         start = sum(port.size for port in self._inputs)
         self._inputs.append(Port(name, shape))
         return object_array([self.node("input", start + i) for i in range(math.prod(shape))], shape)

@@ -68,6 +68,8 @@ class Composer(Builder):
         >>> m.q_names, m.couplings[0].coefficients, m.couplings[0].offset
         (('small', 'hand'), (('small', 1.0),), -0.2)
         """
+        if positions is not None and not isinstance(positions, Mapping):
+            raise ModelError(f"lock: {positions!r} is not a mapping; give positions by the names of bodies, such as {{'elbow': 0.5}}")
         given = {**(positions or {}), **joints}
         if given:
             self._set(sections.locked(self.frozen(), given))

@@ -352,9 +352,9 @@ class Mechanism(Coordinates):
         """Return the mechanism with wrenches on bodies: (6,) each, or functions of (t, q, v); `what` takes them is told in errors."""
         return type(self)(parameters.pushed(self, wrenches, what).sealed())
 
-    def given_inputs(self, trace: Trace) -> dict[str, Any]:
-        """Return the numbers that are inputs of kernels as new inputs of a trace."""
-        return {path: trace.input(path, self.parameters()[path].shape) for path in self.varied}
+    def given_inputs(self, trace: Trace, name: Callable[[str], str] = str) -> dict[str, Any]:
+        """Return the numbers that are inputs of kernels as new inputs of a trace, by path, with a name that follows from it."""
+        return {path: trace.input(name(path), self.parameters()[path].shape) for path in self.varied}
 
     def tree_with(self, given: Mapping[str, Any], weld: bool = True) -> Tree:
         """Return the tree in which scalars that are given by path stand for numbers of the model."""

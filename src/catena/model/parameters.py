@@ -42,7 +42,7 @@ OPTIONS = {
 WRENCHES, CONTROLS = "wrenches", "controls"
 
 #: Inputs of kernels, whose names no parameter may have.
-_INPUTS = ("t", "q", "v", "vdot", "tau", "p", "rate", "acceleration", "out", WRENCHES, CONTROLS)
+INPUTS = ("t", "q", "v", "vdot", "tau", "p", "rate", "acceleration", "out", WRENCHES, CONTROLS)
 
 
 class Parameter(NamedTuple):
@@ -77,7 +77,7 @@ def new(m: Mechanism, name: Any, value: Any) -> Any:
     what = f"parameter {name!r}"
     if not isinstance(name, str) or not name.isidentifier():
         raise ModelError(f"{what}: this is not a name; give letters, digits and underscores, such as 'length'")
-    if name in _INPUTS:
+    if name in INPUTS:
         raise ModelError(f"{what}: kernels have an input of this name; give another name, such as '{name}0'")
     if name in m.parameters():
         raise ModelError(f"{what}: model '{m.name}' has a number of this name already; give another name")

@@ -9,6 +9,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import CancelledError, ThreadPoolExecutor, wait
 from contextlib import contextmanager
+from functools import cached_property
 from typing import Any, TypeVar
 
 import numpy as np
@@ -28,11 +29,13 @@ _pools: dict[tuple[int, int], ThreadPoolExecutor] = {}  # by process, for a fork
 
 
 class _Setting:
-    """The number of threads that was set, or None."""
+    """The number of threads that was set, or None; until then that of the environment, read where it is first asked for."""
 
-    def __init__(self) -> None:
-        given = os.environ.get("CATENA_THREADS", "")
-        self.number = _checked("CATENA_THREADS", int(given) if given.isdecimal() else given) if given else None
+    @cached_property
+    def number(self) -> int | None:
+        given = os.environ.get("CATENA_THREADS", "").strip()
+        remedy = "set it to a whole number from 1 on, or unset it"
+        return _checked("CATENA_THREADS =", int(given) if given.isdecimal() else given, remedy) if given else None
 
 
 class _Restores:
@@ -48,9 +51,9 @@ class _Restores:
         _setting.number = self._before
 
 
-def _checked(name: str, number: Any) -> int:
+def _checked(name: str, number: Any, remedy: str = "give a whole number from 1 on") -> int:
     if isinstance(number, bool) or not isinstance(number, (int, np.integer)) or number < 1:
-        raise ArgumentError(f"{name} {number!r} is not a number of threads; give a whole number from 1 on")
+        raise ArgumentError(f"{name} {number!r} is not a number of threads; {remedy}")
     return int(number)
 
 

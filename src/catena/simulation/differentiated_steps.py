@@ -19,7 +19,7 @@ from catena.native.thread_parts import share
 from catena.simulation.flows import TracedFlow
 from catena.simulation.inputs import Function, cost_role
 from catena.simulation.rollout import thread_parts
-from catena.simulation.stepping import Layout, chosen
+from catena.simulation.stepping import Layout, chosen, entry_of
 from catena.simulation.system import System
 
 Array = Any
@@ -78,7 +78,7 @@ class DifferentiatedSteps:
     @property
     def _inputs(self) -> dict[str, str]:
         """Inputs of graphs by the names of entries of a row and of constants, that no other input can have."""
-        return {name: f"given.{name}" for given in self._given for name in given.sizes}
+        return {name: f"input.{name}" for given in self._given for name in given.sizes}
 
     def _step(self, flow: TracedFlow, t: Any, h: Any, q: Array, v: Array) -> dict[str, Any]:
         found = self.system.integrator.advance(flow, t, q, v, flow.acceleration(t, q, v), h)
@@ -241,8 +241,9 @@ class DifferentiatedSteps:
         """Return the numbers of the model that are varied at the states of a motion, (N or 1, S + 1 or 1, ...)."""
         found = []
         for path in self.model.varied:
-            held = path in self.row.at
-            x = motion.rows[..., self.row.at[path]] if held else constants[:, None, self.constants.at[path]]
+            name = entry_of(path)
+            held = name in self.row.at
+            x = motion.rows[..., self.row.at[name]] if held else constants[:, None, self.constants.at[name]]
             x = np.concatenate([x, x[:, -1:]], axis=1) if held else x
             found.append(x.reshape((*x.shape[:2], *self.model.parameters()[path].shape)))
         return found

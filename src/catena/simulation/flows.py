@@ -27,6 +27,7 @@ from catena.model.simple_joints import with_simple_joints
 from catena.model.user_functions import own_array
 from catena.scalars import expression
 from catena.simulation.integrators.flow import Linearised, Part
+from catena.simulation.stepping import entry_of
 
 if TYPE_CHECKING:
     from catena.simulation.system import System
@@ -151,7 +152,7 @@ class Flow:
         self.system, self._row, self._constants = system, row, constants
         known = system.model.parameters() if system.model.varied else {}
         numbers = {**constants, **row}
-        self._given = [np.reshape(numbers[path], known[path].shape) for path in system.model.varied]
+        self._given = [np.reshape(numbers[entry_of(path)], known[path].shape) for path in system.model.varied]
 
     def mark(self) -> None:
         """Begin a new region of the trace."""

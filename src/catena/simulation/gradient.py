@@ -23,7 +23,7 @@ from catena.simulation.inputs import Controls, Function, Input
 from catena.simulation.integrators.steps import integrator as integrator_of
 from catena.simulation.rollout import Rollout, RolloutSettings, thread_count
 from catena.simulation.simulate import simulate
-from catena.simulation.stepping import Counted, Layout
+from catena.simulation.stepping import Counted, Layout, entry_of
 from catena.simulation.system import System
 from catena.simulation.trajectory import Trajectory
 
@@ -104,7 +104,7 @@ def rollout_gradient(
         held = np.shape(controls)[-2] if np.ndim(controls) > max(np.ndim(q0), np.ndim(v0)) else None
         by_controls = _summed(_held(by_rows["tau"], held), batch, np.shape(controls))
     known, values = given.model.parameters(), {path: np.shape(x) for path, x in (parameters or {}).items()}
-    by_values = {path: x.reshape(len(x), *known[path].shape) for path, x in found.bars.constants.items()}
+    by_values = {path: x.reshape(len(x), *known[path].shape) for path in values for x in (found.bars.constants[entry_of(path)],)}
     return MotionGradient(
         found.value.reshape(batch),
         _summed(found.bars.q, batch, (*np.shape(q0)[:-1], given.model.nv)),
@@ -123,7 +123,7 @@ def _by_noise(noise: Any, rows: Mapping[str, np.ndarray], batch: tuple[int, ...]
     found = {}
     for path, x in noise.items():
         shape = known[path].shape
-        held = _held(rows[path], np.shape(x)[np.ndim(x) - 1 - len(shape)])
+        held = _held(rows[entry_of(path)], np.shape(x)[np.ndim(x) - 1 - len(shape)])
         found[path] = _summed(held.reshape((*held.shape[:2], *shape)), batch, np.shape(x))
     return found
 
@@ -162,16 +162,22 @@ def rollout_sensitivity(
     if controls is not None and not callable(controls):
         controls = np.asarray(controls, dtype=float)[(..., slice(None), slice(None)) if timed else (..., None, slice(None))]
         shapes["controls"] = controls.shape[-2:]
-    shapes |= {path: model.parameters()[path].shape for path in model.varying(tuple(parameters or ()), what).varied}
+    entries = {name: name for name in shapes}  # by the names that `along` may have
+    for path in model.varying(tuple(parameters or ()), what).varied:
+        if path in along and path in entries:
+            raise ArgumentError(f"{what}: along '{path}' may be the parameter or where motions begin; give the parameter another name")
+        shapes[entry_of(path)] = model.parameters()[path].shape
+        entries.setdefault(path, entry_of(path))
     changes = {}
     for name, x in along.items():
-        if name not in shapes:
-            raise ArgumentError(f"{what}: along '{name}' changes nothing that is given; give some of {', '.join(shapes)}")
+        if name not in entries:
+            raise ArgumentError(f"{what}: along '{name}' changes nothing that is given; give some of {', '.join(entries)}")
+        shape = shapes[entries[name]]
         x = floats(f"{what}: along '{name}'", x, "give numbers")
         x = x[..., None, :] if name == "controls" and not timed and x.ndim else x
-        if x.shape[x.ndim - len(shapes[name]) :] != shapes[name] or not np.isfinite(x).all():
-            raise ArgumentError(f"{what}: along '{name}' has shape {np.shape(along[name])}; give finite numbers, (..., {shapes[name]})")
-        changes[name] = x
+        if x.shape[x.ndim - len(shape) :] != shape or not np.isfinite(x).all():
+            raise ArgumentError(f"{what}: along '{name}' has shape {np.shape(along[name])}; give finite numbers, (..., {shape})")
+        changes[entries[name]] = x
     begins = {"q0": np.asarray(q0, dtype=float), "v0": np.zeros(n) if v0 is None else np.asarray(v0, dtype=float)}
     axes = [x.shape[:-1] for x in begins.values()] + [x.shape[: x.ndim - len(shapes[name])] for name, x in changes.items()]
     try:
@@ -187,7 +193,7 @@ def rollout_sensitivity(
         flat[name] = np.broadcast_to(changes.get(name, np.zeros(shape)), (*given.batch, *shape)).reshape(len(given.q), *shape)
     steps_of, rollout = DifferentiatedSteps(_system(given), None, None), given.run(thread_count(threads))
     motion = _motion(given, rollout, 0, np.full(len(given.q), given.steps))
-    changed = [np.zeros((len(given.q), 0)), *(flat[path].reshape(len(given.q), -1) for path in steps_of.constants.sizes)]
+    changed = [np.zeros((len(given.q), 0)), *(flat[name].reshape(len(given.q), -1) for name in steps_of.constants.sizes)]
     rows = np.repeat(flat["controls"], given.steps // given.table.shape[1], axis=1) if "tau" in given.row else np.zeros((1, given.steps, 0))
     found = steps_of.along(motion, _constants(given), flat["q0"], flat["v0"], rows, np.concatenate(changed, axis=1), thread_count(threads))
     found = found.reshape(*given.batch, given.steps + 1, 2 * n)
@@ -253,7 +259,7 @@ def simulate_gradient(
         np.add.at(by_tau, at + 1, rate)
     elif tau is not None:
         by_tau = bars.constants["tau"][0]
-    by_values = {path: bars.constants[path][0].reshape(x.shape) for path, x in values.items()}
+    by_values = {path: bars.constants[entry_of(path)][0].reshape(x.shape) for path, x in values.items()}
     return MotionGradient(value[0], bars.q[0], bars.v[0], by_tau, by_values, None, run)
 
 
@@ -360,7 +366,7 @@ def _held(rows: np.ndarray, count: int | None) -> np.ndarray:
 
     None stands for one row without an axis of time.
     """
-    held = rows.reshape(len(rows), count or 1, -1, rows.shape[-1]).sum(axis=2)
+    held = rows.reshape(len(rows), count or 1, rows.shape[1] // (count or 1), rows.shape[-1]).sum(axis=2)
     return held[:, 0] if count is None else held
 
 

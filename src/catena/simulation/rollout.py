@@ -41,6 +41,7 @@ from catena.simulation.stepping import (
     WEAKENED,
     Counted,
     Layout,
+    entry_of,
 )  # fmt: skip
 from catena.simulation.stiffness import STABLE, Fastest, fastest, warn_of
 from catena.simulation.system import System
@@ -232,12 +233,15 @@ class RolloutSettings:
         tables = {} if table is None else {"tau": table}
         if noise is not None and not isinstance(noise, Mapping):
             tables["noise"] = _rows("noise", _array("noise", noise, m.nv, m), 1, steps)
+        told = {"tau": "controls", "noise": "noise"}  # what tables are called in messages
         for path, x in given_values(m, changing, "rollout: noise").items():
-            tables[path] = _rows(path if path in (WRENCHES, CONTROLS) else f"noise '{path}'", x, len(m.parameters()[path].shape), steps)
+            name = path if path in (WRENCHES, CONTROLS) else f"noise '{path}'"
+            tables[entry_of(path)], told[entry_of(path)] = _rows(name, x, len(m.parameters()[path].shape), steps), name
         _check_functions(m, stop, observe)
-        shapes = {"q0": q.shape[:-1], "v0": v.shape[:-1]}
-        shapes |= {"controls" if name == "tau" else name: x.shape[:-2] for name, x in tables.items()}
-        shapes |= {path: value.shape[: value.ndim - len(m.parameters()[path].shape)] for path, value in values.items()}
+        shapes = {"q0": q.shape[:-1], "v0": v.shape[:-1], **{told[name]: x.shape[:-2] for name, x in tables.items()}}
+        for path, value in values.items():
+            name = path if path in (WRENCHES, CONTROLS) else f"parameters '{path}'"
+            shapes[name] = value.shape[: value.ndim - len(m.parameters()[path].shape)]
         batch = leading_axes("", shapes, ArgumentError)
         q, v = (np.ascontiguousarray(np.broadcast_to(x, (*batch, x.shape[-1]))).reshape(-1, x.shape[-1]) for x in (q, v))
         flat = {}
@@ -265,7 +269,8 @@ class RolloutSettings:
     def given(self, at: Any = slice(None)) -> list[np.ndarray]:
         """Return the numbers that are varied, of some trajectories, (N or 1, ...); those that change from step to step as at the first."""
         known = self.model.parameters() if self.model.varied else {}
-        numbers = {path: self.parameters[path] if path in self.parameters else self.part_of_rows(path)[:, 0] for path in self.model.varied}
+        held = self.parameters
+        numbers = {path: held[path] if path in held else self.part_of_rows(entry_of(path))[:, 0] for path in self.model.varied}
         return [(x if len(x) == 1 else x[at]).reshape(-1, *known[path].shape) for path, x in numbers.items()]
 
     def part_of_rows(self, name: str) -> np.ndarray:
@@ -419,13 +424,13 @@ class _Work:
         given, layout = self.given, self.system.stepping.constants
         since = given.steps // given.table.shape[1]
         constants = {"anchor": given.start, "step": given.step, "every": given.every, "steps": given.steps, "since": since}
-        constants |= {path: value[0] for path, value in given.parameters.items()}
+        constants |= {entry_of(path): value[0] for path, value in given.parameters.items()}
         constant = layout.join(constants).astype(float)[None]
         own = {path: value for path, value in given.parameters.items() if len(value) > 1}
         if own:
             constant = np.tile(constant, (len(self.state), 1))
             for path, value in own.items():
-                constant[:, layout.at[path]] = value
+                constant[:, layout.at[entry_of(path)]] = value
         return constant
 
     def rollout(self) -> Rollout:
@@ -475,6 +480,8 @@ def _stiffest(m: Mechanism, values: Mapping[str, np.ndarray]) -> Mechanism:
     """Return the mechanism with the largest of the springs, dampers and friction that trajectories have, and the smallest of the masses."""
     chosen = {}
     for path, value in values.items():
+        if not value.size:  # of no trajectories
+            continue
         kind, shape = path.rpartition(".")[2], m.parameters()[path].shape
         least = kind in ("mass", "armature", "slip_speed")
         if least or kind in {*OPTIONS, *SPRING_NUMBERS, *BUSHING_NUMBERS, "dissipation", "stiction"} - {"length"}:
@@ -544,7 +551,7 @@ def _rows(name: str, table: np.ndarray, axes: int, steps: int, remedy: str = "")
             f"{name} of shape {table.shape} have {rows} rows over time, which do not divide {steps} steps; "
             f"give a number of rows that does{remedy}"
         )
-    return table.reshape((*table.shape[: table.ndim - axes], -1))
+    return table.reshape((*table.shape[: table.ndim - axes], math.prod(table.shape[table.ndim - axes :])))
 
 
 def _table(tables: Mapping[str, np.ndarray], batch: tuple[int, ...]) -> np.ndarray:

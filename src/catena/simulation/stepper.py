@@ -22,7 +22,7 @@ from catena.simulation.flows import TracedFlow
 from catena.simulation.inputs import Controls
 from catena.simulation.integrators.steps import integrator as integrator_of
 from catena.simulation.rollout import chosen_integrator
-from catena.simulation.stepping import Counted, verdict
+from catena.simulation.stepping import Counted, entry_of, verdict
 from catena.simulation.system import System
 
 Array = Any
@@ -101,11 +101,11 @@ def step_graph(system: System, size: float, substeps: int, limit: float | None, 
     t = trace.input("t") if timed else 0.0
     q, v = trace.input("q", (m.nq,)), trace.input("v", (m.nv,))
     tau = np.zeros(m.nv) if CONTROLS in m.varied else trace.input("tau", (m.nv,))
-    given = m.given_inputs(trace)
-    flow = _flow(system, trace, tau, given)
+    numbers = m.given_inputs(trace)
+    flow = _flow(system, trace, tau, numbers)
     h, fine, weak, flags = size / substeps, 1.0, 0.0, {}
     if limit is not None:
-        flags["flags"] = closing_flags(m, m.tree_with(given).traced(trace).at(t), q, v)
+        flags["flags"] = closing_flags(m, m.tree_with(numbers).traced(trace).at(t), q, v)
         flow.mark()
         begin = flow.project(t, q, v)  # a step may leave a singular state behind, and end well
         assert begin is not None
@@ -113,7 +113,7 @@ def step_graph(system: System, size: float, substeps: int, limit: float | None, 
     inner = None if substeps == 1 else Subgraph(_substep_graph(system, h, limit))
     for k in range(substeps):
         begin = t + k * h
-        q, v, good, bad = _substep(flow, begin, q, v, h, limit) if inner is None else trace.call(inner, begin, q, v, tau, *given.values())
+        q, v, good, bad = _substep(flow, begin, q, v, h, limit) if inner is None else trace.call(inner, begin, q, v, tau, *numbers.values())
         fine, weak = fine * good, maximum(weak, bad)
     if limit is not None:
         flags["flags"] = flags["flags"] + where(weak > 0.0, float(SINGULAR if _pivoted(system) else WEAK), 0.0)
@@ -141,8 +141,8 @@ def _substep_graph(system: System, h: float, limit: float | None) -> Graph:
     return trace.graph(q_next=q, v_next=v, good=good, bad=bad)
 
 
-def _flow(system: System, trace: Trace, tau: Array, given: dict[str, Any]) -> TracedFlow:
-    return TracedFlow(system, trace, {"tau": tau}, {path: np.ravel(x) for path, x in given.items()})
+def _flow(system: System, trace: Trace, tau: Array, numbers: dict[str, Any]) -> TracedFlow:
+    return TracedFlow(system, trace, {"tau": tau}, {entry_of(path): np.ravel(x) for path, x in numbers.items()})
 
 
 def _pivoted(system: System) -> bool:

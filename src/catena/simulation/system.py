@@ -28,7 +28,7 @@ from catena.simulation.flows import EVALUATIONS, Flow, TracedFlow
 from catena.simulation.inputs import Function, Input
 from catena.simulation.integrators.flow import Part
 from catena.simulation.integrators.steps import Integrator
-from catena.simulation.stepping import Counted, Layout, Stepping, Timed, attempt
+from catena.simulation.stepping import Counted, Layout, Stepping, Timed, attempt, entry_of
 
 Array = Any
 
@@ -61,7 +61,8 @@ class System:
         size = max(float(np.abs(x).max()) for link in model.links for x in (link.at.p, np.array(link.body.com))) or 1.0
         lengths = tuple(size if unit == "m/s" else 1.0 for unit in model.v_units)
         constant = {"tau": model.nv} if clock is Timed else {}
-        constant |= {path: model.parameters()[path].value.size for path in model.varied if path not in input_.row.sizes}
+        varied = {entry_of(path): model.parameters()[path].value.size for path in model.varied}
+        constant |= {name: size for name, size in varied.items() if name not in input_.row.sizes}
         self.observed_shape = () if observe is None else self._traced(observe).outputs[0].shape
         self.stepping = Stepping(
             model.nq, model.nv, integrator, adaptive, clock, input_.row, constant, lengths, self.events, model.has_loops, stop, observe,
@@ -96,11 +97,14 @@ class System:
     def _traced_point_force(self, force: PointForce) -> Graph:
         trace = Trace("function")
         inputs = [trace.input(name, () if size is None else (size,)) for name, size in force.role.arguments.items()]
-        with expression.values(self.model.given_inputs(trace)):
+        with expression.values(self._given_inputs(trace)):
             return trace.graph(value=force.value(*inputs))
 
     def _traced(self, function: Function) -> Graph:
-        return traced(function, self.model.nq, self.model.nv, self.model.given_inputs)
+        return traced(function, self.model.nq, self.model.nv, self._given_inputs)
+
+    def _given_inputs(self, trace: Trace) -> dict[str, Any]:
+        return self.model.given_inputs(trace, entry_of)
 
     def subgraph(self, name: str) -> Subgraph:
         """Return an evaluation as a subgraph, whose code is the same in all stages of a step and in all that is compiled for a run."""
@@ -125,20 +129,20 @@ class System:
         function, inputs = EVALUATIONS[name]
         trace = Trace(name)
         t, *arguments = self._inputs(trace, ("t", "q", *inputs))
-        given = self.model.given_inputs(trace)
-        with expression.values(given):
-            return trace.graph(**function(self, self.model.tree_with(given).traced(trace).at(t), t, *arguments))
+        numbers = self._given_inputs(trace)
+        with expression.values(numbers):
+            return trace.graph(**function(self, self.model.tree_with(numbers).traced(trace).at(t), t, *arguments))
 
     def part(self, part: Part, arguments: Sequence[Any], derived: bool = False) -> Subgraph:
         """Return a part of a step as a subgraph, or the derivative of its first result by its last argument."""
 
         def make() -> Subgraph:
             trace = Trace("part")
-            given = [trace.input(f"x{i}", np.shape(x)) for i, x in enumerate(arguments)]
+            inputs = [trace.input(f"x{i}", np.shape(x)) for i, x in enumerate(arguments)]
             row, constants = ({n: trace.input(f"{n}", (size,)) for n, size in layout.sizes.items()} for _, layout in self._arguments()[1:])
-            results = part(TracedFlow(self, trace, row, constants), *given)
+            results = part(TracedFlow(self, trace, row, constants), *inputs)
             graph = trace.graph(**{f"y{i}": y for i, y in enumerate(results)})
-            return Subgraph(jacobian_graph(graph, ["y0"], [f"x{len(given) - 1}"], {}) if derived else graph, self._quick)
+            return Subgraph(jacobian_graph(graph, ["y0"], [f"x{len(inputs) - 1}"], {}) if derived else graph, self._quick)
 
         return self._once((part, derived), make)
 
