@@ -800,7 +800,7 @@ def test_after_an_error_what_runs_in_other_threads_is_stopped_and_ends_first():
         ended.append(part)
 
     with pytest.raises(KeyboardInterrupt):
-        share(run, range(10), 2, stopped.set)
+        share(run, range(10), 2, stopped)
     assert len(ended) == 1
 
 
