@@ -270,3 +270,40 @@ def test_steps_are_implicit_in_stiff_servos() -> None:
     with pytest.warns(ct.StiffnessWarning, match="the actuator of joint 'lower'"):
         ct.stepper(m, 5e-3, "rk4", controls=True)
     assert ct.stepper(m, 5e-3).method.startswith("rk4")
+
+
+TENDONS = """
+<mujoco>
+  <worldbody>
+    <body name="arm"><joint name="turn" axis="0 1 0"/><geom type="capsule" size="0.02" fromto="0 0 0 0.3 0 0"/>
+      <site name="tip" pos="0.3 0 0"/>
+      <body name="hand" pos="0.3 0 0"><joint name="bend" axis="0 1 0"/><geom type="box" size="0.02 0.05 0.03"/></body>
+    </body>
+    <site name="hook" pos="0 0 0.5"/>
+  </worldbody>
+  <tendon>
+    <spatial name="cable"><site site="hook"/><site site="tip"/></spatial>
+    <fixed name="bounded" actuatorfrclimited="true" actuatorfrcrange="-1 1">
+      <joint joint="turn" coef="1"/><joint joint="bend" coef="2"/>
+    </fixed>
+    <fixed name="plain"><joint joint="turn" coef="1"/><joint joint="bend" coef="2"/></fixed>
+  </tendon>
+  <actuator>
+    <motor name="winch" tendon="cable"/>
+    <motor name="weak" tendon="bounded" gear="3"/>
+    <motor name="strong" tendon="plain" gear="3"/>
+  </actuator>
+</mujoco>
+"""
+
+
+@pytest.mark.quick
+def test_actuators_of_tendons_that_catena_cannot_represent_are_named(tmp_path) -> None:
+    """A cable between sites is not a sum of coordinates, and no actuator has the force limit of its tendon."""
+    file = tmp_path / "tendons.xml"
+    file.write_text(TENDONS)
+    m = ct.load(file)
+    assert [actuator.name for actuator in m.actuators] == ["strong"]
+    (note,) = (note for note in m.notes if "not in the model" in note)
+    assert "winch that moves more than" in note
+    assert "weak that moves more than" in note

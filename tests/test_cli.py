@@ -827,9 +827,11 @@ def number(text):
 
 
 @pytest.mark.evaluated
-@pytest.mark.parametrize("columns", [None, 200])
-def test_compare_in_text_has_the_figures_of_json(columns, fixed, measured):
+@pytest.mark.parametrize(("columns", "cached"), [(None, False), (200, True)])
+def test_compare_in_text_has_the_figures_of_json(columns, cached, fixed, measured, monkeypatch):
     found, _ = measured
+    found = dataclasses.replace(found, rows=(*found.rows[:-1], dataclasses.replace(found.rows[-1], cached=cached)))
+    monkeypatch.setattr(comparison, "compare", lambda *given, **options: found)
     code, output, errors = run("compare", "arm", columns=columns)
     assert (code, errors) == (0, "")
     facts = json.loads(run("compare", "arm", "--json")[1])
@@ -864,6 +866,7 @@ def test_compare_in_text_has_the_figures_of_json(columns, fixed, measured):
         assert f"Pinocchio's {peer['function']} differs by {peer['disagreement']:.1e}, on 8 states" in text
     assert (f"Pinocchio is not compared: {facts['no_peer']}" in text) == (not facts["peers"])
     assert "armstrong does not fit: all joints must be spherical, and that of 'shoulder1' is not" in text
+    assert ("* with code from the cache" in text) == any(row["cached"] for row in facts["rows"])
     assert "\x1b" not in output
     assert max(len(line.rstrip()) for line in output.splitlines()) <= (columns or 80)
 

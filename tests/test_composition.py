@@ -511,3 +511,22 @@ def test_a_model_is_attached_to_a_frame() -> None:
     other.add_frame("flange", "tool")
     with pytest.raises(ct.ModelError, match="has a frame 'flange' already"):
         m.attach(other, "arm")
+
+
+def test_names_of_joints_go_along_with_their_bodies(tmp_path) -> None:
+    """A joint has a name of its own in a file; it stays with its body when that is renamed, and when its model is attached."""
+    file = tmp_path / "arm.urdf"
+    file.write_text(
+        "<robot name='arm'><link name='base'/><link name='upper'/><link name='lower'/>"
+        "<joint name='shoulder' type='continuous'><parent link='base'/><child link='upper'/><axis xyz='0 1 0'/></joint>"
+        "<joint name='elbow' type='continuous'><parent link='upper'/><child link='lower'/><axis xyz='0 1 0'/></joint></robot>"
+    )
+    m = ct.load(file)
+    assert m.joint_names == {"upper": "shoulder", "lower": "elbow"}
+    renamed = ct.load(file)
+    renamed.rename("upper", "humerus")
+    assert renamed.joint_names == {"humerus": "shoulder", "lower": "elbow"}
+    rig = ct.Model("rig")
+    rig.add("post", ct.rod(1.0, mass=1.0), ct.Fixed())
+    rig.attach(m, to="post", prefix="left_")
+    assert rig.joint_names == {"left_upper": "left_shoulder", "left_lower": "left_elbow"}

@@ -666,3 +666,20 @@ def test_a_leg_whose_only_joint_is_driven_leads_a_platform_as_other_methods_say(
     q = m.assemble([0.7, 0.7, -0.7])
     v = m.project_velocity(q)
     np.testing.assert_allclose(ct.forward_dynamics(m, "denoc")(0.0, q, v, np.ones(3)), [2.0, 2.0, -2.0], atol=1e-12)
+
+
+def test_a_kernel_is_made_for_a_configuration_at_the_time_zero_of_a_drive() -> None:
+    """The slide that carries the rocker moves, so a configuration closes the loops at one time only."""
+    m = ct.Model("moving pivot")
+    m.add("crank", ct.rod(0.2, mass=1.0), ct.Revolute("y"))
+    m.add("coupler", ct.rod(0.5, mass=1.0), ct.Revolute("y"), parent="crank", at=(0.2, 0, 0))
+    m.add("slide", ct.point_mass(1.0), ct.Driven(ct.Prismatic("x"), lambda t: 0.5 + 0.05 * np.cos(3.0 * t)))
+    m.add("rocker", ct.rod(0.4, mass=1.0), ct.Revolute("y"), parent="slide")
+    m.close("pin", ct.Revolute("y"), "coupler", "rocker", at_a=(0.5, 0, 0), at_b=(0.4, 0, 0))
+    q, v = m.assemble(guess=[1.0, -1.5, -1.5], t=0.0), np.zeros(3)
+    for make in (ct.forward_dynamics, ct.joint_wrenches):
+        given = (q, v, v)
+        np.testing.assert_allclose(make(m, at=q)(0.0, *given), make(m)(0.0, *given), rtol=1e-10, atol=1e-10)
+    later = m.assemble(guess=q, t=0.9)
+    with pytest.raises(ct.CatenaError, match="at"):
+        ct.forward_dynamics(m, at=later)

@@ -96,3 +96,10 @@ def test_a_pickle_loads_where_only_catena_is_imported(tmp_path: Path) -> None:
     file.write_bytes(pickle.dumps([ct.Revolute("y"), ct.Target, ct.simulate]))
     words = printed(f"import catena, pickle; print(pickle.load(open({str(file)!r}, 'rb'))[0].kind)")
     assert words == ["revolute"]
+
+
+def test_examples_of_a_module_run_alone() -> None:
+    """A module `equilibrium` does not take the place of `ct.equilibrium`."""
+    command = [sys.executable, "-m", "pytest", "-q", str(SOURCE / "analysis" / "equilibrium.py")]
+    done = subprocess.run(command, cwd=SOURCE.parents[1], capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stdout

@@ -275,3 +275,18 @@ def test_targets_are_met_by_other_geometries() -> None:
         ct.inverse_kinematics(limited_arm(), {"tool": (0.3, 0.1, 0.2)}, parameters={f"{limited_arm().body_names[0]}.upper": 1.0})
     with pytest.raises(ct.ArgumentError, match="of targets, guess and parameters do not agree"):
         ct.inverse_kinematics(m, place, np.zeros((2, 7)), parameters={"tool.at.xyz": at})
+
+
+def test_a_cartesian_path_has_as_few_knots_as_its_tolerance_takes():
+    """Knots are doubled until the frame is near its way; where they do not suffice, a warning says how far it is."""
+    m, way = examples.arm(), [(0.5, 0.0, 0.5), (0.5, 0.3, 0.5)]
+    rough = ct.cartesian_path(m, "hand", way, 2.0)
+    assert (len(rough.times), rough.deviation < 1e-5) == (17, True)
+    found = {tolerance: ct.cartesian_path(m, "hand", way, 2.0, tolerance=tolerance) for tolerance in (1e-6, 1e-7)}
+    for tolerance, path in found.items():
+        assert path.deviation <= tolerance
+    assert [len(path.times) for path in found.values()] == [33, 65]
+    exactly = ct.cartesian_path(m, "hand", way, 2.0, tolerance=rough.deviation)
+    assert len(exactly.times) == 17
+    with pytest.warns(ConvergenceWarning, match=r"'hand' is \S+ m or rad from its way at 512 knots"):
+        ct.cartesian_path(m, "hand", [(0.5, 0.0, 0.5), (0.5, 0.3, 0.5), (0.5, 0.0, 0.5)], 2.0, tolerance=1e-15)

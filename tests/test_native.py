@@ -22,7 +22,7 @@ from catena.errors import ArgumentError
 from catena.graph import OPERATIONS, Graph, Port, Subgraph, Trace, division, where
 from catena.graph import atan2 as traced_atan2
 from catena.graph.operations import CONDITION, CONDITIONS
-from catena.native import Kernel, compile_graph, threads
+from catena.native import Kernel, compile_graph, single_call, thread_parts, threads
 from catena.native.llvm import functions, machine, tables
 from catena.native.thread_parts import share
 
@@ -709,22 +709,75 @@ def test_kernels_are_freed():
 # --- threads
 
 
-@pytest.mark.parametrize("shape", [(4000,), (3, 1500), (50, 1, 120), (LANES * 700 + 3,)])
-def test_threads_share_a_batch_and_change_nothing(small, shape):
+@pytest.fixture
+def parts(monkeypatch) -> list[int]:
+    """The numbers of parts that calls were shared in, since it was cleared."""
+    counts: list[int] = []
+
+    def counted(run, parts, number):
+        several = list(parts)
+        counts.append(len(several))
+        share(run, several, number)
+
+    monkeypatch.setattr(thread_parts, "share", counted)
+    return counts
+
+
+@pytest.mark.parametrize("shape", [(40_000,), (30, 1500), (50, 1, 1200), (LANES * 7000 + 3,)])
+def test_threads_share_a_batch_and_change_nothing(small, shape, parts):
     q, v = states(3, *shape)
+    one_state, first = v[(0,) * (v.ndim - 1)], q[:1]
     expected = small(q, v)
+    held, whole = small(q, one_state), small(first, v)
+    assert not parts, "one thread does it"
     with threads(3):
         same(small(q, v), expected)
         out = tuple(np.empty_like(x) for x in expected)
         assert small(q, v, out=out)[0] is out[0]
         same(out, expected)
-        same(small(q[:1], v), small.ufunc(q[:1], v))
-        same(small(q[0, ...], v), small.ufunc(q[0, ...], v))
+        same(small(q, one_state), held)
+        same(small(first, v), whole)
+        assert len(parts) == 4
+        assert min(parts) > 1
+        parts.clear()
         moved = q.copy()
-        small(moved, v, out=(moved, None))
+        small(moved, v, out=(moved, None))  # what is read is written, or an array is left to the kernel: by one thread
+        same(small(q, v, out=(None, out[1])), expected)
         np.testing.assert_array_equal(moved, expected[0])
+        assert not parts
         with pytest.raises(ArgumentError, match="argument 'v' has shape"):
             small(q, v[..., :2])
+
+
+def test_threads_share_a_batch_that_has_one_result(parts):
+    trace = Trace("one result")
+    x = trace.input("x", (3,))
+    kernel = compile_graph(trace.graph(y=np.sin(x) * x[0]))
+    at = states(3, 50_000)[0]
+    expected, out = kernel(at), np.empty_like(at)
+    with threads(2):
+        np.testing.assert_array_equal(kernel(at), expected)
+        assert kernel(at, out=out) is out
+        assert len(parts) == 2
+        assert min(parts) > 1
+        np.testing.assert_array_equal(out, expected)
+        part = at.copy()
+        kernel(part[1:], out=part[:-1])  # reads what it writes a state later
+        np.testing.assert_array_equal(part[:-1], expected[1:])
+        assert len(parts) == 2
+
+
+@pytest.mark.parametrize("name", ["SHAPE", "BUFFER", "NDIM", "TYPE", "FLAGS"])
+def test_objects_of_another_layout_are_left_to_numpy(name, monkeypatch):
+    """A field of arrays that lies elsewhere is noticed before machine code reads it."""
+    monkeypatch.setattr(single_call, "_known_layout", single_call._known_layout.__wrapped__)
+    assert single_call._known_layout()
+    fields = {key: getattr(single_call, key) for key in ("SHAPE", "BUFFER", "NDIM", "TYPE", "FLAGS")}
+    monkeypatch.setattr(single_call, name, next(at for at in fields.values() if at != fields[name]))
+    assert not single_call._known_layout()
+    kernel = compile_graph(chain(2, seed=7))
+    assert kernel._one(*states(2)) is NotImplemented
+    same(kernel(*states(2)), kernel.ufunc(*states(2)))
 
 
 @pytest.mark.parametrize("number", [0, -1, 1.5, True, "two"])

@@ -217,3 +217,13 @@ def test_entries_of_joints_with_several_coordinates_are_numbered():
     (axis,) = axes_of(m, ["block.damping.5=1,2"])
     assert axis.target.number.path == "block.damping"
     assert axis.target.entries == ((5,),)
+
+
+def test_a_note_names_three_cases_and_counts_the_others():
+    values = "0.01,0.011,0.012,0.013,0.014,0.6"
+    _, errors = swept("four-bar", "--parameter", f"pin.at_b.x={values}", "--measure", "torque:crank", "--set", "crank=1")
+    assert errors == (
+        "warning: the loops do not close: pin.at_b.x = 0.01; pin.at_b.x = 0.011; pin.at_b.x = 0.012; and 2 more; these cells stay empty\n"
+    )
+    _, errors = swept("four-bar", "--parameter", "pin.at_b.x=0.01,0.011,0.012,0.6", "--measure", "torque:crank", "--set", "crank=1")
+    assert "more" not in errors

@@ -566,3 +566,20 @@ def test_frames_of_a_model_are_drawn_with_their_names(tmp_path: Path) -> None:
         np.testing.assert_allclose(arrow.start, place[:3, 3], atol=1e-12)
         np.testing.assert_allclose((arrow.end - arrow.start) / (0.1 * scene.size), place[:3, i], atol=1e-12)
     assert [arrow.name for arrow in triad] == ["", "", "tip"]
+
+
+def test_sliders_have_the_units_and_ranges_of_their_coordinates() -> None:
+    """Turns go half a turn around, but for the pitch; lengths as far as the model is large; joints with limits to these."""
+    m = ct.Model("floating")
+    m.add("hull", ct.box(0.3, 0.2, 0.1, mass=1.0), ct.Free())
+    m.add("ball", ct.sphere(0.1, mass=1.0), ct.Spherical(), parent="hull")
+    m.add("slide", ct.point_mass(1.0), ct.Prismatic("x"), parent="ball")
+    m.add("flap", ct.rod(0.2, mass=1.0), ct.Revolute("z", limits=(-0.3, 0.4)), parent="slide")
+    handles = {handle.name: handle for handle in Posing(m).handles}
+    assert {name: handle.unit for name, handle in handles.items()} == {
+        **{f"hull.{turn}": "rad" for turn in ("roll", "pitch", "yaw")}, **{f"hull.{axis}": "m" for axis in "xyz"},
+        **{f"ball.{turn}": "rad" for turn in ("roll", "pitch", "yaw")}, "slide": "m", "flap": "rad",
+    }  # fmt: skip
+    for name, handle in handles.items():
+        far = handles["slide"].upper if handle.unit == "m" else np.pi / 2 if name.endswith("pitch") else np.pi
+        assert (handle.lower, handle.upper) == ((-0.3, 0.4) if name == "flap" else (-far, far)), name
