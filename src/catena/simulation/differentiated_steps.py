@@ -112,7 +112,8 @@ class DifferentiatedSteps:
     def _once(self, name: str, plan: LoopPlan | None, make: Callable[[], Any]) -> Any:
         """Return what is compiled, from an earlier call whose functions compute the same."""
         system = self.system
-        return self.model.once(name, (*self._functions, system.integrator.name, system.integrator.step, system.method, plan), make)
+        functions = (*self._functions, *system.model_functions)
+        return self.model.once(name, (functions, system.integrator.name, system.integrator.step, system.method, plan), make)
 
     def _kernel(self, i: int) -> Kernel:
         return self._once(f"cost {i}", None, lambda: compile_graph(self._functions[i], charts=self._charts))

@@ -125,6 +125,13 @@ EVALUATIONS = {
     "opposed": (opposed, ("bodies", "added", "acceleration", "shift", "rate")),
 }  # fmt: skip
 
+#: What evaluations, and derivatives of these, depend on besides the model, its functions, the method and the plan of the loops: properties
+#: of the system.
+READS: dict[str, tuple[str, ...]] = dict.fromkeys(EVALUATIONS, ()) | {
+    "accelerations": ("looks_ahead",), "slopes": ("looks_ahead", "adaptive", "servos"), "gradients": ("looks_ahead", "responds"),
+    "controller": ("controls",),
+}  # fmt: skip
+
 
 #: The change in a position [rad or m] and a velocity by which functions that are called from Python are differentiated.
 _SMALL = 1e-7

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -21,10 +21,10 @@ from catena.loops.projection import LoopPlan, LoopSolver
 from catena.model import Mechanism
 from catena.model.forces import Applied, PointForce
 from catena.model.simple_joints import with_simple_joints
-from catena.model.user_functions import traced
+from catena.model.user_functions import python, traced
 from catena.native import Iteration, Kernel, compile_graph
 from catena.scalars import expression
-from catena.simulation.flows import EVALUATIONS, Flow, TracedFlow
+from catena.simulation.flows import EVALUATIONS, READS, Flow, TracedFlow
 from catena.simulation.inputs import Function, Input
 from catena.simulation.integrators.flow import Part
 from catena.simulation.integrators.steps import Integrator
@@ -56,7 +56,6 @@ class System:
         self._made: dict[Any, Any] = {}
         self._in_python = in_python
         self._settings = (clock.__name__, integrator.name, integrator.step, self.method, adaptive, tuple(input_.row.sizes))
-        self._settings += (stop is None, observe is None)
         # the longest offset of a joint or a centre of mass [m]
         size = max(float(np.abs(x).max()) for link in model.links for x in (link.at.p, np.array(link.body.com))) or 1.0
         lengths = tuple(size if unit == "m/s" else 1.0 for unit in model.v_units)
@@ -74,25 +73,53 @@ class System:
         self.loop_solver = LoopSolver(self.model, self.method, loop_plan)
         self.solve = self.loop_solver.forward_dynamics
 
-    def _once(self, name: Any, make: Callable[[], Any]) -> Any:
-        """Return what is made for a plan of the loops, from an earlier call, or an earlier run whose functions compute the same."""
-        key = (name, self.loop_solver.loop_plan if self.loop_solver else None)
-        if key not in self._made:
-            self._made[key] = self.model.once("run", (*self._settings, *self._functions, *key), make)
-        return self._made[key]
+    def _once(self, name: Any, make: Callable[[], Any], reads: tuple[str, ...] | None = None) -> Any:
+        """Return what is made for a plan of the loops, from an earlier call, or an earlier run whose functions compute the same.
+
+        It depends on the method, the functions of the model, and what it `reads` of the system; on all that there is without it.
+        """
+        plan = self.loop_solver.loop_plan if self.loop_solver else None
+        if (name, plan) not in self._made:
+            read = (self._settings, self._functions) if reads is None else tuple(getattr(self, one) for one in reads)
+            self._made[name, plan] = self.model.once("run", (name, plan, self.method, self.model_functions, *read), make)
+        return self._made[name, plan]
 
     @cached_property
-    def _functions(self) -> tuple[Graph, ...]:
-        """What the functions of the model, the controller and the events compute, as values to compare; in Python, these two are called."""
-        m, controller = self.model, self.input.controller
-        functions = [force.function for force in m.forces if force.traced]
-        if not self._in_python:
-            functions += [*self.events, *([] if controller is None else [controller])]
+    def model_functions(self) -> tuple[tuple[Graph, ...], ...]:
+        """What the functions of the model compute, as values to compare: those of forces, of driven joints, and of forces at points."""
+        m = self.model
+        motions = [lambda t, q, v: np.concatenate([np.zeros(0), *(given.q for given in m.driven_motion(t))])]
+        applied, driven = (tuple(map(self._traced, x)) for x in ([force.function for force in m.forces if force.traced], motions))
+        return applied, driven, tuple(map(self._traced_point_force, m.point_forces))
+
+    @cached_property
+    def _functions(self) -> tuple[Any, ...]:
+        """What the controller, the events and other functions of a run compute; in Python, these are called."""
         stop, observe = self.stepping.stop, self.stepping.observe
-        functions += [] if stop is None else [lambda t, q, v: where(stop(t, q, v), 1.0, 0.0)]
-        functions += [] if observe is None else [observe]
-        functions += [lambda t, q, v: np.concatenate([np.zeros(0), *(given.q for given in m.driven_motion(t))])]
-        return (*map(self._traced, functions), *map(self._traced_point_force, m.point_forces))
+        stops = None if stop is None else self._traced(lambda t, q, v: where(stop(t, q, v), 1.0, 0.0))
+        observed = None if observe is None else self._traced(observe)
+        return self.controls, () if self._in_python else tuple(map(self._traced, self.events)), stops, observed
+
+    @cached_property
+    def controls(self) -> Graph | None:
+        """What the controller computes; None where there is none, or Python calls it."""
+        controller = self.input.controller
+        return None if controller is None or isinstance(controller, python) else self._traced(controller)
+
+    @property
+    def servos(self) -> Graph | None:
+        """What the controller computes where it acts by actuators, whose slopes then depend on it."""
+        return None if self.input.servos is None else self.controls
+
+    @property
+    def adaptive(self) -> bool:
+        """Whether steps adapt to the tolerances."""
+        return self.stepping.adaptive
+
+    @property
+    def responds(self) -> bool:
+        """Whether joint forces change with the state: by a controller, or by forces that are called from Python."""
+        return self.input.controller is not None or bool(self.called)
 
     def _traced_point_force(self, force: PointForce) -> Graph:
         trace = Trace("function")
@@ -108,10 +135,11 @@ class System:
 
     def subgraph(self, name: str) -> Subgraph:
         """Return an evaluation as a subgraph, whose code is the same in all stages of a step and in all that is compiled for a run."""
-        return self._once(name, lambda: Subgraph(self._graph(name), self._quick))
+        return self._once(name, lambda: Subgraph(self._graph(name), self._quick), READS[name])
 
     def kernel(self, name: str) -> Kernel:
-        return self._once(f"{name} kernel", lambda: compile_graph(self.subgraph(name).graph, method=self.method, quick=self._quick))
+        make = partial(compile_graph, self.subgraph(name).graph, method=self.method, quick=self._quick)
+        return self._once(f"{name} kernel", make, READS[name])
 
     def outputs(self, name: str) -> tuple[str, ...]:
         """Return the names of the results of an evaluation."""
@@ -119,12 +147,12 @@ class System:
 
     def _graph(self, name: str) -> Graph:
         assert self.loop_solver is not None or not self.model.has_loops, "the plan of the loops must be chosen first"
-        m, controller = self.model, self.input.controller
+        m = self.model
         if name == "controller":  # its derivatives by q and v
-            assert controller is not None
-            return jacobian_graph(self._traced(controller), ["value"], ["q", "v"], charts(m))
+            assert self.controls is not None
+            return jacobian_graph(self.controls, ["value"], ["q", "v"], charts(m))
         if name == "gradients":  # of the accelerations by q, v and joint forces that change with these
-            wrt = ["q", "v", *(["tau"] if controller is not None or self.called else [])]
+            wrt = ["q", "v", *(["tau"] if self.responds else [])]
             return jacobian_graph(self.subgraph("accelerations").graph, ["vdot"], wrt, charts(m))
         function, inputs = EVALUATIONS[name]
         trace = Trace(name)
