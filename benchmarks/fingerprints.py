@@ -56,6 +56,10 @@ def kernels(name: str, m: ct.Model) -> Iterator[tuple[str, Callable[[], Any], tu
     for method in ct.methods("mass_matrix"):
         yield f"mass_matrix/{method}", lambda method=method: ct.mass_matrix(m, method), (q,)
     yield "bias_force", lambda: ct.bias_force(m), (q, v)
+    yield "gravity_force", lambda: ct.gravity_force(m), (q,)
+    yield "coriolis_force", lambda: ct.coriolis_force(m), (q, v)
+    yield "passive_force", lambda: ct.passive_force(m), (q, v)
+    yield "coriolis_matrix", lambda: ct.coriolis_matrix(m), (q, v)
     yield "energy", lambda: ct.energy(m), (q, v)
     yield "momenta", lambda: ct.momenta(m), (q, v)
     yield "velocities", lambda: ct.velocities(m), (q, ct.momenta(m)(q, v))

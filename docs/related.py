@@ -13,6 +13,7 @@ GROUPS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("loops", ("Distance", "loop_error", "reduced", "Reduced", "SingularWarning", "AssemblyWarning")),
     ("batches", ("Kernel", "forward_dynamics", "inverse_dynamics", "threads", "methods")),
     ("overview", ("forward_dynamics", "inverse_dynamics", "mass_matrix", "bias_force", "energy")),
+    ("control", ("bias_force", "gravity_force", "coriolis_force", "passive_force", "coriolis_matrix", "inverse_dynamics")),
     ("canonical-momenta", ("momenta", "velocities", "hamiltonian_dynamics")),
     ("kinematics", ("poses", "frame_velocity", "frame_acceleration", "jacobian", "bias_acceleration")),
     ("kinematics", ("center_of_mass", "centroidal_momentum")),

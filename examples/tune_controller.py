@@ -51,7 +51,7 @@ def some(count: int, seed: int) -> dict[str, np.ndarray]:
 
 
 path = ct.cycloidal([0.0, 0.2, 0.5], [1.2, 1.0, -1.0], duration=1.0)  # then it stands
-weight = ct.bias_force(robot(), parameters="load")
+weight = ct.gravity_force(robot(), parameters="load")
 m = robot()
 numbers, phases = m.parameter("controller", FIRST), m.parameter("phases", np.zeros(3))
 
@@ -65,7 +65,7 @@ def feedback(t, q, v):
 
 def controller(t, q, v):
     """Return the torques: the weight with the load that is assumed, and the feedback; within 150 N m."""
-    return np.clip(weight(q, 0.0 * v, numbers[6]) + feedback(t, q, v), -150.0, 150.0)
+    return np.clip(weight(q, numbers[6]) + feedback(t, q, v), -150.0, 150.0)
 
 
 def cost(t, q, v, tau):

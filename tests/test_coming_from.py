@@ -109,7 +109,9 @@ def test_rows_of_pinocchio(urdf: Path) -> None:
     upper = pin.crba(model, data, Q)
     same(ct.mass_matrix(m)(q)[grid], np.triu(upper) + np.triu(upper, 1).T)
     same(ct.bias_force(free)(q, v)[order], pin.nonLinearEffects(model, data, Q, V))
-    same(ct.bias_force(m)(q, 0 * v)[order], pin.computeGeneralizedGravity(model, data, Q))
+    same(ct.bias_force(m, include=("gravity", "coriolis"))(q, v)[order], pin.nonLinearEffects(model, data, Q, V))
+    same(ct.gravity_force(m)(q)[order], pin.computeGeneralizedGravity(model, data, Q))
+    same(ct.coriolis_matrix(m)(q, v)[grid], pin.computeCoriolisMatrix(model, data, Q, V))
     kinetic, potential = ct.energy(m)(q, v)
     same(kinetic, pin.computeKineticEnergy(model, data, Q, V))
     same(potential, pin.computePotentialEnergy(model, data, Q))
@@ -181,6 +183,8 @@ def test_rows_of_mujoco(tmp_path: Path) -> None:
     mujoco.mj_fullM(model, d, mass)
     same(T @ ct.mass_matrix(m)(q) @ T.T, mass)  # armatures are on both diagonals
     same(T @ ct.bias_force(m)(q, v) - mass @ drift, d.qfrc_bias - d.qfrc_passive)
+    same(T @ (ct.gravity_force(m)(q) + ct.coriolis_force(m)(q, v)) - mass @ drift, d.qfrc_bias)
+    same(T @ ct.passive_force(m)(q, v), -d.qfrc_passive)
     d.qacc[:] = T @ vdot + drift
     mujoco.mj_inverse(model, d)
     same(T @ ct.inverse_dynamics(m)(q, v, vdot), d.qfrc_inverse)

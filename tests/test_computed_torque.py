@@ -52,6 +52,23 @@ def test_forces_on_the_path_equal_inverse_dynamics_with_these_motors(name: str) 
         np.testing.assert_allclose(found, expected[k], rtol=0, atol=1e-11 * np.abs(expected).max())
 
 
+def test_an_arm_beyond_a_stop_is_pushed_back_by_it_under_every_law_that_cancels_gravity() -> None:
+    """Stops and contacts are not cancelled: held beyond them a motor gives the weight alone, and let go the rod leaves the stop."""
+    m = ct.Model("rod")
+    m.add("rod", ct.rod(1.0, mass=2.0), ct.Revolute("y", limits=(-1.0, 1.0), stiffness=3.0, damping=0.5, friction=0.1))
+    m.add_contact("floor", "rod", points=[(1.0, 0, 0)], height=-0.87)
+    q, v = np.array([1.1]), np.array([0.0])
+    weight = -9.81 * np.cos(1.1)
+    assert abs(ct.passive_force(m)(q, v)[0]) > 900.0
+    assert ct.gravity_force(m)(q)[0] == pytest.approx(weight, rel=1e-12)
+    there = lambda t: (q, v, v)  # noqa: E731
+    assert ct.computed_torque(m, there)(0.0, q, v)[0] == pytest.approx(weight + 3.0 * 1.1, rel=1e-12)
+    run = ct.simulate(m, q, until=0.5, controller=ct.computed_torque(m, there, bandwidth=0.1))
+    assert run.q[-1, 0] < 1.0
+    gravity = ct.gravity_force(m)
+    assert ct.simulate(m, q, until=0.5, controller=lambda t, q, v: gravity(q)).q[-1, 0] < 1.0
+
+
 def test_forces_of_a_tree_equal_inverse_dynamics() -> None:
     m, names = arm()
     path = ct.polynomial(np.zeros(7), np.linspace(0.5, 1.0, 7), 2.0)

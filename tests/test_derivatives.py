@@ -199,7 +199,8 @@ def test_names_that_a_kernel_does_not_have_are_refused() -> None:
 KERNELS = {
     "forward dynamics": ct.forward_dynamics, "inverse dynamics": ct.inverse_dynamics, "mass": ct.mass_matrix, "bias": ct.bias_force,
     "momenta": ct.momenta, "velocities": ct.velocities, "hamiltonian": ct.hamiltonian_dynamics, "energy": ct.energy, "poses": ct.poses,
-    "wrenches": ct.joint_wrenches,
+    "wrenches": ct.joint_wrenches, "gravity": ct.gravity_force, "coriolis": ct.coriolis_force, "passive": ct.passive_force,
+    "coriolis matrix": ct.coriolis_matrix,
 }  # fmt: skip
 
 

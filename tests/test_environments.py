@@ -480,12 +480,12 @@ def test_the_pole_can_be_balanced() -> None:
 def test_the_arm_can_reach() -> None:
     task = environments.arm()
     m = task.model
-    gravity, jacobian, poses = ct.bias_force(m), ct.jacobian(m, "hand", (0, 0, 0.16)), ct.poses(m)
+    gravity, jacobian, poses = ct.gravity_force(m), ct.jacobian(m, "hand", (0, 0, 0.16)), ct.poses(m)
 
     def controller(envs: Any) -> Any:
         tip = (poses(envs.q)[:, -1] @ [0, 0, 0.16, 1.0])[:, :3]
         pull = 150.0 * (envs.goal - tip)
-        return gravity(envs.q, 0.0 * envs.v) + np.einsum("nij,ni->nj", jacobian(envs.q)[:, 3:], pull) - 6.0 * envs.v
+        return gravity(envs.q) + np.einsum("nij,ni->nj", jacobian(envs.q)[:, 3:], pull) - 6.0 * envs.v
 
     reward, ended = mean_reward(task, controller, 240)
     assert ended == 0

@@ -36,7 +36,9 @@ MASS = [name for problem, name in SOLUTIONS if problem == "mass_matrix"]
 #: What each problem takes.
 ARGUMENTS = {
     "forward_dynamics": ("q", "v", "tau"), "inverse_dynamics": ("q", "v", "vdot"), "mass_matrix": ("q",),
-    "bias_force": ("q", "v"), "momenta": ("q", "v"), "velocities": ("q", "p"), "hamiltonian_dynamics": ("q", "p", "tau"),
+    "bias_force": ("q", "v"), "gravity_force": ("q",), "coriolis_force": ("q", "v"), "coriolis_matrix": ("q", "v"),
+    "momenta": ("q", "v"), "velocities": ("q", "p"),
+    "hamiltonian_dynamics": ("q", "p", "tau"),
 }  # fmt: skip
 
 
@@ -139,6 +141,39 @@ def test_kinetic_energy_equals_half_the_momenta_times_velocity(moving: Any) -> N
 def test_bias_force_equals_inverse_dynamics_at_zero_acceleration(moving: Any) -> None:
     m, q, v, _ = moving
     assert relative(solve("bias_force", m, q, v), solve("inverse_dynamics", m, q, v, np.zeros(m.nv))) < 1e-14
+
+
+@given(moving=mechanisms.moving_trees(options=False))
+def test_bias_force_is_that_of_gravity_and_that_of_velocities(moving: Any) -> None:
+    m, q, v, _ = moving
+    bias = solve("bias_force", m, q, v)
+    assert relative(solve("gravity_force", m, q) + solve("coriolis_force", m, q, v), bias) < 1e-13
+    at_rest = solve("gravity_force", m, q)
+    assert relative(at_rest, solve("bias_force", m, q, np.zeros(m.nv))) < 1e-14
+    potential = derivative(lambda t: float(energy(m.tree(), m.integrate(q, t * v), 0.0 * v)[1]), step=0.001)
+    assert at_rest @ v == pytest.approx(potential, abs=1e-9 * max(1.0, abs(energy(m.tree(), q, v)[1])))
+
+
+@given(moving=mechanisms.moving_trees())
+def test_coriolis_matrix_times_velocity_is_the_force_and_its_double_differs_from_the_rate_of_the_mass_by_a_skew_matrix(moving: Any) -> None:
+    m, q, v, _ = moving
+    C, force = solve("coriolis_matrix", m, q, v), solve("coriolis_force", m, q, v)
+    scale = np.abs(solve("mass_matrix", m, q)).max() * np.abs(v).max()
+    assert relative(C @ v, force, scale=scale * np.abs(v).max()) < 1e-12
+    rate = derivative(lambda t: solve("mass_matrix", m, m.integrate(q, t * v)), step=0.001)
+    rest = rate - 2.0 * C
+    assert relative(rest, -rest.T, scale=scale) < 1e-9
+
+
+@given(seed=mechanisms.seeds)
+def test_coriolis_matrix_of_rates_of_coordinates_is_that_of_the_christoffel_symbols(seed: int) -> None:
+    """Half of dM_ij/dq_k + dM_ik/dq_j - dM_jk/dq_i, times v_k, where velocities are rates of coordinates."""
+    m = mechanisms.tree(seed, 4, ("revolute", "prismatic", "helical", "cylindrical", "universal", "planar"))
+    q, v, _ = mechanisms.state(m, seed)
+    mass = solve("mass_matrix", m, q)
+    D = np.stack([derivative(lambda t, e=e: solve("mass_matrix", m, q + t * e), step=0.001) for e in np.eye(m.nv)], axis=2)
+    expected = 0.5 * (D + np.swapaxes(D, 1, 2) - np.moveaxis(D, 2, 0)) @ v
+    assert relative(solve("coriolis_matrix", m, q, v), expected, scale=np.abs(mass).max() * np.abs(v).max()) < 1e-9
 
 
 @given(moving=mechanisms.moving_trees())
@@ -336,7 +371,8 @@ KERNELS: dict[str, Callable[[ct.Model], ct.Kernel]] = {
     **{f"forward_dynamics {name}": lambda m, name=name: ct.forward_dynamics(m, name) for name in FORWARD},
     **{f"inverse_dynamics {name}": lambda m, name=name: ct.inverse_dynamics(m, name) for name in INVERSE},
     **{f"mass_matrix {name}": lambda m, name=name: ct.mass_matrix(m, name) for name in MASS},
-    "bias_force": ct.bias_force, "momenta": ct.momenta, "energy": ct.energy, "poses": ct.poses,
+    "bias_force": ct.bias_force, "gravity_force": ct.gravity_force, "coriolis_force": ct.coriolis_force,
+    "coriolis_matrix": ct.coriolis_matrix, "passive_force": ct.passive_force, "momenta": ct.momenta, "energy": ct.energy, "poses": ct.poses,
     "jacobian": lambda m: ct.jacobian(m, m.body_names[-1], (0.1, 0.2, 0.3)),
 }  # fmt: skip
 

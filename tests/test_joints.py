@@ -342,6 +342,7 @@ def balls_and_a_free_body(stiffness: float = 3.0) -> ct.Model:
 #: The kernels that users make, and what they take besides q.
 KERNELS: dict[str, tuple[str, ...]] = {
     "forward_dynamics": ("v", "v"), "inverse_dynamics": ("v", "v"), "mass_matrix": (), "bias_force": ("v",), "momenta": ("v",),
+    "gravity_force": (), "coriolis_force": ("v",), "passive_force": ("v",), "coriolis_matrix": ("v",),
     "energy": ("v",), "poses": (), "velocities": ("v",), "hamiltonian_dynamics": ("v", "v"), "joint_wrenches": ("v", "v"),
 }  # fmt: skip
 

@@ -81,6 +81,13 @@ def crane() -> ct.Model:
     return m
 
 
+def springy() -> ct.Model:
+    m = ct.Model("springy")
+    m.add("arm", ct.rod(1.0, mass=2.0), ct.Revolute("y", damping=0.2, limits=(-0.5, 0.5)))
+    m.add_spring("coil", "arm", "ground", at_a=(1, 0, 0), at_b=(0, 0, 1), stiffness=30.0, damping=0.5, length=0.4)
+    return m
+
+
 def short_chain() -> ct.Model:
     return chain(5)
 
@@ -129,6 +136,10 @@ KERNELS: dict[str, tuple[type, Callable[[], Case]]] = {
     "inverse dynamics": (Kernel, kernel(gallery, ct.inverse_dynamics)),
     "regressor": (Kernel, kernel(gallery, ct.regressor)),
     "mass matrix": (Kernel, kernel(short_chain, ct.mass_matrix)),
+    "gravity force": (Kernel, kernel(gallery, ct.gravity_force)),
+    "coriolis force, driven": (Kernel, kernel(crane, ct.coriolis_force)),
+    "passive force": (Kernel, kernel(springy, ct.passive_force)),
+    "coriolis matrix in regions": (Kernel, kernel(long_chain, ct.coriolis_matrix)),
     "hamiltonian dynamics": (Kernel, kernel(short_chain, ct.hamiltonian_dynamics)),
     "energy": (Kernel, kernel(gallery, ct.energy)),
     "poses": (Kernel, kernel(gallery, ct.poses)),
@@ -291,7 +302,7 @@ UNLIKE = (
     "mass matrix", "energy", "poses", "loop: joint wrenches", "spatial loop: joint wrenches", "other plans: joint wrenches",
     "reduced: basis", "reduced: mass matrix", "reduced: bias force", "robot: jacobian", "robot: mass matrix", "regressor",
     "loop: regressor", "frame acceleration", "frame velocity, driven", "jacobian in regions", "center of mass", "centroidal momentum",
-    "centroidal momentum in regions",
+    "centroidal momentum in regions", "gravity force", "coriolis matrix in regions",
 )  # fmt: skip
 
 

@@ -178,6 +178,7 @@ def test_all_kernels_of_trees_take_parameters() -> None:
     }
     built, (q, v, x) = m.with_values(values), mechanisms.state(m, 1)
     makers = {
+        ct.gravity_force: (q,), ct.coriolis_force: (q, v), ct.passive_force: (q, v), ct.coriolis_matrix: (q, v),
         ct.bias_force: (q, v), ct.momenta: (q, v), ct.velocities: (q, x), ct.hamiltonian_dynamics: (q, x, x), ct.poses: (q,),
         ct.joint_wrenches: (q, v, x), ct.forward_dynamics_derivatives: (q, v, x), ct.inverse_dynamics_derivatives: (q, v, x),
         lambda m, **more: ct.jacobian(m, "body3", (0.1, 0, 0), **more): (q,),

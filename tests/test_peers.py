@@ -224,6 +224,23 @@ def test_trees_of_every_joint_equal_pinocchio(seed: int) -> None:
     assert_equals_peer(m, Pinocchio(m))
 
 
+@pytest.mark.parametrize("kind", [kind for kind in PINOCCHIO if kind not in ("planar", "universal")])
+def test_parts_of_the_bias_force_equal_pinocchio(kind: str) -> None:
+    """Gravity, and the Coriolis matrix, of which many would give the same force.
+
+    Rates of planar joints are in other axes there; of trees with universal joints, Pinocchio's matrix times v is not Pinocchio's force.
+    """
+    m = random_tree(8, {"revolute": PINOCCHIO["revolute"], kind: PINOCCHIO[kind], "free": PINOCCHIO["free"]}, 7, armature=True)
+    peer, (gravity, matrix) = Pinocchio(m), (ct.gravity_force(m), ct.coriolis_matrix(m))
+    for seed in range(STATES):
+        q, v, _ = mechanisms.state(m, seed)
+        position, T, _ = peer.state(q, v)
+        theirs = peer.pinocchio.computeGeneralizedGravity(peer.model, peer.data, position)
+        assert relative(gravity(q), T.T @ theirs) < TOLERANCE
+        theirs = peer.pinocchio.computeCoriolisMatrix(peer.model, peer.data, position, T @ v)
+        assert relative(matrix(q, v), T.T @ theirs @ T) < TOLERANCE
+
+
 @pytest.mark.parametrize("kind", PINOCCHIO)
 def test_a_chain_of_one_kind_of_joint_equals_pinocchio(kind: str) -> None:
     """Eagerly, so that every joint meets itself and many states."""

@@ -83,7 +83,8 @@ def test_commands_run(tmp_path, monkeypatch):
 def test_every_public_name_in_the_text_exists_and_every_function_is_named():
     for name in re.findall(r"`ct\.(\w+)", README + OVERVIEW + HOW_TO):
         assert hasattr(ct, name), name
-    for function in ("forward_dynamics", "inverse_dynamics", "mass_matrix", "bias_force", "momenta", "velocities",
+    for function in ("forward_dynamics", "inverse_dynamics", "mass_matrix", "bias_force", "gravity_force",
+                     "coriolis_force", "passive_force", "coriolis_matrix", "momenta", "velocities",
                      "hamiltonian_dynamics", "energy", "poses", "jacobian"):  # fmt: skip
         assert f"`ct.{function}(m" in OVERVIEW
 

@@ -166,7 +166,7 @@ MADE: dict[str, tuple[Callable[[], ct.Model], Callable[[ct.Model], Any], Callabl
 }  # fmt: skip
 for _name in ("forward_dynamics", "inverse_dynamics", "momenta", "velocities", "hamiltonian_dynamics", "energy", "joint_wrenches", "poses"):
     MADE[_name] = (lambda: chain(3), getattr(ct, _name), called)
-for _name in ("mass_matrix", "bias_force"):
+for _name in ("mass_matrix", "bias_force", "gravity_force", "coriolis_force", "passive_force", "coriolis_matrix"):
     MADE[_name] = (lambda: chain(3), getattr(ct, _name), called)
 for _loop in LOOPS:  # of which but the first have states that the first plan does not serve
     for _name in ("forward_dynamics", "velocities", "hamiltonian_dynamics", "joint_wrenches", "loop_error", "inverse_dynamics"):

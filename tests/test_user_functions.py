@@ -244,12 +244,12 @@ def test_a_controller_that_saturates_is_written_as_numpy_is():
 
 def test_kernels_may_be_called_in_traced_functions():
     m = EXAMPLES["arm"]()
-    gravity, jacobian, poses = ct.bias_force(m), ct.jacobian(m, m.body_names[-1], (0.1, 0, 0)), ct.poses(m)
+    gravity, jacobian, poses = ct.gravity_force(m), ct.jacobian(m, m.body_names[-1], (0.1, 0, 0)), ct.poses(m)
     goal = np.array([0.3, 0.1, 0.5])
 
     def controller(t, q, v):
         pull = np.clip(100.0 * (goal - poses(q)[-1][:3, 3]), -20.0, 20.0)
-        return jacobian(q)[3:].T @ pull + gravity(q, 0.0 * v) - 2.0 * v
+        return jacobian(q)[3:].T @ pull + gravity(q) - 2.0 * v
 
     q, options = m.random(0), {"step": 1e-3, "integrator": "rk4"}
     run = ct.simulate(m, q, until=0.1, controller=controller, **options)

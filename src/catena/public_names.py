@@ -46,9 +46,9 @@ from catena.identification import (
     regressor,
 )
 from catena.kernels.actuation import actuator_forces
+from catena.kernels.bias_forces import bias_force, coriolis_force, coriolis_matrix, gravity_force, passive_force
 from catena.kernels.derivatives import forward_dynamics_derivatives, inverse_dynamics_derivatives
 from catena.kernels.dynamics import (
-    bias_force,
     contact_forces,
     driving_forces,
     energy,
@@ -127,12 +127,12 @@ __all__ = [
     "MotionSensitivity", "Occurrence", "Operators", "OptimalMotion", "ParallelManipulator", "Path", "Planar", "Pose", "Prismatic",
     "Reduced", "Revolute", "Rollout", "SimulationError", "SingularWarning", "Spherical", "StiffnessWarning", "Target", "TraceError",
     "Trajectory", "TrajectoryFileError", "Universal", "ViewWarning", "actuator_forces", "atan2", "base_parameters", "bias_acceleration",
-    "bias_force", "box", "cartesian_path", "center_of_mass", "centroidal_momentum", "computed_torque", "contact_forces", "cycloidal",
-    "cylinder", "dissipation_of", "driving_forces", "energy", "ensemble", "equilibrium", "excitation", "export_c", "export_casadi",
-    "export_jax", "forward_dynamics", "forward_dynamics_derivatives", "frame_acceleration", "frame_velocity", "hamiltonian_dynamics",
-    "hull_points", "identify", "ilqr", "inverse_dynamics", "inverse_dynamics_derivatives", "inverse_kinematics", "jacobian",
-    "joint_wrenches", "linear_parameters", "linearize", "load", "loop_error", "mass_matrix", "maximum", "methods", "minimum", "modes",
-    "momenta", "operators", "point_mass", "polynomial", "poses", "python", "reduced", "regressor", "restitution_of", "rod", "rollout",
-    "rollout_gradient", "rollout_sensitivity", "simulate", "simulate_gradient", "sphere", "stepper", "threads", "trapezoidal", "velocities",
-    "where",
+    "bias_force", "box", "cartesian_path", "center_of_mass", "centroidal_momentum", "computed_torque", "contact_forces", "coriolis_force",
+    "coriolis_matrix", "cycloidal", "cylinder", "dissipation_of", "driving_forces", "energy", "ensemble", "equilibrium", "excitation",
+    "export_c", "export_casadi", "export_jax", "forward_dynamics", "forward_dynamics_derivatives", "frame_acceleration", "frame_velocity",
+    "gravity_force", "hamiltonian_dynamics", "hull_points", "identify", "ilqr", "inverse_dynamics", "inverse_dynamics_derivatives",
+    "inverse_kinematics", "jacobian", "joint_wrenches", "linear_parameters", "linearize", "load", "loop_error", "mass_matrix", "maximum",
+    "methods", "minimum", "modes", "momenta", "operators", "passive_force", "point_mass", "polynomial", "poses", "python", "reduced",
+    "regressor", "restitution_of", "rod", "rollout", "rollout_gradient", "rollout_sensitivity", "simulate", "simulate_gradient", "sphere",
+    "stepper", "threads", "trapezoidal", "velocities", "where",
 ]  # fmt: skip

@@ -430,6 +430,8 @@ def _run(**options: Any) -> Callable[[Case, At], Any]:
 
 DOORS: dict[str, Callable[[Case, At], Any]] = {
     "forward dynamics": _kernel(ct.forward_dynamics, "qvu"), "inverse dynamics": _kernel(ct.inverse_dynamics, "qvu"),
+    "gravity force": _kernel(ct.gravity_force, "q"), "coriolis force": _kernel(ct.coriolis_force, "qv"),
+    "passive force": _kernel(ct.passive_force, "qv"), "coriolis matrix": _kernel(ct.coriolis_matrix, "qv"),
     "mass matrix": _kernel(ct.mass_matrix, "q"), "bias force": _kernel(ct.bias_force, "qv"), "energy": _kernel(ct.energy, "qv"),
     "poses": _kernel(ct.poses, "q"), "momenta": _kernel(ct.momenta, "qv"), "joint wrenches": _kernel(ct.joint_wrenches, "qvu"),
     "derivatives": _kernel(ct.forward_dynamics_derivatives, "qvu"),

@@ -11,7 +11,7 @@ import numpy as np
 from catena.analysis.linearization import joint_forces, linear_system
 from catena.analysis.neighbourhood import Neighbourhood
 from catena.errors import ModelError
-from catena.kernels.dynamics import bias_force
+from catena.kernels.bias_forces import bias_force
 from catena.kernels.named_coordinates import coordinates, places
 from catena.kernels.tracing import check_forces, frozen
 from catena.loops.assembly import assemble

@@ -24,9 +24,9 @@ from catena.model.wording import choice
 KERNELS: dict[str, Callable[..., Any]] = {
     make.__name__.replace("_", "-"): make
     for make in (
-        ct.forward_dynamics, ct.inverse_dynamics, ct.mass_matrix, ct.bias_force, ct.momenta, ct.velocities, ct.hamiltonian_dynamics,
-        ct.energy, ct.poses, ct.jacobian, ct.joint_wrenches, ct.loop_error, ct.driving_forces, ct.forward_dynamics_derivatives,
-        ct.inverse_dynamics_derivatives,
+        ct.forward_dynamics, ct.inverse_dynamics, ct.mass_matrix, ct.bias_force, ct.gravity_force, ct.coriolis_force, ct.passive_force,
+        ct.coriolis_matrix, ct.momenta, ct.velocities, ct.hamiltonian_dynamics, ct.energy, ct.poses, ct.jacobian, ct.joint_wrenches,
+        ct.loop_error, ct.driving_forces, ct.forward_dynamics_derivatives, ct.inverse_dynamics_derivatives,
     )
 }  # fmt: skip
 

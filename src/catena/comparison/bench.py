@@ -22,7 +22,7 @@ from catena.comparison.changes import Change, change, differing
 from catena.comparison.methods import FEWEST, HANDFUL, Report, batch_of, call_of, calls_of, disagreement, fastest, repeated, sample, timed
 from catena.errors import ArgumentError
 from catena.formulations.joint_forces import passive_force
-from catena.kernels import derivatives, dynamics, kinematics
+from catena.kernels import bias_forces, derivatives, dynamics, kinematics
 from catena.loops.mobility import mobility
 from catena.model import Mechanism
 from catena.native.llvm import machine
@@ -31,8 +31,9 @@ from catena.native.llvm import machine
 KERNELS: dict[str, Callable[[Mechanism], Any]] = {
     constructor.__name__: constructor
     for constructor in (
-        dynamics.forward_dynamics, dynamics.inverse_dynamics, dynamics.mass_matrix, dynamics.bias_force, kinematics.poses, dynamics.energy,
-        dynamics.joint_wrenches, derivatives.forward_dynamics_derivatives, derivatives.inverse_dynamics_derivatives, dynamics.loop_error,
+        dynamics.forward_dynamics, dynamics.inverse_dynamics, dynamics.mass_matrix, bias_forces.bias_force, kinematics.poses,
+        dynamics.energy, dynamics.joint_wrenches, derivatives.forward_dynamics_derivatives, derivatives.inverse_dynamics_derivatives,
+        dynamics.loop_error,
     )
 }  # fmt: skip
 

@@ -14,12 +14,16 @@ from catena.formulations.loops.coupled_loops import coupled_loops
 from catena.formulations.loops.dependence import DependentMap
 from catena.formulations.loops.partitions import CoordinatePartition, GroupPartition
 from catena.graph import Scalar
+from catena.kernels.included import PARTS, acting
 from catena.kernels.named_coordinates import coordinates, places
 from catena.kernels.reduced import reduced
 from catena.kernels.tracing import acting_forces, check_forces, frozen
 from catena.loops.scaling import loop_units
 from catena.model import Mechanism, Tree
 from catena.model.values import floats
+
+#: What the joint forces cancel besides the inertia. Not stops and contacts: an arm beyond a stop would be pushed on through it.
+CANCELLED = tuple(part for part in PARTS if part not in ("stops", "contacts"))
 
 
 class ComputedTorque:
@@ -55,7 +59,7 @@ class ComputedTorque:
         acceleration[self._at] = wanted.acceleration - 2.0 * self.bandwidth * parting - self.bandwidth**2 * away
         closed = DependentMap(tree, q, self._partition, self._weights)
         vdot = closed.accelerations(v, acceleration)
-        force, wrenches = acting_forces(tree, t, q, v)
+        force, wrenches = acting_forces(acting(tree, CANCELLED), t, q, v)
         return closed.on_independent(newton_euler.inverse_dynamics(tree, q, v, vdot, wrenches) - force)
 
     def wanted(self, t: Any) -> Point:
@@ -79,6 +83,9 @@ def computed_torque(
         path's - 2 bandwidth (rate - path's) - bandwidth^2 (x - path's),
 
     so that what is off the path decays as exp(-bandwidth t), whatever the mechanism. `bandwidth` [1/s] is a number, or one for each.
+
+    They cancel gravity, Coriolis forces, springs, dampers, friction and forces from functions. Stops and contacts they never cancel: these
+    push back, and the path is left there.
 
     >>> m = examples.four_bar()
     >>> path = ct.cycloidal(1.0, 2.0, duration=2.0)

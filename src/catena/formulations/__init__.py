@@ -22,7 +22,7 @@ from catena.formulations import cubic, inverse, linear, mass, quadratic  # noqa:
 from catena.formulations.cubic import composite_body
 from catena.formulations.derivatives import articulated, through_mass_matrix
 from catena.formulations.derivatives import inverse_dynamics as inverse_derivatives
-from catena.formulations.inverse import composite_inverse, newton_euler
+from catena.formulations.inverse import composite_inverse, coriolis, newton_euler
 from catena.formulations.linear import (
     armstrong,
     articulated_body,
@@ -101,11 +101,18 @@ def _fully_recursive(reference: str) -> Method:
 #: All methods, by name; their short names are in `ALIASES`.
 METHODS: dict[str, Method] = {
     "newton-euler": Method(
-        {"inverse_dynamics": newton_euler.inverse_dynamics, "bias_force": newton_euler.bias_force, "momenta": newton_euler.momenta},
+        {
+            "inverse_dynamics": newton_euler.inverse_dynamics,
+            "bias_force": newton_euler.bias_force,
+            "gravity_force": newton_euler.gravity_force,
+            "coriolis_force": newton_euler.coriolis_force,
+            "momenta": newton_euler.momenta,
+        },
         ("J91",),
         "O(n)",
     ),
     "composite-inverse": Method({"inverse_dynamics": composite_inverse.inverse_dynamics}, ("J91",), "O(n)"),
+    "composite-coriolis": Method({"coriolis_matrix": coriolis.coriolis_matrix}, ("EW21",), "O(n^2)"),
     "direct": Method({"mass_matrix": direct.mass_matrix}, ("J91",), "O(n^2)"),
     "symmetric": Method({"mass_matrix": symmetric.mass_matrix}, ("J91",), "O(n^2)"),
     "composite-body": Method(
@@ -194,6 +201,9 @@ AUTO: dict[str, str] = {
     "inverse_dynamics": "newton-euler",
     "mass_matrix": "composite-body",
     "bias_force": "newton-euler",
+    "gravity_force": "newton-euler",
+    "coriolis_force": "newton-euler",
+    "coriolis_matrix": "composite-coriolis",
     "momenta": "newton-euler",
     "hamiltonian_dynamics": "canonical-momenta",
     "velocities": "canonical-momenta",

@@ -26,6 +26,7 @@ from catena.graph.functions import maximum
 from catena.graph.stages import split
 from catena.kernels import loop_dynamics as closed
 from catena.kernels import reactions
+from catena.kernels.included import Include, included, moving
 from catena.kernels.iterative import IterativeKernel
 from catena.kernels.methods import Solution, solution
 from catena.kernels.planned import ConstrainedKernel
@@ -113,11 +114,12 @@ def inverse_dynamics(
     at: Any = None,
     parameters: Parameters = (),
     wrenches: Bodies = (),
+    include: Include = None,
 ) -> Kernel | ConstrainedKernel:
     """Return the kernel (q, v, vdot) -> tau: the joint forces that give the accelerations vdot.
 
-    Passive and applied forces count as in `forward_dynamics`; where a force depends on time or a joint is driven, the kernel is
-    (t, q, v, vdot) -> tau.
+    Passive and applied forces count as in `forward_dynamics`, stops and contacts among them; where a force depends on time or a joint is
+    driven, the kernel is (t, q, v, vdot) -> tau. `include` names what counts besides M vdot, as in `bias_force`.
 
     With loops `actuated` names the coordinates that motors act on, without it all; tau is zero on the others. Where there are more of them
     than degrees of freedom, tau is the one of least norm. vdot must keep the loops closed, as `ct.reduced(m).accelerations` does.
@@ -134,9 +136,11 @@ def inverse_dynamics(
     array([-6.584,  0.   ,  0.   ])
     """
     m = frozen(m, "inverse_dynamics", parameters, wrenches)
+    parts = included(m, "inverse_dynamics", include)
     by = solution("inverse_dynamics", method, m)
+    by = by._replace(function=moving(by.function, parts))
     if m.has_loops:
-        return closed.inverse_dynamics(m, actuated, by, at)
+        return closed.inverse_dynamics(m, actuated, by, at, parts)
     if actuated is not None and set(m.v_names) - set(actuated):
         free = ", ".join(name for name in m.v_names if name not in actuated)
         raise ModelError(f"inverse_dynamics: model '{m.name}' has no loops, and {free} would move freely; leave actuated= out")
@@ -144,7 +148,7 @@ def inverse_dynamics(
     def function(tree: Tree, q: Any, v: Any, vdot: Any, force: Any, wrenches: Any) -> Any:
         return by.function(tree, q, v, vdot, wrenches) - force
 
-    return dynamics_kernel(m, "inverse_dynamics", ("q", "v", "vdot"), ("tau",), function, by.method, by.references)
+    return dynamics_kernel(m, "inverse_dynamics", ("q", "v", "vdot"), ("tau",), function, by.method, by.references, parts=parts)
 
 
 def mass_matrix(m: Mechanism, method: str = "auto", parameters: Parameters = ()) -> Kernel:
@@ -158,27 +162,6 @@ def mass_matrix(m: Mechanism, method: str = "auto", parameters: Parameters = ())
     m = frozen(m, "mass_matrix", parameters)
     _, name, solve, references = solution("mass_matrix", method, m)
     return traced_kernel(m, "mass_matrix", ("q",), ("mass",), solve, name, references)
-
-
-def bias_force(m: Mechanism, parameters: Parameters = (), wrenches: Bodies = ()) -> Kernel:
-    """Return the kernel (q, v) -> joint forces that hold the motion at vdot = 0.
-
-    Coriolis, centrifugal, gyroscopic and gravity forces, less what acts in the joints and on the bodies (springs, dampers, friction,
-    stops, forces): with the mass matrix M, tau = M vdot + bias_force. Where a force depends on time or a joint is driven, the kernel is
-    (t, q, v) -> bias.
-
-    >>> m = ct.Model("pendulum")
-    >>> m.add("arm", ct.point_mass(1.0, at=(1, 0, 0)), ct.Revolute("y"))
-    >>> ct.bias_force(m)([0.0], [0.0])
-    array([-9.81])
-    """
-    m = frozen(m, "bias_force", parameters, wrenches)
-    _, name, solve, references = solution("bias_force", "auto", m)
-
-    def function(tree: Tree, q: Any, v: Any, force: Any, wrenches: Any) -> Any:
-        return solve(tree, q, v, wrenches) - force
-
-    return dynamics_kernel(m, "bias_force", ("q", "v"), ("bias",), function, name, references)
 
 
 def momenta(m: Mechanism, parameters: Parameters = ()) -> Kernel:

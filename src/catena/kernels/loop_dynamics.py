@@ -117,8 +117,8 @@ def _of_method(m: Mechanism, at: Any, method: str, planned: Callable[[Any], Any]
     return planned_kernel(m, configuration(m, at), lambda m, q: plan_of(m, method, q), planned, pivoted, make, explain)
 
 
-def inverse_dynamics(m: Mechanism, actuated: Collection[str] | None, by: Solution, at: Any) -> ConstrainedKernel:
-    """Return inverse dynamics of a mechanism with loops, with joint forces on the actuated coordinates only."""
+def inverse_dynamics(m: Mechanism, actuated: Collection[str] | None, by: Solution, at: Any, parts: Collection[str]) -> ConstrainedKernel:
+    """Return inverse dynamics of a mechanism with loops, of parts of the forces, with joint forces on the actuated coordinates only."""
     driven = coordinates(m, m.v_names if actuated is None else actuated, "inverse_dynamics: actuated")
 
     def free(m: Mechanism, chosen: CoordinatePartition) -> list[str]:
@@ -150,6 +150,7 @@ def inverse_dynamics(m: Mechanism, actuated: Collection[str] | None, by: Solutio
         tau = np.array([where(lost, np.nan, x) for x in solved.vdot], dtype=object)
         return tau, pivoted_flags(solved._replace(undetermined=where(lost, 1.0, 0.0)), v)
 
-    make = partial(dynamics_kernel, m, "inverse_dynamics", ("q", "v", "vdot"), ("tau", "flags"), method=by.method, references=by.references)
+    inputs, outputs = ("q", "v", "vdot"), ("tau", "flags")
+    make = partial(dynamics_kernel, m, "inverse_dynamics", inputs, outputs, method=by.method, references=by.references, parts=parts)
     where_held = configuration(m, at, lambda m, q: not free(m, partition(m, q, last=driven)))
     return planned_kernel(m, where_held, plan, planned, pivoted, make)

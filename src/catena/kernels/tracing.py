@@ -8,7 +8,7 @@ first argument; where a joint is driven, all kernels do, and functions of the tr
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,12 +18,16 @@ from catena.formulations.applied_forces import applied_forces
 from catena.formulations.joint_forces import passive_force
 from catena.graph import Graph, Port, Trace, without_collection
 from catena.graph.differentiated import Chart
+from catena.kernels.included import PARTS, acting
 from catena.model import Mechanism, Tree
 from catena.model.coordinates import PositionChart
 from catena.native import Kernel, compile_graph
 
 #: Paths of numbers of a model, such as "hand.mass": inputs of its kernels after the others, which may be left out.
 Parameters = str | Sequence[str]
+
+#: Inputs and outputs along the velocity coordinates.
+_ALONG_V = ("v", "tau", "vdot", "p", "pdot", "bias", "mass", "gravity_force", "coriolis_force", "passive_force", "coriolis_matrix")
 
 #: Names of bodies: `wrenches` (bodies, 6), the moment [N m] and the force [N] at the origin of each, in the world's axes, are an input.
 Bodies = str | Sequence[str]
@@ -131,7 +135,7 @@ def _labels(m: Mechanism, ports: Sequence[Port]) -> dict[str, tuple[str, ...]]:
     """Return what the entries of inputs and outputs are, along their first axis: coordinates, bodies, joints or loops."""
     loops = tuple(closure.name for closure in m.loops)
     known = {
-        "q": m.q_names, **dict.fromkeys(("v", "tau", "vdot", "p", "pdot", "bias", "mass"), m.v_names), "poses": m.body_names,
+        "q": m.q_names, **dict.fromkeys(_ALONG_V, m.v_names), "poses": m.body_names,
         "wrenches": (*m.body_names, *loops), "error": (*loops, *(coupling.name for coupling in m.couplings)), "force": m.driven_names,
     }  # fmt: skip
     return {port.name: known[port.name] for port in ports if port.name in known and port.shape[:1] == (len(known[port.name]),)}
@@ -148,37 +152,44 @@ def dynamics_kernel(
     shapes: Mapping[str, tuple[int, ...]] | None = None,
     velocities: Callable[..., Any] | None = None,
     quick: bool = False,
+    parts: Collection[str] = PARTS,
 ) -> Kernel:
-    """Return the kernel of `function(tree, *inputs, force, wrenches)`, with passive and applied forces.
+    """Return the kernel of `function(tree, *inputs, force, wrenches)`, with those passive and applied forces that are among the `parts`.
 
     The inputs begin with q and v; or with q and what the velocities follow from, by `velocities(tree, q, x)`.
     """
-    inputs, acting = with_forces(m, name, inputs, function, velocities)
-    return traced_kernel(m, name, inputs, outputs, acting, method, references, shapes, quick)
+    inputs, forced = with_forces(m, name, inputs, function, velocities, parts)
+    return traced_kernel(m, name, inputs, outputs, forced, method, references, shapes, quick)
 
 
 def dynamics_graph(m: Mechanism, name: str, inputs: tuple[str, ...], outputs: tuple[str, ...], function: Callable[..., Any]) -> Graph:
     """Return the graph of the kernel that `dynamics_kernel` makes; nothing is compiled."""
-    inputs, acting = with_forces(m, name, inputs, function)
-    return traced_graph(m, name, inputs, outputs, acting)[0]
+    inputs, forced = with_forces(m, name, inputs, function)
+    return traced_graph(m, name, inputs, outputs, forced)[0]
 
 
 def with_forces(
-    m: Mechanism, name: str, inputs: tuple[str, ...], function: Callable[..., Any], velocities: Callable[..., Any] | None = None
+    m: Mechanism,
+    name: str,
+    inputs: tuple[str, ...],
+    function: Callable[..., Any],
+    velocities: Callable[..., Any] | None = None,
+    parts: Collection[str] = PARTS,
 ) -> tuple[tuple[str, ...], Callable[..., Any]]:
     """Return inputs and function of the tree and these, of a function that has passive and applied forces after them."""
-    check_forces(m, name)
+    if "forces" in parts:
+        check_forces(m, name)
     timed = m.time_dependent
 
-    def acting(tree: Tree, *arguments: Any) -> Any:
+    def forced(tree: Tree, *arguments: Any) -> Any:
         t, q, x, *rest = arguments if timed else (0.0, *arguments)
         v = x
         if velocities is not None:  # traced before the rest, which has them too, only if they matter
             v = velocities(tree, q, x) if tree.resists else np.zeros(tree.nv)
-        force, wrenches = acting_forces(tree, t, q, v)
+        force, wrenches = acting_forces(acting(tree, parts), t, q, v)
         return function(tree, q, x, *rest, force, wrenches)
 
-    return (("t", *inputs) if timed else inputs), acting
+    return (("t", *inputs) if timed else inputs), forced
 
 
 def acting_forces(tree: Tree, t: Any, q: Any, v: Any) -> tuple[Any, Any]:

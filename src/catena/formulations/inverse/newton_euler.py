@@ -62,6 +62,17 @@ def bias_force(tree, q, v, wrenches=None):
     return inverse_dynamics(tree, q, v, np.zeros(tree.nv), wrenches)
 
 
+def gravity_force(tree, q):
+    """Return the joint forces that hold the tree at rest against gravity; driven joints are where they are."""
+    rest = np.zeros(tree.nv)
+    return inverse_dynamics(tree.resting(), q, rest, rest)
+
+
+def coriolis_force(tree, q, v):
+    """Return the joint forces that hold the motion at vdot = 0 without gravity, with those that the motion of driven joints takes."""
+    return bias_force(tree.weightless(), q, v)
+
+
 def momenta(tree, q, v):
     """Return the canonical momenta p = M v, and what driven joints add to them. [NLT03] (19), (26), (34)."""
     X, S = placements(tree, q)
