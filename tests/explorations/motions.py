@@ -90,7 +90,7 @@ def bounces(report: Report, rng: Rng) -> None:
     height, speed = rng.uniform(0.1, 20.0), float(rng.choice([0.5, 5.0, 50.0]))
     if stop:
         m = ct.Model("slide", gravity=(0, 0, 0))
-        m.add("slide", ct.point_mass(0.5), ct.Prismatic("x", limits=(-height, 1e3), stop_stiffness=1e5, stop_damping=0.0))
+        m.add("slide", ct.point_mass(0.5), ct.Prismatic("x", limits=(-height, 1e6), stop_stiffness=1e5, stop_damping=0.0))
         q0, gravity = 0.0, 0.0
     else:
         m, q0 = _bouncer(light), 0.05 + height

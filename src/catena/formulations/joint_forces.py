@@ -60,15 +60,26 @@ def stop_depths(tree, q):
     return [i for i, _ in stops], [depth for _, depth in stops]
 
 
+def stop_gaps(tree, q):
+    """Return how far every joint is from its stops, negative in them."""
+    return [-depth for k in range(tree.n) for _, _, depth in _beyond(tree, k, q)]
+
+
 def _stops(tree, k, q):
     """Yield the stops of joint k: coordinate, side (1.0 above, -1.0 below), and how deep the joint is in it."""
+    for i, sign, depth in _beyond(tree, k, q):
+        yield i, sign, positive(depth)
+
+
+def _beyond(tree, k, q):
+    """Yield the stops of joint k: coordinate, side, and how far the joint is beyond it, negative where it is not there yet."""
     at, where = tree.v_slices[k], tree.q_slices[k]
     for i in range(at.start, at.stop):
         x = q[where.start + i - at.start]  # joints with limits have as many positions as velocities
         if tree.stopped(tree.lower[i]):
-            yield i, -1.0, positive(tree.lower[i] - x)
+            yield i, -1.0, tree.lower[i] - x
         if tree.stopped(tree.upper[i]):
-            yield i, 1.0, positive(x - tree.upper[i])
+            yield i, 1.0, x - tree.upper[i]
 
 
 def energy(tree, q, v):

@@ -215,5 +215,6 @@ def _root(event: Event, motion: Run, step: Crossing, i: int) -> State:
     if lower is not None and np.sign(value(span)) != before:
         size = max(abs(value(lower)), abs(value(span)))  # only signs count: products of very small or large values would not keep them
         tolerances: Any = {"xtol": 1e-14 * max(1.0, span), "rtol": 1e-14, "maxiter": _HALVINGS**2}
-        h = brentq(lambda h: value(h) / size, lower, span, **tolerances)
+        root: Any = brentq(lambda h: value(h) / size, lower, span, **tolerances)
+        h = float(root)
     return State(t0 + h, *motion.reached(*step.start, step.a, h))

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from catena.formulations.approach import gaps
 from catena.formulations.contact import positive
 from catena.formulations.derivatives.forces import force_derivatives
 from catena.formulations.derivatives.inverse_dynamics import inverse_dynamics_derivatives
@@ -26,6 +27,7 @@ from catena.model import Mechanism, Tree
 from catena.model.simple_joints import with_simple_joints
 from catena.model.user_functions import own_array
 from catena.scalars import expression
+from catena.simulation.approach import within
 from catena.simulation.integrators.flow import Linearised, Part
 from catena.simulation.stepping import entry_of
 
@@ -117,12 +119,18 @@ def opposed(
     return {"force": opposing(tree.resting(), q, (added, bodies[:, 0], bodies[:, 1]), acceleration, shift, rate)}
 
 
+def approach(system: System, tree: Tree, t: Any, q: Array, v: Array, vdot: Array, near: Any) -> dict[str, Any]:
+    """Return the time within which no stop or contact is entered by more than a length, their gaps, and the rates of these."""
+    found = gaps(tree, q, v, vdot, system.model.rate)
+    return {"within": within(found, near), "gap": found.gap, "rate": found.rate}
+
+
 #: The evaluations by name, with their arguments after t and q.
 EVALUATIONS = {
     "accelerations": (accelerations, ("v", "tau", "entered")), "momenta": (momenta, ("v", "tau")), "velocities": (velocities, ("p",)),
     "linearised": (linearised, ("v", "vdot")), "slopes": (slopes, ("v", "shift", "deepest")),
     "eased": (eased, ("armature", "added", "force")), "responses": (responses, ("armature", "added", "along")),
-    "opposed": (opposed, ("bodies", "added", "acceleration", "shift", "rate")),
+    "approach": (approach, ("v", "vdot", "near")), "opposed": (opposed, ("bodies", "added", "acceleration", "shift", "rate")),
 }  # fmt: skip
 
 #: What evaluations, and derivatives of these, depend on besides the model, its functions, the method and the plan of the loops: properties

@@ -22,7 +22,7 @@ from catena.simulation.inputs import Input, controller_role
 from catena.simulation.integrators.steps import Integrator
 from catena.simulation.integrators.steps import integrator as integrator_of
 from catena.simulation.loop_states import check_closed, check_velocities
-from catena.simulation.stepping import LOOKED
+from catena.simulation.stepping import LOOKED, smallest_step
 from catena.simulation.stiffness import Fastest, stiff, warn_of
 from catena.simulation.system import System
 from catena.simulation.trajectory import Occurrence, Trajectory
@@ -328,6 +328,19 @@ class Run:
             events = np.array([float(event.value(t, q, v)) for event in self.settings.events])
             return flow.acceleration(t, q, v), flow.force(t, q, v), events
         return self.system.start()(t, q, v, self._row(t), self.constants[0])
+
+    def approach(self, t: float, q: np.ndarray, v: np.ndarray) -> tuple[float, np.ndarray, np.ndarray]:
+        """Return the time within which no stop or contact is entered by more than the tolerance sees, their gaps and the rates of these."""
+        if not self.system.one_sided:
+            return np.inf, np.zeros(0), np.zeros(0)
+        a = self.evaluate(t, q, v)[0]
+        time, gap, rate = self.flow(t).evaluate("approach", t, q, v, a, self.near)
+        return max(float(time), 64.0 * smallest_step(t, self.settings.until)), gap, rate
+
+    @property
+    def near(self) -> float:
+        """The length by which a step may enter a stop or a contact."""
+        return self.system.stepping.near({"rtol": self.settings.rtol})
 
     def flow(self, t: float) -> Flow:
         """Return the flow at a time, in floats."""

@@ -19,6 +19,7 @@ import numpy as np
 from catena.graph import maximum, minimum, where
 from catena.graph.trace import object_array
 from catena.native.iteration import DONE, ROW, TABLE
+from catena.simulation.approach import NEAR, passed
 from catena.simulation.integrators.flow import Step
 from catena.simulation.integrators.solving import converged
 from catena.simulation.integrators.steps import Integrator
@@ -164,6 +165,7 @@ class Stepping:
     stop: Callable[[Any, Array, Array], Any] | None = None  # where a trajectory ends, a condition
     observe: Callable[[Any, Array, Array], Any] | None = None  # what goes on record in place of the state
     observed: int = 0  # its entries
+    approaches: bool = False  # whether stops or contacts bound the steps by their approach
 
     @property
     def reuses_last(self) -> bool:
@@ -194,20 +196,35 @@ class Stepping:
         """Return the size of an adaptive step, before it is cut to a mark."""
         return _across(self.integrator, x["h"], x["crossing"] - x["t"]) if self.loops else x["h"]
 
+    def near(self, c: dict[str, Any]) -> Any:
+        """Return the length by which a step may enter a stop or a contact: what the tolerance does not see."""
+        return minimum(c["rtol"], NEAR) * min(self.lengths)
+
 
 def attempt(stepping: Stepping, flow_of: Callable[[dict, dict], Any], state: Array, row: Array, constants: Array) -> tuple[Array, Array]:
     """Return the state after one attempt at a step, and the record that goes with it."""
     x, table, c = stepping.state.split(state), stepping.row.split(row), stepping.constants.split(constants)
     flow = flow_of(table, c)
     span = stepping.clock.span(stepping, x, table, c)
-    (t, t1, _), q, v = span, x["q"], x["v"]
+    t, q, v = span.t, x["q"], x["v"]
 
     a = x["a"] if stepping.reuses_last else flow.acceleration(t, q, v)
+    gaps: Sequence[Array] = ()
+    if stepping.approaches:
+        time, *gaps = flow.evaluate("approach", t, q, v, a, stepping.near(c))
+        x = {**x, "h": minimum(x["h"], maximum(time, 64.0 * smallest_step(t, c["until"])))}
+        span = stepping.clock.span(stepping, x, table, c)
+    t1 = span.t1
     step = stepping.integrator.advance(flow, t, q, v, a, span.h)
     flow.mark()
     result: dict[str, Any] = {}
     if stepping.adaptive:
         accepted, code, result["h"] = _adapted(stepping, c, x, step, span)
+        if stepping.approaches:
+            near = stepping.near(c)
+            _, *later = flow.evaluate("approach", t1, step.q, step.v, a, near)
+            through = accepted & passed(span.h, near, *gaps, *later)
+            accepted, result["h"] = accepted & ~through, where(through, 0.5 * span.h, result["h"])
     else:
         accepted, code = verdict(stepping.integrator, step, x.get("limit"))
         result |= {"h": x["h"]} if "h" in x else {}
@@ -260,11 +277,16 @@ def _adapted(stepping: Stepping, c: dict[str, Any], x: dict[str, Any], step: Ste
     weak = accepted & (step.conditioning < x["limit"]) if stepping.loops else None
     if weak is not None:  # a shorter step may end better
         accepted, h_next = accepted & ~weak, where(weak, 0.5 * h, h_next)
-    small = h_next < _SMALLEST_STEP * maximum(abs(span.t), minimum(abs(c["until"]), 1.0))
+    small = h_next < smallest_step(span.t, c["until"])
     code = where(small, float(TOO_SMALL), float(RUNNING))
     if weak is not None:
         code = where(weak & (x["limit"] > SINGULAR), float(WEAKENED), code)
     return accepted, code, h_next
+
+
+def smallest_step(t: Any, until: Any) -> Any:
+    """Return the size of steps below which they are lost in rounding, in a run to a time."""
+    return _SMALLEST_STEP * maximum(abs(t), minimum(abs(until), 1.0))
 
 
 def _across(integrator: Integrator, h: Any, away: Any) -> Any:

@@ -65,7 +65,7 @@ class System:
         self.observed_shape = () if observe is None else self._traced(observe).outputs[0].shape
         self.stepping = Stepping(
             model.nq, model.nv, integrator, adaptive, clock, input_.row, constant, lengths, self.events, model.has_loops, stop, observe,
-            math.prod(self.observed_shape),
+            math.prod(self.observed_shape), approaches=adaptive and self.one_sided > 0,
         )  # fmt: skip
 
     def use(self, loop_plan: LoopPlan) -> None:
@@ -181,7 +181,7 @@ class System:
 
     def _inputs(self, trace: Trace, names: Sequence[str]) -> list[Any]:
         """Return inputs of a trace by name; None for slopes that the mechanism does not have."""
-        shapes = {"t": (), "h": (), "q": (self.model.nq,), **self.slope_shapes}
+        shapes = {"t": (), "h": (), "near": (), "q": (self.model.nq,), **self.slope_shapes}
         shapes |= dict.fromkeys(("entered", "deepest"), (self.one_sided if self.looks_ahead else 0,))
         found = ((name, shapes.get(name, (self.model.nv,))) for name in names)
         return [None if 0 in shape else trace.input(name, shape) for name, shape in found]

@@ -12,6 +12,7 @@ from scipy import integrate as scipy_integrate
 from catena.errors import ArgumentError, MethodError, SimulationError
 from catena.model.coordinates import PositionChart
 from catena.scalars.dual import moving, part
+from catena.simulation.approach import passed
 from catena.simulation.interrupts import noted_interrupts
 from catena.simulation.progress import progress
 from catena.simulation.run import EXPLICIT_OF_SCIPY, Run
@@ -19,6 +20,9 @@ from catena.simulation.trajectory import Trajectory
 
 _IMPLICIT = ("Radau", "BDF", "LSODA")
 _METHODS = (*EXPLICIT_OF_SCIPY, *_IMPLICIT)
+
+#: By how much a step may be longer than the last.
+_GROWTH = 10.0
 
 
 class _NotFinite(Exception):
@@ -64,44 +68,64 @@ def integrate(run: Run, show: bool | None = None) -> Trajectory:
     options: dict[str, Any] = {"rtol": max(given.rtol, 1e-13), "atol": given.atol, "max_step": given.largest}
     if given.scipy_method in _IMPLICIT:
         options["jac"] = lambda t, y: _jacobian(run, t, m.normalised(y[:nq]), y[nq:])
-    solver = getattr(scipy_integrate, given.scipy_method)(slope, given.start, np.concatenate([given.q0, given.v0]), given.until, **options)
+
+    def begun(t: float, y: np.ndarray, end: float, first: float | None = None) -> Any:
+        evaluations.append(0 if not evaluations else int(solver.nfev))
+        return getattr(scipy_integrate, given.scipy_method)(slope, t, y, end, first_step=first, **options)
+
+    def approach(t: float, y: np.ndarray) -> tuple[float, np.ndarray, np.ndarray]:
+        return run.approach(t, m.normalised(y[:nq]), y[nq:])
+
+    evaluations: list[int] = []
+    here, y_here = given.start, np.concatenate([given.q0, given.v0])
+    time_left, *gaps = approach(here, y_here)
+    solver = begun(here, y_here, min(given.until, here + time_left))
     wanted = [given.start] if given.times is None else list(given.times[given.times <= given.start])
-    t, y = [wanted], [np.tile(solver.y, (len(wanted), 1))]
+    t, y = [wanted], [np.tile(y_here, (len(wanted), 1))]
     stopped, trouble, steps = "end", "", 0
     with noted_interrupts() as interrupted, progress(m.name, given.start, given.until, show) as report, warnings.catch_warnings():
         warnings.simplefilter("ignore")  # what they say is in the message of the solver
         try:
-            while solver.status == "running":
+            while here < given.until:
                 with np.errstate(all="ignore"):
                     message = solver.step()
                 if solver.status == "failed":
                     trouble = f"SciPy's {given.scipy_method} stopped at t = {solver.t:.9g} s: {message}"
                     break
-                steps += 1
+                h = solver.t - here
+                time_left, *later = approach(solver.t, solver.y)
+                if len(gaps[0]) and passed(h, run.near, *gaps, *later):
+                    solver = begun(here, y_here, here + 0.5 * h, 0.5 * h)
+                    continue
+                here, y_here, gaps, steps = float(solver.t), solver.y.copy(), later, steps + 1
                 if given.times is None:
-                    t.append([solver.t])
-                    y.append(solver.y[None])
+                    t.append([here])
+                    y.append(y_here[None])
                 else:
-                    between = given.times[(given.times > solver.t_old) & (given.times <= solver.t)]
+                    between = given.times[(given.times > solver.t_old) & (given.times <= here)]
                     if len(between):
                         t.append(list(between))
                         y.append(solver.dense_output()(between).T)
-                report(float(solver.t), steps)
+                report(here, steps)
                 if interrupted():
                     stopped = "interrupted"
                     break
+                end = min(given.until, here + time_left)
+                if solver.status == "finished" or end < min(solver.t_bound, here + _GROWTH * h):
+                    solver = begun(here, y_here, end, min(h, end - here)) if here < given.until else solver
         except KeyboardInterrupt:
             stopped = "interrupted"
         except _NotFinite as error:
             trouble = str(error)
     times, states = np.concatenate(t), np.concatenate(y)
     if not len(times):  # it stopped before the first time that was wanted
-        times, states = np.array([solver.t]), solver.y[None]
+        times, states = np.array([here]), y_here[None]
     q, v = m.normalised(states[:, :nq]), states[:, nq:]
     a, tau = (np.array(part) for part in zip(*(run.evaluate(*state)[:2] for state in zip(times, q, v, strict=True)), strict=True))
     info = {
-        "integrator": f"scipy:{given.scipy_method}", "method": run.system.method, "steps": steps, "evaluations": int(solver.nfev),
-        "seconds": time.perf_counter() - began, "stopped": "error" if trouble else stopped,
+        "integrator": f"scipy:{given.scipy_method}", "method": run.system.method, "steps": steps,
+        "evaluations": sum(evaluations) + int(solver.nfev), "seconds": time.perf_counter() - began,
+        "stopped": "error" if trouble else stopped,
     }  # fmt: skip
     trajectory = Trajectory(m, times, q, v, a, tau, info=info)
     if trouble:
