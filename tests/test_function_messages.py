@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import math
+import random
+import re
+import time
 from collections.abc import Callable
 from math import cos
 from pathlib import Path
@@ -185,6 +189,97 @@ def test_what_cannot_be_traced_is_told_with_its_line_and_what_to_write(name: str
     assert message.endswith(", or mark the function ct.python(function)") is marked
     assert place.startswith(f'  File "{__file__}", line {line}, in {function}\n    '), place
     assert caught.value.__cause__ is not None
+
+
+# --- what is another function when it is called again
+
+
+def task(**functions: Any) -> ct.environments.Task:
+    given: dict[str, Any] = {
+        "reset": lambda random: (random.uniform(-0.1, 0.1, 2), np.zeros(2)), "observe": lambda q, v: np.concatenate([q, v]),
+        "reward": lambda q: q[0],
+    }  # fmt: skip
+    return ct.environments.Task(arm(), step=0.01, efforts=1.0, **{**given, **functions})
+
+
+def driven_arm() -> ct.Model:
+    m = arm()
+    m.add_actuator("motor", "upper")
+    return m
+
+
+_NOISE, _GOAL = "give random numbers as a table, such as ct.rollout(noise=)", "draw random numbers in reset, as part of the goal"
+_GENERATOR = "draw random numbers from the generator that the function is given"
+
+#: More doors that trace functions of users, what they call the function, and the remedy; `f` makes another number of a number.
+MORE: dict[str, tuple[Callable[[Callable[[Any], Any]], Any], str, str]] = {
+    "wrench": (
+        lambda f: ct.simulate(arm(), [0.0, 0.0], until=0.1, wrenches={"upper": lambda t, q, v: [0.0, f(q[0]), 0.0]}),
+        "force 'wrenches.upper'", _NOISE),
+    "point force": (
+        lambda f: arm().add_point_force("wind", "upper", (0, 0, -1), lambda t, p, v: [0.0, f(p[0]), 0.0]), "force 'wind'", _NOISE),
+    "line force": (
+        lambda f: arm().add_line_force("rope", "ground", "lower", lambda t, length, rate: f(length), (1, 0, 0)), "force 'rope'", _NOISE),
+    "controls": (
+        lambda f: ct.simulate(driven_arm(), [0.0, 0.0], until=0.1, controls=lambda t, q, v: [f(q[0])]), "controls", _NOISE),
+    "stop": (lambda f: ct.rollout(arm(), [0.0, 0.0], step=0.01, steps=1, stop=lambda t, q, v: f(q[0]) > 1.0), "stop", _NOISE),
+    "observe": (lambda f: ct.rollout(arm(), [0.0, 0.0], step=0.01, steps=1, observe=lambda t, q, v: f(q[0])), "observe", _NOISE),
+    "ensemble": (lambda f: ct.ensemble(arm(), [0.0, 0.0], controls=lambda t, q, v: [f(q[0]), t], step=0.01, steps=1), "controller", _NOISE),
+    "cost of ilqr": (
+        lambda f: ct.ilqr(arm(), [0.0, 0.0], controls=np.zeros((2, 2)), step=0.01, cost=lambda t, q, v, tau: f(tau[0])), "cost", _NOISE),
+    "reset": (lambda f: task(reset=lambda random: (random.uniform(f(1.0), 9.0, 2), np.zeros(2))), "reset", _GENERATOR),
+    "goal": (lambda f: task(reset=lambda random: (np.zeros(2), np.zeros(2), np.stack([f(1.0)]))), "reset", _GENERATOR),
+    "drawn parameter": (lambda f: task(parameters={"upper.mass": lambda random: random.uniform(f(1.0), 9.0)}), "upper.mass", _GENERATOR),
+    "observation": (lambda f: task(observe=lambda q: np.stack([f(q[0]), 1.0])), "observe", _GOAL),
+    "reward": (lambda f: task(reward=lambda action: f(action[0])), "reward", _GOAL),
+    "terminate": (lambda f: task(terminate=lambda q: (q[0] > 1.0, f(q[1]) < 0.0)), "terminate", _GOAL),
+}  # fmt: skip
+
+
+def changing() -> dict[str, Callable[[Any], Any]]:
+    """Return functions of a number that are others at every call: by random numbers, a clock, a counter, and what they remember."""
+    state = {"gain": 1.0}
+
+    def remembering(x: Any) -> Any:
+        state["gain"] *= 0.5
+        return x * state["gain"]
+
+    counter = itertools.count(2)
+    return {
+        "random": lambda x: x + 0.1 * random.random(), "generator": lambda x: x * RNG.uniform(0.5, 0.9),
+        "clock": lambda x: x + 1e-9 * time.perf_counter(), "counter": lambda x: x + 1e-3 * next(counter), "memory": remembering,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("door", [*DOORS, *MORE])
+@pytest.mark.parametrize("name", changing())
+def test_a_function_that_changes_from_call_to_call_is_refused_at_every_door(name: str, door: str) -> None:
+    """A trace holds what is random, counted or timed as a number: a run would have the same one at all times."""
+    give, who, remedy = MORE[door] if door in MORE else (*DOORS[door][:2], "random numbers")
+    with pytest.raises((ct.TraceError, ct.ModelError)) as caught:
+        give(changing()[name])
+    message, _, place = str(caught.value).partition("\n")
+    assert re.match(rf"{who} cannot be traced: it computes (with \S+ in place of \S+|something else) when it is called again; ", message)
+    assert remedy in message
+    marked = DOORS[door][2] if door in DOORS else door in ("wrench", "controls")
+    assert message.endswith(", or mark the function ct.python(function)") is marked
+    assert place.startswith(f'  File "{__file__}", line '), place
+
+
+def test_what_a_function_does_besides_its_result_is_left_to_it() -> None:
+    """Lists that grow, generators with a seed, numbers that are not, and kernels are the same function at every call."""
+    seen: list[Any] = []
+    act = ct.bias_force(arm())
+
+    def f(t: Any, q: Any, v: Any) -> Any:
+        seen.append(t)
+        gain = np.random.default_rng(0).uniform(0.5, 0.9)
+        lost = np.where(q[0] > 9.0, np.float64("nan") * 1.0, 0.0)
+        return gain * act(q, v) + lost
+
+    runs = ct.rollout(arm(), [0.1, 0.2], controls=f, step=0.01, steps=3)
+    assert np.isfinite(runs.q).all()
+    assert seen
 
 
 # --- results of a wrong kind

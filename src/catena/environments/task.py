@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import count
 from typing import Any, NamedTuple
 
@@ -12,7 +12,7 @@ import numpy as np
 
 from catena.environments.draws import Draws
 from catena.errors import ArgumentError
-from catena.graph import Condition, Trace, traced_array, where
+from catena.graph import Condition, Graph, Trace, traced_array, where
 from catena.kernels.named_coordinates import coordinates
 from catena.loops.mobility import mobility
 from catena.loops.projection import on_constraints
@@ -136,6 +136,7 @@ class Task:
         self._move = stepper(self.model, step, integrator, substeps, method, parameters=tuple(self.parameters), controls=actuators)
         self._check_parameters()
         self._sizes = self._shapes()
+        self._check_repeated()
         self.observation_limits = self._limits(observation_limits)
         self.space = _space(space)
 
@@ -284,14 +285,28 @@ class Task:
         known = {**state, "parameters": dict(given)}
         chosen = {name: own_array(x) if isinstance(x, np.ndarray) else x for name, x in _named(what, function, known)}
         own = {**self.model.parts.own, **{path: x for path, x in given.items() if path in self.model.parts.own}}
-        returns, shapes = _RETURNS.get(what, ("a number", None))
-        sizes = {name: len(x) if np.ndim(x) == 1 else None for name, x in chosen.items()}
-        role = Role(what, sizes, returns, shapes, marked=False)
+        role = _role(what, {name: len(x) if np.ndim(x) == 1 else None for name, x in chosen.items()})
         with expression.values(own):
             if what in ("observe", "reward"):
                 return role.value(function, **chosen)
             with role.explained(function, traced=what != "show"):
                 return expression.settled(function(**chosen))
+
+    def _check_repeated(self) -> None:
+        """Refuse functions that are others when they are traced again."""
+        drawing = {path: how for path, how in self.parameters.items() if callable(how)}
+        functions = {**drawing, "reset": self.reset, "observe": self.observe, "reward": self.reward, "terminate": self.terminate}
+        for what, function in functions.items():
+            if function is not None:
+                begins = what in drawing or what == "reset"
+                _role(what, {}, begins).repeated(function, partial(self._graph, what, function, begins))
+
+    def _graph(self, what: str, function: Function, begins: bool) -> Graph:
+        trace, drawn = Trace(what), count()
+        state = {name: trace.input(name, shape) for name, shape in self._arguments().items()}
+        if begins:
+            state = {"random": Draws(lambda: trace.input(f"random {next(drawn)}"))}
+        return trace.graph(value=list(_entries(self._called(what, function, state, self._given_inputs(trace)))))
 
     def _check_parameters(self) -> None:
         m = self.model
@@ -334,6 +349,22 @@ def _named(what: str, function: Function, known: Mapping[str, Any]) -> Iterator[
             yield name, known[name]
         elif parameter.default is inspect.Parameter.empty:
             raise ArgumentError(f"{what} takes an argument {name!r}; choose from {', '.join(known)}")
+
+
+def _role(what: str, sizes: Mapping[str, int | None], begins: bool = False) -> Role:
+    """Return what a function of a task is to be; some begin an episode."""
+    returns, shapes = _RETURNS.get(what, ("a number", None))
+    how = "draw random numbers from the generator that the function is given, such as random.uniform(-1.0, 1.0)"
+    return Role(what, sizes, returns, shapes, marked=False, chance=how if begins else "draw random numbers in reset, as part of the goal")
+
+
+def _entries(x: Any) -> Iterator[Any]:
+    """Yield the numbers that a function of a task returned, alone, in arrays or in tuples; conditions as 1 or 0."""
+    if isinstance(x, (tuple, list, np.ndarray)):
+        for part in x.flat if isinstance(x, np.ndarray) else x:
+            yield from _entries(part)
+    else:
+        yield where(x, 1.0, 0.0) if isinstance(x, (Condition, bool, np.bool_)) else x
 
 
 def _motors(m: Mechanism, actuated: Any, efforts: Any) -> tuple[tuple[int, ...], np.ndarray]:

@@ -162,6 +162,7 @@ class Trace:
 
     def number(self, x: float) -> int:
         """Return the index of the node of a number."""
+        x = math.nan if math.isnan(x) else x  # of which there is one
         i = self._number_nodes.get(x)
         if i is None:
             i = self._number_nodes[x] = len(self.codes)

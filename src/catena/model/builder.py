@@ -524,7 +524,8 @@ class Builder(Mechanism):
 
         A function cannot be traced if it takes decisions on t, q or v with `if`, or uses `float()` or `math` on them: write
         `np.where(condition, a, b)` and NumPy's functions, or mark it with `ct.python`; the message has the line, and what to write
-        there. What else it reads, such as a global variable, is read once, when a kernel is made.
+        there. What else it reads, such as a global variable, is read once, when a kernel is made; a function that computes something else
+        when it is called again, with random numbers, a clock or a counter, is refused.
 
         >>> m = ct.Model("pendulum")
         >>> m.add("arm", ct.rod(1.0, mass=2.0), ct.Revolute("y"))

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from catena.errors import ModelError
-from catena.graph import Trace
+from catena.graph import Graph, Trace
 from catena.model import values
 from catena.model.joints import Joint
 from catena.model.manifolds import unit
@@ -19,6 +19,7 @@ from catena.model.user_functions import Role
 from catena.scalars import expression
 from catena.scalars.dual import Dual, part
 
+_CHANCE = "draw random numbers before, and write np.interp(t, times, values) for a table of them"
 _SMOOTH = "give a function that is finite there, with two derivatives"
 
 
@@ -73,15 +74,19 @@ class Driven(Joint):
         for what, value in zip(("coordinates", "velocities", "accelerations"), given, strict=True):
             if not np.isfinite(value).all():
                 raise ModelError(f"driven motion gives {what} {value.tolist()} at t = 0; {_SMOOTH}")
+        self._role.repeated(self.function, self._graph)
+
+    def _graph(self) -> Graph:
         trace = Trace("driven motion")
-        trace.graph(**self.given(trace.input("t"))._asdict())
+        return trace.graph(**self.given(trace.input("t"))._asdict())
 
     @property
     def _role(self) -> Role:
         """What the function is to be."""
         nq = self.joint.nq
         returns = "one number" if nq == 1 else f"{nq} numbers: {', '.join(self.joint.q_labels)}"
-        return Role("driven motion", {"t": None}, returns, ((nq,), ()) if nq == 1 else ((nq,),), ModelError, ModelError, marked=False)
+        shapes = ((nq,), ()) if nq == 1 else ((nq,),)
+        return Role("driven motion", {"t": None}, returns, shapes, ModelError, ModelError, marked=False, chance=_CHANCE)
 
     def _coordinates(self, t: Any) -> Any:
         """Return the coordinates at a time, of any scalar."""

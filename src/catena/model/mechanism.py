@@ -255,6 +255,9 @@ class Mechanism(Coordinates):
     @property
     def time_dependent(self) -> bool:
         """Whether a joint is driven or a traced force depends on time; kernels that these enter then take t as their first argument."""
+        return self.once("time dependent", (), self._uses_time)
+
+    def _uses_time(self) -> bool:
         if self.driven_names or any(force.uses_time for force in self.point_forces):
             return True
         return any(force.uses_time(self.nq, self.nv) for force in self.forces if force.traced)

@@ -128,6 +128,8 @@ def pushed(m: Mechanism, wrenches: Mapping[str, Any], what: str) -> Parts:
             wrench = partial(_constant, array(f"{what}: wrenches['{body}']", wrench, (6,)))
         force = Applied(name, wrench, body, (0.0, 0.0, 0.0))
         force.probe(m.neutral(), m.nv)
+        if force.traced:
+            force.uses_time(m.nq, m.nv)
         parts.forces[name] = force
     return parts
 

@@ -66,6 +66,7 @@ class Role:
     untraced: type[CatenaError] = TraceError
     instead: str = ""  # a remedy for a result that is a condition
     marked: bool = True  # whether the function may be marked ct.python
+    chance: str = "give random numbers as a table, such as ct.rollout(noise=), and take the time from t"  # instead of what is not repeated
 
     def value(self, function: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
         """Return the function's result as an array, of any scalar, or say what is wrong with it.
@@ -85,6 +86,21 @@ class Role:
     def graph(self, function: Callable[..., Any]) -> Graph:
         """Return the graph of the function, with its result as the only output, or say why it cannot be traced."""
         self.check_signature(function)
+        return self.repeated(function, lambda: self._graph(function))
+
+    def repeated(self, function: Callable[..., Any], make: Callable[[], Graph]) -> Graph:
+        """Return the graph that is made of a function, or say that it is another when it is made again.
+
+        Random numbers, clocks and counters are numbers of a graph, the same ones whenever it is computed.
+        """
+        first, second = make(), make()
+        if first != second:
+            told = f"{self._named(function)} cannot be traced: it computes {_difference(first, second)} when it is called again"
+            marked = ", or mark the function ct.python(function)" if self.marked else ""
+            raise self.untraced(f"{told}; {self.chance}{marked}{untraceable.home(plain(function))}")
+        return first
+
+    def _graph(self, function: Callable[..., Any]) -> Graph:
         trace = Trace("function")
         inputs = [trace.input(name, () if size is None else (size,)) for name, size in self.arguments.items()]
         with expression.values({}):
@@ -177,6 +193,15 @@ def traced(
     state = trace.input("t"), trace.input("q", (nq,)), trace.input("v", (nv,))
     with expression.values(given(trace)):
         return trace.graph(value=expression.settled(function(*map(traced_array, state))))
+
+
+def _difference(first: Graph, second: Graph) -> str:
+    """Return how a graph differs from an earlier one, in words: the first number that is another."""
+    for old, new in zip(first.nodes, second.nodes, strict=False):
+        if old != new and old[0] == new[0] == "const":
+            digits = ".6g" if f"{new[1]:.6g}" != f"{old[1]:.6g}" else ".17g"
+            return f"with {new[1]:{digits}} in place of {old[1]:{digits}}"
+    return "something else"
 
 
 def wrapped(function: Any, wrapper: Callable[[Any], Any]) -> Any:

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from catena.errors import ModelError
-from catena.graph import Trace
+from catena.graph import Graph, Trace
 from catena.model.joints.base import Joint
-from catena.model.motions import CustomMotion, Motion, as_rigid
+from catena.model.motions import CustomMotion, as_rigid
 from catena.model.user_functions import Role
 from catena.model.wording import short
 from catena.scalars import expression
@@ -48,7 +48,10 @@ class Custom(Joint):
 
     def _check(self) -> None:
         """Refuse a function that gives no rigid placement or does not move with each coordinate."""
-        role = Role("custom function", {"q": self.nq}, "a 4 x 4 matrix or a pair (R, p)", (), ModelError, ModelError, marked=False)
+        role = Role(
+            "custom function", {"q": self.nq}, "a 4 x 4 matrix or a pair (R, p)", (), ModelError, ModelError, marked=False,
+            chance="draw random numbers before, for a pose follows from q alone",
+        )  # fmt: skip
         if not callable(self.function):
             raise ModelError(f"custom function {self.function!r} is not a function; give a function of q that returns {role.returns}")
         role.check_signature(self.function)
@@ -72,9 +75,16 @@ class Custom(Joint):
             with role.explained(self.function, traced=True):
                 S = np.asarray(self.motion().matrix(q), dtype=float)
                 self.motion().bias(q, np.ones(self.nv))
-                self.motion().placement(Trace("custom").input("q", (self.nq,)))
+                self._graph()
             if np.linalg.matrix_rank(S, tol=1e-9) < self.nv:
                 raise ModelError(f"custom function: its {self.nv} coordinates are not independent at q = {q.tolist()}; use fewer")
 
-    def motion(self) -> Motion:
+        role.repeated(self.function, self._graph)
+
+    def _graph(self) -> Graph:
+        trace = Trace("custom")
+        pose = self.motion().pose(trace.input("q", (self.nq,)))
+        return trace.graph(R=pose.R, p=pose.p)
+
+    def motion(self) -> CustomMotion:
         return CustomMotion(function=self.function)
