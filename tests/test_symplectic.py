@@ -253,6 +253,136 @@ def test_large_mechanisms_are_solved_by_plain_iteration_and_keep_their_energy():
     assert np.abs(runs[0].energy_change).max() < 1e-5
 
 
+# --- derivatives, parameters and wrenches
+
+
+def pushed():
+    """A ball that carries a damped hinge, under a damped spring, a stop, friction and a force over time and state."""
+    m = ct.Model("pushed", gravity=(0.0, 0.3, -9.81), friction_speed=0.2)
+    m.add("ball", ct.Body(2.0, (0.1, 0.0, 0.2), np.diag([0.3, 0.25, 0.4])), ct.Spherical(damping=0.2))
+    hinge = ct.Revolute("y", friction=0.3, limits=(-0.3, 0.1), stop_stiffness=20.0, stop_damping=0.02)
+    m.add("hinge", ct.Body(0.5, (0.0, 0.1, 0.2), 0.1 * np.eye(3)), hinge, "ball", (0.1, 0.0, 0.2))
+    m.add_spring("spring", "ground", "hinge", at_b=(0.0, 0.1, 0.0), stiffness=30.0, damping=2.0, length=0.4)
+    m.add_force("push", lambda t, q, v: [0.0, np.sin(3.0 * t), 0.2 * v[0], q[4], 0.0, 1.0], body="hinge", point=(0.0, 0.0, 0.1))
+    return m
+
+
+#: Numbers that are given to `pushed`.
+NUMBERS = {"hinge.mass": 0.6, "ball.com": np.array([0.15, 0.05, 0.1]), "spring.stiffness": 35.0, "gravity": np.array([0.1, 0.0, -9.0])}
+
+
+def costs(t, q, v, tau):
+    return v @ v + np.sin(t) * (tau @ tau) + q[4] ** 2
+
+
+def slope(function, size=1e-5):
+    """The derivative at 0 of a function, by differences of order 4."""
+    at = {k: np.asarray(function(k * size)) for k in (-2, -1, 1, 2)}
+    return (8.0 * (at[1] - at[-1]) - (at[2] - at[-2])) / (12.0 * size)
+
+
+class Changed:
+    """A start, controls and numbers that change along a line."""
+
+    def __init__(self, m, steps):
+        rng = np.random.default_rng(5)
+        self.m, (self.q, self.v) = m, state(m)
+        self.u = rng.normal(size=(steps, m.nv))
+        self.along = {"q0": rng.normal(size=m.nv), "v0": rng.normal(size=m.nv), "controls": rng.normal(size=self.u.shape)}
+        self.along |= {path: rng.normal(size=np.shape(value)) for path, value in NUMBERS.items()}
+
+    def at(self, s):
+        numbers = {path: value + s * self.along[path] for path, value in NUMBERS.items()}
+        q, v = self.m.integrate(self.q, s * self.along["q0"]), self.v + s * self.along["v0"]
+        return q, v, self.u + s * self.along["controls"], numbers
+
+    def total(self, found):
+        """Return the slope along the line by a gradient."""
+        by = {"q0": found.q0, "v0": found.v0, "controls": found.controls} | found.parameters
+        return sum(np.sum(by[name] * change) for name, change in self.along.items())
+
+
+@pytest.mark.parametrize("integrator", SYMPLECTIC)
+def test_gradients_and_sensitivities_of_motions_equal_differences(integrator):
+    m = pushed()
+    line = Changed(m, 5)
+    final, settings = (lambda t, q, v: v[3] + q @ q), {"step": 0.01, "integrator": integrator}
+
+    def moved(s):
+        q, v, u, numbers = line.at(s)
+        return ct.rollout_gradient(m, q, v, u, steps=5, cost=costs, final_cost=final, parameters=numbers, **settings)
+
+    found = moved(0.0)
+    assert line.total(found) == pytest.approx(slope(lambda s: moved(s).value), rel=1e-8)
+    q, v, u, numbers = line.at(0.0)
+    along = ct.rollout_sensitivity(m, q, v, u, steps=5, along=line.along, parameters=numbers, **settings)
+    ends = slope(lambda s: moved(s).motion.v[-1])
+    assert np.allclose(along.v[-1], ends, rtol=0.0, atol=1e-8 * np.abs(ends).max())
+    turned = slope(lambda s: m.difference(found.motion.q[-1], moved(s).motion.q[-1]))
+    assert np.allclose(along.q[-1], turned, rtol=0.0, atol=1e-8 * np.abs(turned).max())
+
+
+@pytest.mark.parametrize("integrator", ["symplectic-euler", "symplectic-midpoint"])
+def test_gradients_of_simulations_under_constant_forces_and_laws_equal_differences(integrator):
+    m = pushed()
+    line = Changed(m, 1)
+
+    def moved(s, law):
+        q, v, u, numbers = line.at(s)
+        put_in = {"controller": lambda t, q, v: np.cos(2.0 * t) - 0.3 * v} if law else {"tau": u[0]}
+        return ct.simulate_gradient(m, q, v, until=0.05, step=0.01, cost=costs, parameters=numbers, integrator=integrator, **put_in)
+
+    for law in (False, True):
+        found = moved(0.0, law)
+        total = line.total(found._replace(controls=np.zeros(m.nv) if law else found.controls))
+        assert total == pytest.approx(slope(lambda s, law=law: moved(s, law).value), rel=1e-8)
+
+
+@pytest.mark.parametrize("integrator", SYMPLECTIC)
+def test_stepper_with_parameters_and_wrenches_is_that_of_the_model_with_these_and_has_its_derivatives(integrator):
+    m = pushed()
+    q, v = state(m)
+    tau, push = np.array([0.1, -0.2, 0.3, 0.4]), np.array([[0.3, 0.2, -0.4, 1.0, 2.0, -3.0]])
+    move = ct.stepper(m, 0.02, integrator, substeps=2, wrenches="hinge", parameters=list(NUMBERS))
+    found = move(0.3, q, v, tau, push, *NUMBERS.values())
+    same = m.with_values(NUMBERS)
+    held, span = {"hinge": lambda t, q, v: list(push[0])}, {"start": 0.3, "until": 0.32, "step": 0.01}
+    run = ct.simulate(same, q, v, tau=tau, integrator=integrator, wrenches=held, **span)
+    assert np.allclose(found[0], run.q[-1], rtol=0.0, atol=1e-14)
+    assert np.allclose(found[1], run.v[-1], rtol=0.0, atol=1e-13)
+    inputs, rng = {"q": q, "v": v, "tau": tau, "wrenches": push, **NUMBERS}, np.random.default_rng(2)
+    along = {name: rng.normal(size=m.nv if name == "q" else np.shape(x)) for name, x in inputs.items()}
+
+    def moved(s):
+        changed = {name: inputs[name] + s * along[name] for name in inputs if name != "q"}
+        return move(0.3, m.integrate(q, s * along["q"]), *changed.values())[1]
+
+    by = move.jvp(list(inputs))(0.3, *inputs.values(), *along.values())
+    assert np.allclose(by[3], slope(moved), rtol=0.0, atol=1e-8 * np.abs(by[3]).max())
+
+
+@pytest.mark.parametrize("integrator", ["symplectic-euler", "symplectic-gauss-4"])
+def test_optimal_motion_has_a_gradient_of_0(integrator):
+    m = hinges(2)
+    final = lambda t, q, v: 100.0 * (q - 0.3) @ (q - 0.3) + v @ v  # noqa: E731
+    cost = lambda t, q, v, tau: 1e-2 * tau @ tau  # noqa: E731
+    settings = {"step": 0.02, "integrator": integrator, "cost": cost, "final_cost": final}
+    found = ct.ilqr(m, np.zeros(2), controls=np.zeros((20, 2)), tolerance=1e-12, **settings)
+    first, last = (ct.rollout_gradient(m, np.zeros(2), None, u, steps=20, **settings) for u in (np.zeros((20, 2)), found.controls))
+    assert np.abs(last.controls).max() < 1e-4 * np.abs(first.controls).max()
+
+
+def test_gradients_of_runs_and_rollouts_of_one_cost_are_compiled_apart():
+    """Forces are held by rows in one, and constant in the other; numbers of the model are in both."""
+    m = hinges(1)
+    given = {"step": 0.01, "final_cost": lambda t, q, v: v[0], "integrator": "rk4", "parameters": {"link0.mass": 1.2}}
+    held = ct.rollout_gradient(m, [0.3], [0.1], np.ones((3, 1)), steps=3, **given)
+    run = ct.simulate_gradient(m, [0.3], [0.1], until=0.03, tau=[1.0], **given)
+    assert run.value == pytest.approx(held.value, rel=1e-13)
+    assert run.q0 == pytest.approx(held.q0, rel=1e-12)
+    assert run.controls == pytest.approx(held.controls.sum(axis=0), rel=1e-12)
+
+
 # --- doors
 
 

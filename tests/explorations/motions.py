@@ -224,7 +224,7 @@ def symplectic(report: Report, rng: Rng) -> None:
         return
     rebuilt = ct.rollout(m.with_values({path: value}), q, v, u, 2e-3, 4, **options)
     body = m.body_names[-1]
-    step = ct.stepper(m, 2e-3, substeps=4, parameters=path, wrenches=body, **options)
+    step = ct.stepper(m, 8e-3, substeps=4, parameters=path, wrenches=body, **options)
     state = step(q, v, tau, **{path: value, "wrenches": np.zeros((1, 6))})
     for what, (a, b) in {"values": (rebuilt.q[-1], rebuilt.v[-1]), "stepper": state}.items():
         if not (near(a, runs.q[-1]) < 1e-9 and near(b, runs.v[-1]) < 1e-8):

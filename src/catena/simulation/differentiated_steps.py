@@ -110,10 +110,11 @@ class DifferentiatedSteps:
         return running, self._graph(self._end, "t", "q", "v"), self._graph(force, "t", "q", "v")
 
     def _once(self, name: str, plan: LoopPlan | None, make: Callable[[], Any]) -> Any:
-        """Return what is compiled, from an earlier call whose functions compute the same."""
+        """Return what is compiled, from an earlier call whose functions compute the same of the same inputs."""
         system = self.system
         functions = (*self._functions, *system.model_functions)
-        return self.model.once(name, (functions, system.integrator.name, system.integrator.step, system.method, plan), make)
+        given = tuple(tuple(layout.sizes.items()) for layout in self._given)
+        return self.model.once(name, (functions, given, system.integrator.name, system.integrator.step, system.method, plan), make)
 
     def _kernel(self, i: int) -> Kernel:
         return self._once(f"cost {i}", None, lambda: compile_graph(self._functions[i], charts=self._charts))

@@ -281,7 +281,6 @@ class TracedFlow(Flow):
     def __init__(self, system: System, trace: Trace, row: dict[str, Any], constants: dict[str, Any]) -> None:
         super().__init__(system, row, constants)
         self._trace = trace
-        self._inputs = [x for part in (row, constants) for x in part.values()]
 
     def mark(self) -> None:
         self._trace.mark()
@@ -308,7 +307,11 @@ class TracedFlow(Flow):
         return self._trace.call(_product(len(x)), A, x)[0]
 
     def apply(self, part: Part, *arguments: Any) -> tuple[Any, ...]:
-        return self._trace.call(self.system.part(part, arguments), *arguments, *self._inputs)
+        return self._called(part, arguments)
 
     def jacobian(self, part: Part, *arguments: Any) -> Array:
-        return self._trace.call(self.system.part(part, arguments, derived=True), *arguments, *self._inputs)[0]
+        return self._called(part, arguments, derived=True)[0]
+
+    def _called(self, part: Part, arguments: Sequence[Any], derived: bool = False) -> tuple[Any, ...]:
+        code = self.system.part(part, arguments, self._row, self._constants, derived)
+        return self._trace.call(code, *arguments, *self._row.values(), *self._constants.values())

@@ -161,18 +161,22 @@ class System:
         with expression.values(numbers):
             return trace.graph(**function(self, self.model.tree_with(numbers).traced(trace).at(t), t, *arguments))
 
-    def part(self, part: Part, arguments: Sequence[Any], derived: bool = False) -> Subgraph:
-        """Return a part of a step as a subgraph, or the derivative of its first result by its last argument."""
+    def part(self, part: Part, arguments: Sequence[Any], row: dict[str, Any], constants: dict[str, Any], derived: bool = False) -> Subgraph:
+        """Return a part of a step as a subgraph, or the derivative of its first result by its last argument.
+
+        Its inputs are the arguments, and then what the flow is of that it is a part of: a row of the table, and constants.
+        """
+        groups = ({f"x{i}": x for i, x in enumerate(arguments)}, row, constants)
+        shapes = tuple(tuple((name, np.shape(x)) for name, x in group.items()) for group in groups)
 
         def make() -> Subgraph:
             trace = Trace("part")
-            inputs = [trace.input(f"x{i}", np.shape(x)) for i, x in enumerate(arguments)]
-            row, constants = ({n: trace.input(f"{n}", (size,)) for n, size in layout.sizes.items()} for _, layout in self._arguments()[1:])
-            results = part(TracedFlow(self, trace, row, constants), *inputs)
+            given, *numbers = ({name: trace.input(f"{i}.{name}", shape) for name, shape in group} for i, group in enumerate(shapes))
+            results = part(TracedFlow(self, trace, *numbers), *given.values())
             graph = trace.graph(**{f"y{i}": y for i, y in enumerate(results)})
-            return Subgraph(jacobian_graph(graph, ["y0"], [f"x{len(inputs) - 1}"], {}) if derived else graph, self._quick)
+            return Subgraph(jacobian_graph(graph, ["y0"], [f"0.x{len(given) - 1}"], {}) if derived else graph, self._quick)
 
-        return self._once((part, derived), make)
+        return self._once((part, shapes, derived), make)
 
     @cached_property
     def recursive(self) -> bool:
