@@ -5,6 +5,7 @@ Plans are made at one configuration. States on other branches equal an independe
 
 from __future__ import annotations
 
+import pickle
 import warnings
 from collections.abc import Callable
 from functools import cache
@@ -22,7 +23,9 @@ from catena.formulations.loops.constraints import constraint_jacobian
 from catena.kernels.planned import ConstrainedKernel
 from catena.loops.assembly import loop_residuals, moved_along
 from catena.loops.groups import loop_groups
+from catena.loops.mobility import rank, regular
 from catena.loops.scaling import coordinate_units, loop_units
+from catena.simulation.loop_states import settled
 
 pytestmark = pytest.mark.evaluated
 
@@ -460,3 +463,58 @@ def test_random_rings_have_no_singular_warnings_on_other_branches(seed: int) -> 
             v, tau = m.project_velocity(q, rng.normal(size=m.nv)), rng.normal(size=m.nv)
             assert relative(fd(q, v, tau), Referee(m).forward_with_loops(q, v, tau)) < EXACT
     assert seen > 1
+
+
+# the rank of a state
+
+
+def folded_at_home() -> ct.Model:
+    """A hub of three legs that are folded at home: kernels are made where each leg turns by itself."""
+    m = hub(3)
+    m.home = np.array([0.3, np.pi, 1.0, np.pi, 2.0, np.pi])
+    return m
+
+
+def unfolded(m: ct.Model) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """A state of more independent constraints than there are at home, and a velocity along which it may change."""
+    q, rng = m.assemble(guess=[0.2, 1.2, 1.4, -1.2, 0.2, 1.2]), np.random.default_rng(3)
+    assert (freedom(m, q), freedom(m, m.assemble())) == (2, 3)
+    return q, m.project_velocity(q, rng.normal(size=m.nv)), m.project_velocity(q, rng.normal(size=m.nv))
+
+
+@pytest.mark.parametrize("name", LINKAGES)
+def test_many_states_have_the_ranks_that_each_has_alone(name: str) -> None:
+    """Rollouts and steppers find them for many states at once, runs for one."""
+    m = linkage(name)
+    q, v = (np.array([state[i] for state in states(name)] + [x]) for i, x in ((0, m.neutral()), (1, np.zeros(m.nv))))
+    at = np.array([loop_residuals(m, x).sizes.max() < 1e-9 for x in q])
+    q, v = q[at], v[at]
+    found = settled(m, np.zeros(len(q)), q, v)
+    np.testing.assert_array_equal(found.regular, [regular(m, x) for x in q])
+    np.testing.assert_array_equal(found.ranks[found.regular], [rank(m, x) for x in q[found.regular]])
+
+
+@pytest.mark.compiled
+@pytest.mark.parametrize("size", [1e-2, 1e-6])
+def test_a_step_has_the_rank_of_its_state_whatever_the_rank_at_home(size: float) -> None:
+    m = folded_at_home()
+    q, v, _ = unfolded(m)
+    expected = ct.rollout(m, q, v, step=size, steps=1, integrator="rk4")
+    move = ct.stepper(m, size, "rk4")
+    np.testing.assert_allclose(move(q, v, np.zeros(m.nv))[0], expected.q[-1], atol=1e-13)
+    np.testing.assert_allclose(move(q, v, np.zeros(m.nv))[1], expected.v[-1], atol=1e-12)
+    copied = pickle.loads(pickle.dumps(move))  # with what it met
+    np.testing.assert_array_equal(copied(q, v, np.zeros(m.nv))[0], move(q, v, np.zeros(m.nv))[0])
+    both = np.array([q, m.assemble()]), np.array([v, np.zeros(m.nv)])
+    together = ct.rollout(m, *both, step=size, steps=1, integrator="rk4")
+    np.testing.assert_allclose(move(*both, np.zeros(m.nv))[0], together.q[:, -1], atol=1e-13)
+
+
+@pytest.mark.compiled
+def test_derivatives_of_steps_have_the_rank_of_their_state() -> None:
+    m = folded_at_home()
+    q, v, along = unfolded(m)
+    move, h = ct.stepper(m, 1e-2, "rk4"), 1e-5
+    ahead, behind = (np.concatenate(move(q, m.project_velocity(q, v + s * along), np.zeros(m.nv))) for s in (h, -h))
+    by_v = [matrix @ along for matrix in move.jacobian(("q_next", "v_next"), "v")(q, v, np.zeros(m.nv))]
+    np.testing.assert_allclose(np.concatenate(by_v), (ahead - behind) / (2.0 * h), atol=1e-7)

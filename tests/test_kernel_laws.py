@@ -26,6 +26,7 @@ from catena.examples import bennett, chain, five_bar_robot, four_bar, gallery
 from catena.kernels.iterative import IterativeKernel
 from catena.kernels.planned import ConstrainedKernel
 from catena.native import Kernel
+from catena.simulation.stepper import StepsByPivots
 
 pytestmark = pytest.mark.quick
 
@@ -225,7 +226,8 @@ def test_some_states_need_other_plans() -> None:
 def compiled_parts(function: Any) -> list[Kernel]:
     """Return the kernels that a function is made of."""
     if isinstance(function, ConstrainedKernel):
-        return [function.planned, *([] if function._pivoted is None else [function._pivoted])]
+        spare = function._pivoted
+        return [function.planned, *(spare.made.values() if isinstance(spare, StepsByPivots) else [] if spare is None else [spare])]
     return [function] if isinstance(function, Kernel) else list(function._parts)
 
 

@@ -83,7 +83,8 @@ def test_loops_stay_closed_over_thousands_of_steps(name: str) -> None:
     m = EXAMPLES[name]()
     q, v = start(m)
     move: Any = ct.stepper(m, 1e-3, "rk4")
-    planned, pivoted = assert_closed(m, move, q, v, 2000), assert_closed(m, move._pivoted, q, v, 2000)
+    (by_pivots,) = move._pivoted.made.values()  # for states with as many independent constraints as the plan has
+    planned, pivoted = assert_closed(m, move, q, v, 2000), assert_closed(m, by_pivots, q, v, 2000)
     np.testing.assert_allclose(planned[0], pivoted[0], atol=1e-6)
 
 

@@ -51,7 +51,7 @@ class ConstrainedKernel(SingleCalls, Differentiable):
         self,
         m: Mechanism | None,
         planned: Kernel,
-        pivoted: Kernel | None,
+        pivoted: Any,
         made_for: np.ndarray,
         plan: str = "",
         graphs: Callable[[int | None], tuple[Graph, ...]] | None = None,

@@ -167,6 +167,33 @@ class PlanLibrary:
         found = self.pivoted(t, q, number)
         return found if self.conditioning(found.loop_plan, t, q) > SINGULAR else None
 
+    def of_states(
+        self, ranks: np.ndarray, t: np.ndarray, q: np.ndarray, given: Sequence[np.ndarray] = ()
+    ) -> list[tuple[Selected, np.ndarray]]:
+        """Return which of many states use which plan: the generic one where it has their rank and serves, and pivots elsewhere.
+
+        So the choice for a state does not depend on the others. States close the loops, `ranks` are their numbers of independent
+        constraints, and numbers that the model varies are `given`.
+        """
+        generic, serves, found = self.generic, np.zeros(len(q), dtype=bool), []
+        if generic.loop_plan.plan is not None:
+            at = np.flatnonzero(ranks == generic.loop_plan.rank)
+            own = [x if len(x) == 1 else x[at] for x in given]
+            serves[at] = self.conditioning_of(generic.loop_plan, t[at], q[at], own) >= generic.limit
+        if serves.any():
+            found.append((generic, np.flatnonzero(serves)))
+        for number in np.unique(ranks[~serves]).tolist():
+            at = np.flatnonzero(~serves & (ranks == number))
+            found.append((self.pivoted(float(t[at[0]]), q[at[0]], number), at))
+        return found
+
+    def first(self) -> Selected:
+        """Return the plan of a step that is compiled before a state is known: the generic one, or pivots where that is ill-conditioned."""
+        if self.generic.loop_plan.plan is not None:
+            return self.generic
+        now, q = generic(self.model)
+        return self.pivoted(now.instant, q, rank(now, q))
+
     def _plans(self, t: float, q: np.ndarray) -> Iterator[Selected | None]:
         yield self.generic
         yield self.made_at(t, q)

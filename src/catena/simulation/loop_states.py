@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -21,13 +21,23 @@ from catena.native import Kernel, compile_graph
 from catena.tolerances import LOOSE, SINGULAR
 
 
-def settled(
-    m: Mechanism, t: np.ndarray, q: np.ndarray, v: np.ndarray, given: Sequence[np.ndarray] = ()
-) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Return states (N, nq), (N, nv) at times (N,) put on the constraints; how many of these are independent, and which are regular.
+class Settled(NamedTuple):
+    """States put on the constraints; how many of these are independent there, and which states are regular."""
 
-    Numbers that the model varies are `given`, as in all that follows.
-    """
+    q: np.ndarray
+    v: np.ndarray
+    ranks: np.ndarray
+    regular: np.ndarray
+
+    @staticmethod
+    def by(kernel: Kernel, *arrays: Any, **named: Any) -> Settled:
+        """Return what the kernel of `settling` has for states, given in its order or by name."""
+        q, v, ranks, least, flags = kernel(*arrays, **named)
+        return Settled(q, v, ranks.astype(int), (flags == 0.0) & (least**2 > SINGULAR))
+
+
+def settling(m: Mechanism) -> Kernel:
+    """Return the kernel that puts states (t, q, v) on the constraints, and finds how many of these are independent."""
 
     def make() -> Kernel:
         trace, tree, q, v = traced_state("settled", m)
@@ -36,8 +46,15 @@ def settled(
         flag = pivoted_flags(solved, v)
         return compile_graph(trace.graph(q=q, v=v, rank=solved.rank, least=solved.least, flag=flag))
 
-    q, v, ranks, least, flags = m.once("settled", (), make)(t, q, v, *given)
-    return q, v, ranks.astype(int), (flags == 0.0) & (least**2 > SINGULAR)
+    return m.once("settled", (), make)
+
+
+def settled(m: Mechanism, t: np.ndarray, q: np.ndarray, v: np.ndarray, given: Sequence[np.ndarray] = ()) -> Settled:
+    """Return states (N, nq), (N, nv) at times (N,) put on the constraints.
+
+    Numbers that the model varies are `given`, as in all that follows.
+    """
+    return Settled.by(settling(m), t, q, v, *given)
 
 
 def opening(m: Mechanism, t: Any, q: np.ndarray, given: Sequence[np.ndarray] = ()) -> np.ndarray:

@@ -336,9 +336,7 @@ class _Work:
             t = self._times()
             q, v, ranks, regular = settled(self.given.model, t, q, v, self.given.given())
             self.part("done")[~regular, 0] = NO_WAY_ON
-            groups = {}
-            for rank in np.unique(ranks[regular]).tolist():
-                groups |= self._assigned(np.flatnonzero(regular & (ranks == rank)), rank, q, t)
+            groups = self._assigned(np.flatnonzero(regular), ranks[regular], q, t)
         self.part("q")[:], self.part("v")[:] = q, v
         first = self._begun(q, v)
 
@@ -367,24 +365,17 @@ class _Work:
         code = self.part("done")[which, 0]
         weak, looking = which[code >= WEAKENED], which[code == LOOKED]
         if plan.plan is not None and len(weak):
-            yield self._use(weak, self._pivots(weak, plan.rank))
+            yield self._use(weak, self.system.plans.pivoted(self.given.start, self.given.q[weak[0]], plan.rank))
         elif len(weak):
             codes = self.part("done")[weak, 0]
             self.part("done")[weak, 0] = np.where(codes == OPENED, OPENED, NO_WAY_ON)
         if len(looking):
-            yield from self._assigned(looking, plan.rank, self.part("q"), self._times()).items()
+            yield from self._assigned(looking, np.full(len(looking), plan.rank), self.part("q"), self._times()).items()
 
-    def _pivots(self, which: np.ndarray, rank: int) -> Selected:
-        return self.system.plans.pivoted(self.given.start, self.given.q[which[0]], rank)
-
-    def _assigned(self, which: np.ndarray, rank: int, q: np.ndarray, t: np.ndarray) -> _Groups:
-        """Let trajectories use the generic plan where it serves, and pivots elsewhere; and return the two groups."""
-        generic, pivots = self.system.plans.generic, self._pivots(which, rank)
-        good = np.zeros(len(which), dtype=bool)
-        if generic.loop_plan.plan is not None and generic.loop_plan.rank == rank:
-            own = self.given.given(which)
-            good = self.system.plans.conditioning_of(generic.loop_plan, t[which], q[which], own) >= generic.limit
-        return dict(self._use(at, selected) for selected, at in ((generic, which[good]), (pivots, which[~good])) if len(at))
+    def _assigned(self, which: np.ndarray, ranks: np.ndarray, q: np.ndarray, t: np.ndarray) -> _Groups:
+        """Let trajectories with so many independent constraints use the plans of their states, and return these groups."""
+        chosen = self.system.plans.of_states(ranks, t[which], q[which], self.given.given(which))
+        return dict(self._use(which[at], selected) for selected, at in chosen)
 
     def _times(self) -> np.ndarray:
         """Return the times that trajectories have come to."""

@@ -3,24 +3,32 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 
+from catena.errors import ArgumentError
+from catena.formulations.loops.constraints import constraint_motion
+from catena.formulations.loops.pivoted_constraints import generic_numbers, total
 from catena.graph import Graph, Subgraph, Trace, maximum, where
 from catena.kernels.planned import ConstrainedKernel
 from catena.kernels.state_flags import SINGULAR, WEAK, closing_flags
 from catena.kernels.tracing import Parameters, check_forces, graph_kernel
+from catena.loops.conditioning import largest, opens
 from catena.loops.mobility import generic
-from catena.loops.projection import LoopPlan
-from catena.model import Mechanism
+from catena.loops.plan_library import Selected, eliminated
+from catena.loops.projection import Projected
+from catena.loops.scaling import coordinate_units, loop_units
+from catena.model import Mechanism, Tree
 from catena.model.parameters import CONTROLS
 from catena.native import Kernel
 from catena.simulation.arguments import count, moving, positive
 from catena.simulation.flows import TracedFlow
 from catena.simulation.inputs import Controls
 from catena.simulation.integrators.steps import integrator as integrator_of
+from catena.simulation.loop_states import Settled, settling
 from catena.simulation.rollout import chosen_integrator
 from catena.simulation.stepping import Counted, entry_of, verdict
 from catena.simulation.system import System
@@ -73,29 +81,87 @@ def stepper(
     substeps = count("stepper: substeps", substeps)
     name = chosen_integrator(m, integrator, size / substeps, "stepper")
     system = System(m, integrator_of(name, m), method, Controls(m, {"tau": m.nv}, None), clock=Counted)
-
-    def kernel(plan: LoopPlan | None, limit: float | None) -> Kernel:
-        if plan is not None:
-            system.use(plan)
-        started = time.perf_counter()
-        graph = step_graph(system, size, substeps, limit, m.time_dependent)
-        quick = plan is not None and plan.plan is None
-        made = f"{name}, {system.method}"
-        return graph_kernel(m, graph, made, system.references, time.perf_counter() - started, quick=quick)
-
     if not m.has_loops:
-        return kernel(None, None)
-    first, (now, q) = system.plans.generic, generic(m)
-    pivots = system.plans.pivoted(now.instant, q, first.loop_plan.rank)
-    planned = kernel(first.loop_plan, first.limit)
-    spare = kernel(pivots.loop_plan, pivots.limit) if first.loop_plan.plan is not None else None
+        return _kernel(system, size, substeps)
+    first, (_, q) = system.plans.first(), generic(m)
+    planned = _kernel(system, size, substeps, first, float(WEAK))
+    spare = StepsByPivots(settling(m), {}, partial(_by_pivots, m, name, method, size, substeps))
+    if first.loop_plan.plan is not None:
+        spare.kernel(first.loop_plan.rank)  # before it is needed
     return ConstrainedKernel(m, planned, spare, q, "")
 
 
-def step_graph(system: System, size: float, substeps: int, limit: float | None, timed: bool) -> Graph:
+def _kernel(system: System, size: float, substeps: int, selected: Selected | None = None, weak: float = 0.0) -> Kernel:
+    """Return the kernel of steps by a plan, where there are loops; `weak` is the flag of states that it does not serve."""
+    m, started, loop_plan = system.model, time.perf_counter(), None if selected is None else selected.loop_plan
+    if loop_plan is not None:
+        system.use(loop_plan)
+    graph = step_graph(system, size, substeps, None if selected is None else selected.limit, m.time_dependent, weak)
+    made = f"{system.integrator.name}, {system.method}"
+    quick = loop_plan is not None and loop_plan.plan is None
+    return graph_kernel(m, graph, made, system.references, time.perf_counter() - started, quick=quick)
+
+
+def _by_pivots(m: Mechanism, integrator: str, method: str, size: float, substeps: int, rank: int) -> Kernel:
+    """Return the kernel of steps by pivots that are chosen at every evaluation, for states with so many independent constraints."""
+    system, (now, q) = System(m, integrator_of(integrator, m), method, Controls(m, {"tau": m.nv}, None), clock=Counted), generic(m)
+    return _kernel(system, size, substeps, system.plans.pivoted(now.instant, q, rank), float(SINGULAR))
+
+
+class StepsByPivots:
+    """A function of states that the plan of a step does not serve: each has the number of independent constraints that rollouts find.
+
+    Kernels for such a number are made when it is first met. A copy from a pickle has those that were made before.
+    """
+
+    def __init__(self, settle: Kernel, made: dict[int, Kernel], make: Callable[[int], Kernel] | None) -> None:
+        self.settle, self.made, self.make = settle, made, make
+
+    def kernel(self, rank: int) -> Kernel:
+        """Return the kernel for states with so many independent constraints."""
+        if rank not in self.made:
+            if self.make is None:
+                raise ArgumentError(
+                    f"stepper: a state has {rank} independent constraints, and this copy of the kernel serves {[*self.made]}; "
+                    "make it again by ct.stepper"
+                )
+            self.made[rank] = self.make(rank)
+        return self.made[rank]
+
+    def __call__(self, **states: np.ndarray) -> list[np.ndarray]:
+        """Return the outputs of states by name, (N, ...) each, the last of them flags."""
+        times = {"t": np.zeros(len(states["q"])), **states}
+        begun = Settled.by(self.settle, **{port.name: times[port.name] for port in self.settle.inputs})
+        results: list[np.ndarray] = []
+        for rank in np.unique(begun.ranks).tolist():
+            at, kernel = np.flatnonzero(begun.ranks == rank), self.kernel(rank)
+            parts = kernel(**{name: x[at] for name, x in states.items()})
+            results = results or [np.empty((len(begun.ranks), *port.shape)) for port in kernel.outputs]
+            for whole, part in zip(results, parts, strict=True):
+                whole[at] = part
+        *values, flags = results
+        passed = (flags == 0.0) & ~begun.regular
+        for x in values:
+            x[passed] = np.nan
+        flags[passed] = SINGULAR
+        return [*values, flags]
+
+    def _derived(self, transform: Callable[..., Any], labels: dict[str, tuple[str, ...]]) -> StepsByPivots:
+        derived = partial(_derived, self, transform, labels)
+        return StepsByPivots(self.settle, {rank: derived(rank) for rank in self.made}, derived)
+
+    def __reduce__(self) -> tuple:
+        return type(self), (self.settle, self.made, None)
+
+
+def _derived(steps: StepsByPivots, transform: Callable[..., Any], labels: dict[str, tuple[str, ...]], rank: int) -> Kernel:
+    return steps.kernel(rank)._derived(transform, labels)
+
+
+def step_graph(system: System, size: float, substeps: int, limit: float | None, timed: bool, unserved: float = float(WEAK)) -> Graph:
     """Return the steps of a system traced; with the flags of a state, where a plan of loops serves down to a `limit` of its conditioning.
 
-    The time at the beginning is the first input if it is `timed`.
+    The time at the beginning is the first input if it is `timed`. The flag of a state that the plan does not serve is `unserved`.
     """
     m, trace = system.model, Trace("stepper")
     t = trace.input("t") if timed else 0.0
@@ -105,20 +171,34 @@ def step_graph(system: System, size: float, substeps: int, limit: float | None, 
     flow = _flow(system, trace, tau, numbers)
     h, fine, weak, flags = size / substeps, 1.0, 0.0, {}
     if limit is not None:
-        flags["flags"] = closing_flags(m, m.tree_with(numbers).traced(trace).at(t), q, v)
+        tree = m.tree_with(numbers).traced(trace).at(t)
+        flags["flags"] = closing_flags(m, tree, q, v)
         flow.mark()
-        begin = flow.project(t, q, v)  # a step may leave a singular state behind, and end well
+        probe = generic_numbers(m.nv, 1) * coordinate_units(m)
+        begin = flow.project(t, q, v if unserved == SINGULAR else probe)  # a step may leave a singular state behind, and end well
         assert begin is not None
         weak = where(begin.signed < limit, 1.0, 0.0)
+        if unserved != SINGULAR:  # pivots that are chosen for a state have its rank
+            weak = maximum(weak, _lacking(system, tree, begin))
     inner = None if substeps == 1 else Subgraph(_substep_graph(system, h, limit))
     for k in range(substeps):
         begin = t + k * h
         q, v, good, bad = _substep(flow, begin, q, v, h, limit) if inner is None else trace.call(inner, begin, q, v, tau, *numbers.values())
         fine, weak = fine * good, maximum(weak, bad)
     if limit is not None:
-        flags["flags"] = flags["flags"] + where(weak > 0.0, float(SINGULAR if _pivoted(system) else WEAK), 0.0)
+        flags["flags"] = flags["flags"] + where(weak > 0.0, unserved, 0.0)
     q, v = (np.array([where(fine > 0.0, x, np.nan) for x in part], dtype=object) for part in (q, v))
     return trace.graph(q_next=q, v_next=v, **flags)
+
+
+def _lacking(system: System, tree: Tree, begin: Projected) -> Any:
+    """Return 1 where velocities that a plan leaves free open constraints, more of which are independent at the state than in the plan."""
+    solver = system.loop_solver
+    assert solver is not None
+    units = np.array(loop_units(system.model))
+    rows = sorted({*range(len(units))} - eliminated(solver.method, solver.loop_plan.plan or ()))
+    rates = constraint_motion(tree, begin.q, begin.v)[0][rows] * (1.0 / units[rows])
+    return where(opens(largest(rates), total(begin.v)), 1.0, 0.0)
 
 
 def _substep(flow: TracedFlow, t: Any, q: Array, v: Array, h: float, limit: float | None) -> tuple[Array, Array, Any, Any]:
