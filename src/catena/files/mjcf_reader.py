@@ -230,7 +230,8 @@ class Reader(Source):
         """Return a mesh to look at; MuJoCo moves meshes to their centre of mass and principal axes, which is undone here."""
         c, k = self.compiled, int(self.compiled.geom_dataid[geom])
         place = at @ Pose(c.mesh_pos[k], quat=c.mesh_quat[k]).inverse()
-        path = c.paths[c.mesh_pathadr[k] :].split(b"\0")[0].decode(errors="replace") if c.mesh_pathadr[k] >= 0 else ""
+        key = c.paths[c.mesh_pathadr[k] :].split(b"\0")[0].decode(errors="replace") if c.mesh_pathadr[k] >= 0 else ""
+        path = self.text.paths.get(Path(key).name, "")
         return Geometry("mesh", tuple(c.mesh_scale[k].tolist()), tuple(place.p.tolist()), rpy=rpy(place.R), file=path)
 
     def _notes(self) -> list[str]:

@@ -3,23 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator
-from pathlib import Path
+import warnings
+from collections.abc import Collection
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, NoReturn
 
 from catena.errors import ModelFileError, optional_package
-from catena.files import xml_reader
+from catena.files.mjcf_text import Text
 from catena.files.xml_reader import Element
-from catena.model.wording import short, unused
-
-#: How deep files may include others, how large each may be [bytes], and how many times one thing may be repeated.
-INCLUDES, LIMIT, REPEATED = 8, 64 * 2**20, 10_000
-
-#: The most memory [bytes] that a file may reserve, and the largest number in other attributes of <size>.
-MEMORY, SIZE = 2**30, 10**6
-
-_UNITS = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40, "p": 2**50, "e": 2**60}
+from catena.model.wording import unused
 
 
 class Source:
@@ -29,8 +21,8 @@ class Source:
         if root.tag != "mujoco":
             root.fail(f"the file begins with <{root.tag}>; an MJCF file begins with <mujoco>, a URDF file with <robot>")
         self.root, self.ignore = root, ignore
-        self.elements = [element for part in self._parts(root, 0) for element in part.all()]
-        self._check_sizes()
+        self.text = Text(root)
+        self.elements = self.text.elements
         self._listed: dict[str, list[Element]] = {}
         self._named: dict[tuple[str, str], Element] = {}
         for element in self.elements:
@@ -60,83 +52,38 @@ class Source:
         listed = self._listed.get(next(iter(tags)), []) if len(tags) == 1 else [e for e in self.elements if e.tag in tags and _in_model(e)]
         return listed[index] if index < len(listed) else self.root
 
-    def _parts(self, root: Element, depth: int) -> Iterator[Element]:
-        """Yield the root of a file and of those that it includes, which must be ordinary files of limited size."""
-        yield root
-        for element in root.all():
-            for key in ("file", "meshdir", "texturedir", "assetdir"):
-                if key in element.attributes and "\0" in element.attributes[key]:
-                    element.fail(f"{key} {short(element.attributes[key])} is not a path; give one")
-            if "file" not in element.attributes:
-                continue
-            for folder in self._folders(element.tag):
-                file = folder / element.attributes["file"]
-                try:
-                    if file.exists() and not file.is_file():
-                        element.fail(f"{short(str(file))} is not an ordinary file; give one")
-                except OSError:
-                    element.fail(f"file {short(element.attributes['file'])} is not a path that the system takes; give one")
-                if element.tag == "include" and file.is_file():
-                    yield from self._included(element, file, depth)
-                    break
-
-    def _included(self, element: Element, file: Path, depth: int) -> Iterator[Element]:
-        if depth >= INCLUDES:
-            element.fail(f"files include each other more than {INCLUDES} deep; put them in one")
-        try:
-            with file.open("rb") as stream:
-                content = stream.read(LIMIT + 1)
-        except OSError as error:
-            element.fail(f"{short(str(file))} cannot be read: {error.strerror}")
-        if len(content) > LIMIT:
-            element.fail(f"{short(str(file))} holds more than {LIMIT >> 20} MiB; give a smaller file")
-        yield from self._parts(xml_reader.parsed(content, str(file)), depth + 1)
-
-    def _folders(self, tag: str) -> list[Path]:
-        here = Path(self.root.file).parent
-        compilers = [element.attributes for element in self.root if element.tag == "compiler"]
-        dirs = [given[key] for given in compilers for key in ("meshdir", "texturedir", "assetdir") if key in given]
-        return [here] if tag == "include" else [here, *(here / folder for folder in dirs)]
-
-    def _check_sizes(self) -> None:
-        """Refuse sizes that would take the compiler very long, or very much memory."""
-        for element in self.elements:
-            for key in ("count", "nrow", "ncol", "width", "height", *(element.attributes if element.tag == "size" else ())):
-                text = element.attributes.get(key)
-                if text is None:
-                    continue
-                most = SIZE if element.tag == "size" else REPEATED
-                number = re.match(r"\s*(\d+)\s*([kmgtpe]?)", text.lower())
-                if key == "memory":
-                    if number and int(number[1][:20]) * _UNITS[number[2]] > MEMORY:
-                        element.fail(f"memory {short(text)} is more than {MEMORY >> 30} GiB; give less, or leave it out")
-                    continue
-                product = 1
-                for word in re.findall(r"\d+", text)[:4]:
-                    product *= max(1, int(word[:20]))
-                if product > most:
-                    element.fail(f"{key} {short(text)} is more than {most:,}; give less")
-
     def _compiled(self) -> Any:
         before = self.library.get_mju_user_warning()
         # else MuJoCo writes a log into the current folder
         self.library.set_mju_user_warning(lambda text: self.warned.append(" ".join(str(text).split())))
-        try:
-            return self.library.MjModel.from_xml_path(self.root.file)
+        try:  # by way of a MjSpec, for MjModel.from_xml_string keeps a lock after some errors
+            with warnings.catch_warnings(record=True) as caught:
+                warnings.simplefilter("always")
+                compiled = self.library.MjSpec.from_string(self.text.text, include=self.text.assets, assets=self.text.assets).compile()
+            self.warned += [" ".join(str(warning.message).split()) for warning in caught]
+            return compiled
         except Exception as error:  # also of MuJoCo's own kinds, such as FatalError
-            if not isinstance(error, ValueError) and type(error).__module__.partition(".")[0] != "mujoco":
+            if not isinstance(error, (ValueError, RuntimeError)) and type(error).__module__.partition(".")[0] != "mujoco":
                 raise
             said = " ".join(str(error).split())
         finally:
             self.library.set_mju_user_warning(before)
-        line = re.search(r"line (\d+)", said)
-        named = re.search(r"name '([^']+)'|name = '([^']+)'", said)
+        self._refuse(re.sub(r"^(XML )?Error: ", "", said))
+
+    def _refuse(self, said: str) -> NoReturn:
+        """Raise MuJoCo's error with the element that it is about, by its line or its name; where it gives neither, an empty attribute."""
+        lines, named = re.findall(r"line (\d+)", said), re.search(r"name '([^']+)'|name = '([^']+)'", said)
+        said = re.sub(r", line \d+", "", said)
         at = self.root
-        if not line and named:
+        if lines:
+            at = self.elements[min(int(lines[-1]), len(self.elements)) - 1]
+        elif named:
             at = next((element for element in self.elements if element.name == (named[1] or named[2])), at)
-        said = re.sub(r"^(XML )?Error: |, line \d+", "", said)
-        number = line[1] if line else at.line
-        raise ModelFileError(f"{at.file}:{number}: MuJoCo does not take the file: {said or 'no reason given'}; correct it")
+        elif "unknown exception" in said or not said:
+            empty = ((element, key) for element in self.elements for key, text in element.attributes.items() if not text.strip())
+            at, key = next(empty, (at, ""))
+            said = f"attribute '{key}' is empty" if key else "no reason given"
+        raise ModelFileError(f"{at.file}:{at.line}: MuJoCo does not take the file: {said}; correct it")
 
     def name(self, kind: Any, i: int) -> str:
         """Return the name of a thing of a kind, empty where it has none."""
