@@ -6,7 +6,7 @@ Cost     of the bodies between the ground and those that carry a force; what the
     here  meaning
     x     vector from end a of a spring to end b
     w     its rate
-    d, e  of a bushing: where its frame on b is in the one on a, and the vector of the skew part of its rotation there
+    d, u  of a bushing: where its frame on b is in the one on a, and its rotation vector there, half a turn long at most
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import numpy as np
 
 from catena.formulations.contact import contact_energy, contact_forces, motion, positive
 from catena.formulations.kinematics import velocities, world_frames
-from catena.spatial import cross, vanishes
+from catena.spatial import cross, rotation_rate, rotation_vector, vanishes
 
 _TINY = 1e-300  # [m^2] keeps a distance that divides from being zero, far below the rounding of any length
 
@@ -99,8 +99,8 @@ def stored_energy(tree, frames):
         if not vanishes(spring.cubic):
             energy = energy + 0.25 * spring.cubic * (square * square)
     for bushing in tree.bushings:
-        _, _, d, _, e = _displaced(bushing, frames)
-        energy = energy + 0.5 * (bushing.stiffness @ (d * d) + bushing.turning_stiffness @ (e * e))
+        _, _, d, u = _displaced(bushing, frames)
+        energy = energy + 0.5 * (bushing.stiffness @ (d * d) + bushing.turning_stiffness @ (u * u))
     for contact in tree.contacts:
         if contact.a != contact.b:
             energy = energy + contact_energy(contact, frames)
@@ -151,21 +151,19 @@ def bushing_frames(bushing, frames):
 
 
 def _displaced(bushing, frames):
-    """Return the frames of a bushing in the world, the displacement d and rotation R of the one on b in the one on a, and the vector e."""
+    """Return the frames of a bushing in the world, and displacement d and rotation vector u of the one on b in the one on a."""
     a, b = bushing_frames(bushing, frames)
-    R = a.R.T @ b.R
-    return a, b, a.R.T @ (b.p - a.p), R, 0.5 * np.array([R[2, 1] - R[1, 2], R[0, 2] - R[2, 0], R[1, 0] - R[0, 1]])
+    return a, b, a.R.T @ (b.p - a.p), rotation_vector(a.R.T @ b.R)
 
 
 def _bushing(bushing, frames, V):
     """Return the place at which a bushing acts, and its moment and force on body a, in the world's axes."""
-    a, b, d, R, e = _displaced(bushing, frames)
+    a, b, d, u = _displaced(bushing, frames)
     on_a, on_b = (motion(frames[k], V[k]) for k in (bushing.a, bushing.b))
     moving = a.R.T @ (on_b.at(b.p) - on_a.at(b.p))  # seen from a
     turning = a.R.T @ (on_b.turning - on_a.turning)
-    rate = 0.5 * ((R[0, 0] + R[1, 1] + R[2, 2]) * np.eye(3) - R)  # of e: e' = rate turning
     force = bushing.stiffness * d + bushing.damping * moving
-    moment = rate.T @ (bushing.turning_stiffness * e) + bushing.turning_damping * turning
+    moment = rotation_rate(u, bushing.turning_stiffness * u) + bushing.turning_damping * turning  # u' = J_l^-1 turning
     return b.p, a.R @ moment, a.R @ force
 
 

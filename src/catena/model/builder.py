@@ -350,7 +350,8 @@ class Builder(Mechanism):
 
         `at_a` and `at_b` are translations or Poses, at which the bushing is without force when they coincide. `stiffness` [N/m] and
         `damping` [N s/m] are along the axes of the frame on a, `turning_stiffness` [N m/rad] and `turning_damping` [N m s/rad] about them:
-        one number, or three. The moment of the springs goes with the sine of the angle; it is linear for small angles.
+        one number, or three. About one axis it is a torsional spring: its moment is linear in the angle. At half a turn the moment changes
+        its sign, for beyond it the way back is shorter the other way round; the `stiffness` of a joint counts whole turns.
 
         >>> m = ct.Model("engine")
         >>> m.add("block", ct.box(0.4, 0.6, 0.5, mass=120.0), ct.Free())

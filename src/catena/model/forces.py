@@ -60,8 +60,9 @@ class Spring:
 class Bushing:
     """A bushing between a frame of body a and a frame of body b: stiffness and damping along and about the axes of the frame on a.
 
-    With d the place of b's frame in a's, and R its rotation there, its energy is that of springs at d and at e, the vector of the skew part
-    of R: e = sin(angle) * axis. For small angles it is linear; it is weaker than that at large ones, and goes slack at half a turn.
+    With d the place of b's frame in a's, and u its rotation vector there, angle times axis, its energy is that of springs at d and at u, so
+    that about one axis the moment is linear in the angle. u is the shortest such vector: at half a turn the moment changes its sign, and
+    beyond, it pulls back the other way round.
     """
 
     name: str

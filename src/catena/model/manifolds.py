@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from catena.spatial import quaternion_exp, quaternion_inverse, quaternion_log, quaternion_product
+from catena.spatial.rotations import cross_fields, half_angle, scaled
 
 
 def integrate_rotation(q: Any, dv: Any) -> Any:
@@ -28,14 +29,6 @@ def quaternion_rate(q: Any, v: Any) -> Any:
     return quaternion_product(q, np.stack([0.0 * x, 0.5 * x, 0.5 * y, 0.5 * z], axis=-1))
 
 
-def rotation_rate(u: Any, v: Any) -> Any:
-    """Return the rate of the rotation vector u of a turn that goes on with the angular velocity v, in the child's axes."""
-    half = _half_angle(u)
-    c = (1.0 - half * np.cos(half) / np.sin(half)) / (4.0 * half**2)
-    u_v = _cross(u, v)
-    return v + 0.5 * u_v + _times(c, _cross(u, u_v))
-
-
 def cayley_rotation(q: Any, u: Any) -> Any:
     """Return the unit quaternion with the Cayley coordinates u around q: 2 tan(angle / 2) along the axis, in the child's axes."""
     x, y, z = (0.5 * u[..., i] for i in range(3))
@@ -44,12 +37,12 @@ def cayley_rotation(q: Any, u: Any) -> Any:
 
 def cayley_velocity(u: Any, rate: Any) -> Any:
     """Return the angular velocity, in the child's axes, at which the Cayley coordinates u change at a rate."""
-    return _times(_shrinkage(u), rate - 0.5 * _cross(u, rate))
+    return scaled(_shrinkage(u), rate - 0.5 * cross_fields(u, rate))
 
 
 def cayley_momentum(u: Any, p: Any) -> Any:
     """Return the momenta that are conjugate to the Cayley coordinates u, where p are conjugate to the angular velocity."""
-    return _times(_shrinkage(u), p + 0.5 * _cross(u, p))
+    return scaled(_shrinkage(u), p + 0.5 * cross_fields(u, p))
 
 
 def _shrinkage(u: Any) -> Any:
@@ -60,12 +53,12 @@ def _shrinkage(u: Any) -> Any:
 def integrate_pose(q: Any, dv: Any) -> Any:
     """Return the pose (x, y, z, quaternion) reached by moving with the body twist dv for a unit of time: the exponential map."""
     turn, shift = dv[..., :3], dv[..., 3:]
-    half = _half_angle(turn)
+    half = half_angle(turn)
     # translation of the exponential: (1 + b w~ + c w~ w~) shift, with b and c never a quotient by zero
     b = 0.5 * (np.sin(half) / half) ** 2
     c = (2.0 * half - np.sin(2.0 * half)) / (8.0 * half**3)
-    w_shift = _cross(turn, shift)
-    moved = shift + _times(b, w_shift) + _times(c, _cross(turn, w_shift))
+    w_shift = cross_fields(turn, shift)
+    moved = shift + scaled(b, w_shift) + scaled(c, cross_fields(turn, w_shift))
     return np.concatenate([q[..., :3] + turned(q[..., 3:], moved), integrate_rotation(q[..., 3:], turn)], axis=-1)
 
 
@@ -73,11 +66,11 @@ def difference_pose(q0: Any, q1: Any) -> Any:
     """Return the body twist that leads from q0 to q1 in a unit of time."""
     inverse = quaternion_inverse(q0[..., 3:])
     turn = quaternion_log(quaternion_product(inverse, q1[..., 3:]))
-    half = _half_angle(turn)
+    half = half_angle(turn)
     shift = turned(inverse, q1[..., :3] - q0[..., :3])
     c = (1.0 - half * np.cos(half) / np.sin(half)) / (4.0 * half**2)
-    w_shift = _cross(turn, shift)
-    return np.concatenate([turn, shift - 0.5 * w_shift + _times(c, _cross(turn, w_shift))], axis=-1)
+    w_shift = cross_fields(turn, shift)
+    return np.concatenate([turn, shift - 0.5 * w_shift + scaled(c, cross_fields(turn, w_shift))], axis=-1)
 
 
 def unit(quaternion: Any) -> Any:
@@ -87,27 +80,9 @@ def unit(quaternion: Any) -> Any:
     return np.stack([scale * w, scale * x, scale * y, scale * z], axis=-1)
 
 
-def _half_angle(turn: Any) -> Any:
-    """Return half the length of a rotation vector, never quite zero."""
-    x, y, z = (turn[..., i] for i in range(3))
-    return np.sqrt(0.25 * (x * x + y * y + z * z) + 1e-60)
-
-
-def _cross(a: Any, b: Any) -> Any:
-    """Return a x b over leading axes, for any scalar."""
-    ax, ay, az = (a[..., i] for i in range(3))
-    bx, by, bz = (b[..., i] for i in range(3))
-    return np.stack([ay * bz - az * by, az * bx - ax * bz, ax * by - ay * bx], axis=-1)
-
-
-def _times(a: Any, b: Any) -> Any:
-    """Return a scalar field times a vector field."""
-    return np.stack([a * b[..., i] for i in range(3)], axis=-1)
-
-
 def turned(quaternion: Any, x: Any) -> Any:
     """Return x turned by a quaternion of any length but zero, over leading axes."""
     w, u = quaternion[..., 0], quaternion[..., 1:]
     length = w * w + u[..., 0] * u[..., 0] + u[..., 1] * u[..., 1] + u[..., 2] * u[..., 2]
-    twice = _times(2.0 / length, _cross(u, x))
-    return x + _times(w, twice) + _cross(u, twice)
+    twice = scaled(2.0 / length, cross_fields(u, x))
+    return x + scaled(w, twice) + cross_fields(u, twice)

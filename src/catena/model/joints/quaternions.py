@@ -11,7 +11,7 @@ from catena.errors import ModelError
 from catena.model import manifolds, values
 from catena.model.joints.base import Joint
 from catena.model.motions import FreeMotion, Motion, SphericalMotion
-from catena.spatial import quaternion_inverse, quaternion_product, rotation
+from catena.spatial import quaternion_inverse, quaternion_product, rotation, rotation_rate
 
 
 @dataclass(frozen=True, repr=False)
@@ -51,7 +51,7 @@ class _QuaternionJoint(Joint):
         return np.concatenate([q[..., :-4] + u[..., 3:], manifolds.integrate_rotation(q[..., -4:], u[..., :3])], axis=-1)
 
     def chart_rate(self, q: Any, u: Any, v: Any) -> Any:
-        return np.concatenate([manifolds.rotation_rate(u[..., :3], v[..., :3]), _turned(q[..., -4:], v[..., 3:])], axis=-1)
+        return np.concatenate([rotation_rate(u[..., :3], v[..., :3]), _turned(q[..., -4:], v[..., 3:])], axis=-1)
 
     def rate(self, q: Any, v: Any) -> Any:
         return np.concatenate([_turned(q[..., -4:], v[..., 3:]), manifolds.quaternion_rate(q[..., -4:], v[..., :3])], axis=-1)
