@@ -128,7 +128,7 @@ def _held(A: np.ndarray, B: np.ndarray, step: float) -> tuple[np.ndarray, np.nda
 
 def _feedback(m: Mechanism, controller: Callable[[Any, Any, Any], Any], near: Neighbourhood) -> tuple[np.ndarray, np.ndarray]:
     """Return what a controller gives at a state, and how that changes along independent positions and rates."""
-    graph = controller_role(m, marked=False).graph(controller)
+    graph = controller_role(m, marked=False).graph(m.bound(controller))
     tangent = tangent_graph(graph, ("q", "v"), charts(m))
     N, state = near.basis.T, (near.t, near.q, near.v)
     tau, by_q = tangent.evaluate(*state, N, near.bend.T)

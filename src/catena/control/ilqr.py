@@ -209,6 +209,7 @@ class _Search:
         self.slopes = m.once("ilqr: slopes", key, lambda: self.move.jacobian(("q_next", "v_next"), ("q", "v", "tau")))
         self.flat = PositionChart.of(m) is None  # positions change by their rates
         n = m.nv
+        cost, final_cost = (None if function is None else m.bound(function) for function in (cost, final_cost))
         if cost is not None:
             cost_role(m, "cost").graph(cost)
         if final_cost is not None:

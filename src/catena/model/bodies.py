@@ -11,7 +11,7 @@ import numpy as np
 
 from catena.errors import InertiaWarning, ModelError
 from catena.model import values
-from catena.scalars.expression import expressed, resolved
+from catena.scalars.expression import expressed
 from catena.spatial import rigid_inertia
 
 
@@ -35,17 +35,18 @@ class Geometry:
     tied: ClassVar[Mapping[str, Any]] = {}  # expressions that size and centre follow, by name
 
     def __post_init__(self) -> None:
+        for name in ("axis", "rpy", "colour"):
+            if expressed(value := getattr(self, name)):
+                raise ModelError(f"geometry '{self.kind}': {name} {value!r} cannot follow parameters; take their .value")
         values.take(self, "size", "center")
         for name in ("size", "center", "axis", "rpy", "colour"):  # lists and arrays could change later
             if isinstance(value := getattr(self, name), (list, np.ndarray)):
                 object.__setattr__(self, name, tuple(np.asarray(value).tolist()))
 
-    def with_values(self, given: Mapping[str, Any]) -> Geometry:
-        """Return the shape with other values of the parameters that it follows."""
-        if not self.tied:
-            return self
-        found = replace(self, **{name: np.array(resolved(x, given), dtype=float) for name, x in self.tied.items()})
-        object.__setattr__(found, "tied", self.tied)
+    def following(self, ties: Mapping[str, Any], path: str) -> Geometry:
+        """Return the shape with the formulas that a model has for it, by its path."""
+        found = replace(self)
+        object.__setattr__(found, "tied", {key: ties[at] for key in ("size", "center") if (at := f"{path}.{key}") in ties})
         return found
 
 

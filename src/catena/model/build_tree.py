@@ -19,7 +19,7 @@ from catena.model.driven import Driven, undriven
 from catena.model.forces import BUSHING_NUMBERS, SPRING_NUMBERS, Applied, Bushing, PointForce, Spring
 from catena.model.joints import Fixed, Joint
 from catena.model.motions import CustomMotion, DenseMotion, DrivenMotion, Motion, clean
-from catena.model.parameters import Numbers, varies
+from catena.model.parameters import Numbers, varies, with_shapes
 from catena.model.placed import (
     PlacedBushing,
     PlacedClosure,
@@ -69,7 +69,9 @@ def build(model: Mechanism, weld: bool = True, given: Mapping[str, Any] | None =
         own = [getattr(joint, option) for joint in joints]
         if option == "rest":
             own = [joint.neutral() if rest is None else rest for joint, rest in zip(joints, own, strict=True)]
-        return np.concatenate([numbers.several(f"{name}.{option}", np.asarray(x)) for name, x in zip(names, own, strict=True)])
+        moving = [not isinstance(joint, Driven) for joint in joints]  # the options of others are part of the force that drives them
+        given = zip(names, own, moving, strict=True)
+        return np.concatenate([numbers.several(f"{name}.{option}", np.asarray(x)) if free else np.asarray(x) for name, x, free in given])
 
     tree = Tree(
         names=tuple(names),
@@ -267,6 +269,7 @@ def _placed_point_force(force: PointForce, frames: dict[str, tuple[int, Rigid]],
 
 def _placed_contact(contact: Contact, frames: dict[str, tuple[int, Rigid]], numbers: Numbers) -> PlacedContact:
     (a, in_a), (b, in_b) = frames[contact.body], frames[contact.against]
+    contact = with_shapes(contact, numbers)
     options = {option: numbers.get(f"{contact.name}.{option}", getattr(contact, option)) for option in NUMBERS}
     normal = np.asarray(options.pop("normal"))
     normal = normal / np.sqrt(normal @ normal) if varies(normal) else normal

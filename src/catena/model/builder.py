@@ -23,6 +23,7 @@ from catena.model.parts import Parts
 from catena.model.pose import Pose
 from catena.model.spanning_tree import Connection, Link, Loose, check_not_welded, coordinate_names, take_names
 from catena.model.user_functions import python
+from catena.scalars import expression
 from catena.scalars.expression import expressed
 from catena.spatial import Rigid
 
@@ -114,7 +115,8 @@ class Builder(Mechanism):
         """
         self._check_new(name, body, joint, parent)
         try:
-            place, outer = Pose.of(at), Pose.of(at_body)
+            place, outer = Pose.of(at), self._taken(Pose.of(at_body))
+            body, joint = self._taken(body), None if joint is None else self._taken(joint)
         except ModelError as error:
             raise ModelError(f"body '{name}': {error}") from None
         parent, place = self._on_body(f"body '{name}' names parent", parent, place)
@@ -188,10 +190,18 @@ class Builder(Mechanism):
         """Return the body that a body or a frame stands for, and a pose in it that is given in the body or frame."""
         body, place = self.carrier(name, who)
         if name == body:
-            return body, at
+            return body, self._taken(at)
         if "rpy" in place.tied or "rpy" in at.tied:
             raise ModelError(f"{who} {name!r}, a frame, and rotations that follow parameters do not add up; name body '{body}' and a place")
-        return body, Pose.of(place @ at)
+        return body, self._taken(Pose.of(place @ at))
+
+    def _taken(self, part: Any) -> Any:
+        """Return a part that a user gives, with the values that the parameters of this model have."""
+        return parameters.at_values(part, self.parts.own)
+
+    def _as_here(self) -> Any:
+        """Return the context in which formulas, and functions of the user's, have the values that the parameters of this model have."""
+        return expression.values(self.parts.own)
 
     def _point_on_body(self, what: str, name: str, point: Any) -> tuple[str, Any]:
         """Return the body that a body or a frame stands for, and a point in it that is given in the body or frame."""
@@ -230,7 +240,7 @@ class Builder(Mechanism):
         """
         name = f"{a}-{b}" if name is None else name
         self._check_loop("connection", name)
-        (a, b), ends = self._ends(f"connection '{name}'", joint, a, b, at_a, at_b)
+        joint, (a, b), ends = self._ends(f"connection '{name}'", joint, a, b, at_a, at_b)
         tied = self._tied(f"connection '{name}'", name, joint, at_a=ends[0], at_b=ends[1])
         self.parts.connections[name] = Connection(name, joint, a, b, *ends)
         self.parts.ties.update(tied)
@@ -252,7 +262,7 @@ class Builder(Mechanism):
         <Model 'four-bar': 3 bodies, nq = 3, nv = 3, loops = 1>
         """
         self._check_loop("loop", name)
-        (a, b), ends = self._ends(f"loop '{name}'", joint, a, b, at_a, at_b)
+        joint, (a, b), ends = self._ends(f"loop '{name}'", joint, a, b, at_a, at_b)
         closures.check_closing(f"loop '{name}'", joint)
         closure = Closure(name, joint, a, b, *ends)
         check_not_welded(closure, self.parts.added)
@@ -261,8 +271,8 @@ class Builder(Mechanism):
         self.parts.ties.update(tied)
         self._changed()
 
-    def _ends(self, what: str, joint: Any, a: str, b: str, at_a: Any, at_b: Any) -> tuple[tuple[str, str], tuple[Pose, Pose]]:
-        """Return two bodies and the joint frames on them, checked like the joint."""
+    def _ends(self, what: str, joint: Any, a: str, b: str, at_a: Any, at_b: Any) -> tuple[Any, tuple[str, str], tuple[Pose, Pose]]:
+        """Return a joint, two bodies and the joint frames on them, checked."""
         closures.check_joint(what, joint)
         for body in (a, b):
             self.carrier(body, f"{what} names body")
@@ -270,7 +280,7 @@ class Builder(Mechanism):
         on_b = self._on_body(f"{what} names body", b, closures.closing_pose(what, "at_b", at_b))
         if on_a[0] == on_b[0]:
             raise ModelError(f"{what}: both ends are on '{on_a[0]}', which cannot move against itself; give two bodies")
-        return (on_a[0], on_b[0]), (on_a[1], on_b[1])
+        return self._taken(joint), (on_a[0], on_b[0]), (on_a[1], on_b[1])
 
     def couple(self, name: str, coefficients: Mapping[str, float], offset: float = 0.0) -> None:
         """Couple coordinates, as gears do: the sum of coefficient times coordinate is the offset.
@@ -286,7 +296,8 @@ class Builder(Mechanism):
         True
         """
         self._check_loop("coupling", name)
-        coupling = closures.coupling(name, coefficients, offset)
+        with self._as_here():
+            coupling = closures.coupling(name, coefficients, offset)
         placed_coupling(coupling, self)
         tied = parameters.tied(self, f"coupling '{name}'", {f"{name}.{key}": x for key, x in coupling.tied.items()})
         self.parts.couplings[name] = coupling  # the spanning tree stays the same
@@ -327,7 +338,8 @@ class Builder(Mechanism):
         b, at_b = self._point_on_body(f"spring '{name}'", b, at_b)
         if a == b:
             raise ModelError(f"spring '{name}': both ends are on '{a}', which it cannot move; give two bodies")
-        spring = Spring(name, a, b, at_a, at_b, stiffness, damping, length, cubic, slack)
+        with self._as_here():
+            spring = Spring(name, a, b, at_a, at_b, stiffness, damping, length, cubic, slack)
         tied = self._tied(f"spring '{name}'", name, spring)
         self.parts.springs[name] = spring
         self.parts.ties.update(tied)
@@ -366,7 +378,8 @@ class Builder(Mechanism):
         if a == b:
             raise ModelError(f"bushing '{name}': both ends are on '{a}', which it cannot move; give two bodies")
         ends = first, second
-        bushing = Bushing(name, a, b, *ends, stiffness, damping, turning_stiffness, turning_damping)
+        with self._as_here():
+            bushing = Bushing(name, a, b, *ends, stiffness, damping, turning_stiffness, turning_damping)
         tied = self._tied(f"bushing '{name}'", name, bushing, at_a=ends[0], at_b=ends[1])
         self.parts.bushings[name] = bushing
         self.parts.ties.update(tied)
@@ -434,18 +447,26 @@ class Builder(Mechanism):
         k = stiffness
         if k is None:
             depth = values.number(f"{what}: penetration", penetration, above=0.0)
-            weight = sum(link.body.mass for link in self.parts.added.values()) * (float(np.linalg.norm(self.gravity)) or STANDARD_GRAVITY)
-            if not weight:
-                raise ModelError(f"{what}: the model has no mass, so that no stiffness follows from the penetration; give stiffness=")
-            k = weight / (carrying(shapes, len(points)) * depth**exponent)
-        contact = Contact(
-            name, body, against, shapes, points, others, k, dissipation_of(restitution) if dissipation is None else dissipation,
-            friction, stiction, slip_speed, exponent, normal, height,
-        )  # fmt: skip
+            k = self._weight(what) / (carrying(shapes, len(points)) * depth**exponent)
+        with self._as_here():
+            contact = Contact(
+                name, body, against, shapes, points, others, k, dissipation_of(restitution) if dissipation is None else dissipation,
+                friction, stiction, slip_speed, exponent, normal, height,
+            )  # fmt: skip
         tied = self._tied(what, name, contact)
         self.parts.contacts[name] = contact
         self.parts.ties.update(tied)
         self._changed()
+
+    def _weight(self, what: str) -> Any:
+        """Return the weight of the model [N], or its formula where masses or gravity follow parameters."""
+        ties = parameters.ties(self)
+        mass = sum(ties.get(f"{link.name}.mass", np.array(link.body.mass))[()] for link in self.parts.added.values())
+        if not sum(link.body.mass for link in self.parts.added.values()):
+            raise ModelError(f"{what}: the model has no mass, so that no stiffness follows from the penetration; give stiffness=")
+        if not any(self.gravity):
+            return mass * STANDARD_GRAVITY
+        return mass * np.sqrt(sum(x * x for x in ties.get("gravity", np.array(self.gravity, dtype=object))))
 
     def _touching(self, what: str, body: str, shape: Any, spheres_only: bool) -> tuple[Geometry, ...]:
         """Return the shapes by which a body touches: those that are given, or its own."""
@@ -453,9 +474,10 @@ class Builder(Mechanism):
             shapes: Sequence[Any] = self.parts.added[body].body.geometry
             if not shapes:
                 raise ModelError(f"{what}: body '{body}' has no shape; give shape=, such as ct.Geometry('sphere', (0.1,)), or points=")
+            shapes = [look.following(self.parts.ties, f"{body}.geometry.{i}") for i, look in enumerate(shapes)]
         else:
             shapes = tuple(shape) if isinstance(shape, Sequence) and not isinstance(shape, str) else (shape,)
-        return check_shapes(what, shapes, spheres_only)
+        return tuple(map(self._taken, check_shapes(what, shapes, spheres_only)))
 
     def add_point_force(self, name: str, body: str, at: Any, function: Callable[..., Any], axes: str = "world") -> None:
         """Add a force on a point of a body, from a function of the time and of where the point is and how it moves.
@@ -481,8 +503,8 @@ class Builder(Mechanism):
             raise ModelError(f"force '{name}' acts on the ground, which does not move; name another body")
         if axes not in ("world", "body"):
             raise ModelError(f"force '{name}': axes {axes!r} are unknown; give 'world' or 'body'")
-        point = tuple(values.array(f"force '{name}': at", at, (3,)).tolist())
-        self._add_point_force(PointForce(name, function, body, point, axes))
+        point, tied = self._point(f"force '{name}'", f"{name}.at", at)
+        self._add_point_force(PointForce(name, function, body, point, axes), tied)
 
     def add_line_force(
         self, name: str, a: str, b: str, function: Callable[..., Any], at_a: Any = (0.0, 0.0, 0.0), at_b: Any = (0.0, 0.0, 0.0)
@@ -503,18 +525,28 @@ class Builder(Mechanism):
         b, at_b = self._point_on_body(f"force '{name}'", b, at_b)
         if a == b:
             raise ModelError(f"force '{name}': both ends are on '{a}', which it cannot move; give two bodies")
-        points = [tuple(values.array(f"force '{name}': {key}", at, (3,)).tolist()) for key, at in (("at_a", at_a), ("at_b", at_b))]
-        ends = ((b, points[1]), (a, points[0])) if a == "ground" else ((a, points[0]), (b, points[1]))
-        self._add_point_force(PointForce(name, function, *ends[0], "world", *ends[1]))
+        ends = ((b, at_b), (a, at_a)) if a == "ground" else ((a, at_a), (b, at_b))
+        (first, tied), (second, more) = (
+            self._point(f"force '{name}'", f"{name}.{key}", end[1]) for key, end in zip(("at", "at_other"), ends, strict=True)
+        )
+        self._add_point_force(PointForce(name, function, ends[0][0], first, "world", ends[1][0], second), tied | more)
 
-    def _add_point_force(self, force: PointForce) -> None:
+    def _point(self, what: str, path: str, at: Any) -> tuple[tuple[float, ...], dict[str, Any]]:
+        """Return a point of a force, and the formula that it follows, by path."""
+        tied = parameters.tied(self, what, {path: at} if expressed(at) else {})
+        with self._as_here():
+            return tuple(values.array(f"{what}: {path.rpartition('.')[2]}", values.plain(at), (3,)).tolist()), tied
+
+    def _add_point_force(self, force: PointForce, tied: Mapping[str, Any]) -> None:
         if not callable(force.function):
             wanted = ", ".join(force.role.arguments)
             raise ModelError(f"force '{force.name}': {force.function!r} is not a function; give a function of ({wanted})")
         if isinstance(force.function, python):
             raise ModelError(f"force '{force.name}': the function is marked ct.python; give one that can be traced, or take m.add_force")
-        force.uses_time  # noqa: B018  traces the function
+        with self._as_here():
+            force.uses_time()  # traces the function
         self.parts.point_forces[force.name] = force
+        self.parts.ties.update(tied)
         self._changed()
 
     def add_force(self, name: str, function: Callable[[Any, Any, Any], Any], body: str | None = None, point: Any = (0.0, 0.0, 0.0)) -> None:
@@ -542,14 +574,16 @@ class Builder(Mechanism):
             body, point = self._point_on_body(f"force '{name}'", body, point)
             if body == "ground":
                 raise ModelError(f"force '{name}' acts on the ground, which does not move; name another body")
-        at = tuple(values.array(f"force '{name}': point", point, (3,)).tolist())
+        at, tied = self._point(f"force '{name}'", f"{name}.point", point)
         if body is None and any(at):
             raise ModelError(f"force '{name}': point {at} has no body, so these are joint forces; name the body, or leave the point out")
         force = Applied(name, function, body, at)
-        force.probe(self.neutral(), self.nv)
-        if force.traced:
-            force.uses_time(self.nq, self.nv)
+        with self._as_here():
+            force.probe(self.neutral(), self.nv)
+            if force.traced:
+                force.uses_time(self.nq, self.nv)
         self.parts.forces[name] = force
+        self.parts.ties.update(tied)
         self._changed()
 
     def add_actuator(
@@ -613,19 +647,20 @@ class Builder(Mechanism):
         >>> m.with_values({"weight": 6.0}).links[0].body.mass
         3.0
         """
+        known = self.parameters() | {at: parameters.Parameter(at, np.array(x), unit) for at, x, unit in parameters.looks(self)}
         try:
-            parameters.check(self, path, "tie")
+            parameters.check(self, path, "tie", known)
         except ArgumentError as error:
             raise ModelError(str(error)) from None
         found = parameters.tied(self, "tie", {path: value})
-        self._set(parameters.replaced(self.frozen(), {path: np.broadcast_to(values.plain(value), self.parameters()[path].shape)}))
+        with self._as_here():
+            now = np.broadcast_to(values.plain(value), known[path].shape)
+        self._set(parameters.replaced(self.frozen(), {path: now}, known))
         self.parts.ties.update(found)
 
     def _tied(self, what: str, name: str, *parts: Any, **poses: Pose) -> dict[str, Any]:
         """Return the expressions that numbers of parts and poses follow, by path."""
-        found = {f"{name}.{key}": x for part in parts for key, x in getattr(part, "tied", {}).items()}
-        found |= {f"{name}.{place}.{key}": x for place, pose in poses.items() for key, x in pose.tied.items()}
-        return parameters.tied(self, what, found)
+        return parameters.tied(self, what, parameters.formulas(name, *parts, **poses))
 
     def with_values(self, values: Mapping[str, Any]) -> Self:
         """Return a model with other numbers, given by the paths of `m.parameters`; it can be changed further.

@@ -29,6 +29,8 @@ _SHARING = (("springs", "bushings", "contacts", "forces", "point_forces"), ("clo
 def attached(m: Mechanism, other: Mechanism, to: str, at: Pose, prefix: str, joint: Any, shared: Collection[str]) -> Parts:
     """Return the parts of a mechanism with another attached to a body of it."""
     named, (to, place) = to, m.carrier(to, "attach: to names body")
+    at = parameters.at_values(at, m.parts.own)
+    joint = None if joint is None else parameters.at_values(joint, m.parts.own)
     if named != to and not at.tied:
         at = Pose.of(place @ at)
     elif named != to:
@@ -114,18 +116,14 @@ def _on(m: Mechanism, at: Followed) -> Parts:
                 pose = getattr(things[name], place, None)
                 if getattr(things[name], end, None) == "ground" and isinstance(pose, Pose):
                     things[name] = replace(things[name], **{place: moved(pose, f"{name}.{place}", f"'{name}'")})
-    for name, spring in parts.springs.items():
-        for end in ("a", "b"):
-            if getattr(spring, end) == "ground":
-                path, point = f"{name}.at_{end}", np.array(getattr(spring, f"at_{end}"))
+    for things, end, key in ((parts.springs, "a", "at_a"), (parts.springs, "b", "at_b"), (parts.point_forces, "other", "at_other")):
+        for name, thing in things.items():
+            if getattr(thing, end) == "ground":
+                path, point = f"{name}.{key}", np.array(getattr(thing, key))
                 followed = at.point(ties.pop(path, point))
                 if names(followed):
                     ties[path] = np.array(followed, dtype=object)
-                parts.springs[name] = replace(parts.springs[name], **{f"at_{end}": at.pose.p + at.pose.R @ point})
-    for name, force in parts.point_forces.items():
-        if force.other == "ground":
-            place = at.pose.p + at.pose.R @ np.array(force.at_other)
-            parts.point_forces[name] = replace(force, at_other=tuple(place.tolist()))
+                things[name] = replace(thing, **{key: tuple((at.pose.p + at.pose.R @ point).tolist())})
     return parts
 
 
@@ -199,7 +197,7 @@ def renamed(m: Mechanism, old: str, new: str) -> Parts:
     elif old in m.parts.own:
         if not new.isidentifier() or new in m.parameters():
             raise ModelError(f"rename: parameter '{old}' cannot be named {new!r}; give a free name of letters, digits and underscores")
-        found = Renaming(m, {}, {old: new}, lambda kind, name: name).parts()
+        found = Renaming(m, {}, {name: new if name == old else name for name in m.parts.own}, lambda kind, name: name).parts()
     else:
         known = [*m.parts.added, *(name for table in tables(m.parts).values() for name in table), *m.parts.own]
         raise ModelError(f"rename: model '{m.name}' has nothing named {old!r}; {choice(old, known)}")

@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from catena.errors import ModelError
+from catena.graph import minimum
 from catena.model import values
 from catena.model.bodies import Geometry
 from catena.model.pose import Pose
@@ -117,7 +118,7 @@ def ellipsoids(shape: Geometry) -> list[tuple[np.ndarray, np.ndarray]]:
         return [(centre, R @ np.diag(np.square(shape.size)) @ R.T)]
     if shape.kind == "cylinder":
         length, radius = shape.size
-        thin = min(RIM * radius, 0.5 * length)
+        thin = minimum(RIM * radius, 0.5 * length)
         along = np.outer(axis, axis)
         E = radius**2 * (np.eye(3) - along) + thin**2 * along
         return [(centre + sign * (0.5 * length - thin) * axis, E) for sign in (1.0, -1.0)]

@@ -53,6 +53,7 @@ class Driven(Joint):
             raise ModelError(f"driven motion {motion!r} is not a function; give a function of the time, such as lambda t: 0.1 * np.sin(t)")
         object.__setattr__(self, "joint", joint)
         object.__setattr__(self, "function", motion)
+        object.__setattr__(self, "tied", joint.tied)
         super().__post_init__()
         self._check()
 

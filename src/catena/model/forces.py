@@ -132,10 +132,9 @@ class PointForce:
             return array[()]
         return np.concatenate([np.zeros(3), array]) if array.shape == (3,) else array
 
-    @property
-    def uses_time(self) -> bool:
-        """Whether the force depends on time, by its trace; a function that cannot be traced is refused."""
-        return ("input", 0) in self.role.graph(self.function).nodes
+    def uses_time(self, given: Callable[[Trace], Mapping[str, Any]] = lambda trace: {}) -> bool:
+        """Return whether the force depends on time, by its trace; a function that cannot be traced is refused."""
+        return ("input", 0) in self.role.graph(self.function, given).nodes
 
 
 class PartCoordinates(NamedTuple):
@@ -224,9 +223,9 @@ class Applied:
         nodes = trace.graph(rest=rest).nodes
         return any(("input", 1 + k) in nodes for k in q) or any(("input", 1 + nq + k) in nodes for k in v)
 
-    def uses_time(self, nq: int, nv: int) -> bool:
+    def uses_time(self, nq: int, nv: int, given: Callable[[Trace], Mapping[str, Any]] = lambda trace: {}) -> bool:
         """Return whether the force depends on time, by its trace; refuse a function that cannot be traced."""
-        return ("input", 0) in self.role(nq, nv).graph(self.function).nodes
+        return ("input", 0) in self.role(nq, nv).graph(self.function, given).nodes
 
 
 @dataclass(frozen=True)

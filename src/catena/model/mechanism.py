@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Mapping
+from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -24,7 +25,8 @@ from catena.model.joints import Joint
 from catena.model.motions import Given
 from catena.model.parameters import Parameter
 from catena.model.parts import Parts
-from catena.model.pose import Pose
+from catena.model.placements import Followed
+from catena.model.pose import Pose, following
 from catena.model.spanning_tree import Connection, Link, Loose, SpanningTree, coordinate_name, spanning_tree
 from catena.model.tree import Tree
 from catena.model.tree_checks import check_determined, check_following
@@ -161,10 +163,12 @@ class Mechanism(Coordinates):
         return tuple(self.parts.frames.values())
 
     def carrier(self, name: str, who: str) -> tuple[str, Pose]:
-        """Return the body that a body, a frame or the ground stands for, and its place there; `who` begins the message about others."""
+        """Return the body that a body, a frame or the ground stands for, and its place there with its formulas; `who` begins the message
+        about others.
+        """
         if isinstance(name, str) and name in self.parts.frames:
             frame = self.parts.frames[name]
-            return frame.body, frame.at
+            return frame.body, following(frame.at, Followed.of(frame.at, f"{name}.at", self.parts.ties).formulas())
         self.check_body(name, who)
         return name, Pose()
 
@@ -201,7 +205,8 @@ class Mechanism(Coordinates):
     def forces(self) -> tuple[Applied, ...]:
         """The forces from functions of all coordinates, in the order they were added."""
         forces = self.parts.forces.values()
-        return tuple(force if force.part is None else force.of_whole(self.q_names, self.v_names) for force in forces)
+        whole = (force if force.part is None else force.of_whole(self.q_names, self.v_names) for force in forces)
+        return tuple(replace(force, function=self.bound(force.function)) for force in whole)
 
     @property
     def bushings(self) -> tuple[Bushing, ...]:
@@ -211,7 +216,7 @@ class Mechanism(Coordinates):
     @property
     def point_forces(self) -> tuple[PointForce, ...]:
         """The forces from functions of where they act, in the order they were added."""
-        return tuple(self.parts.point_forces.values())
+        return tuple(replace(force, function=self.bound(force.function)) for force in self.parts.point_forces.values())
 
     @property
     def contacts(self) -> tuple[Contact, ...]:
@@ -258,9 +263,10 @@ class Mechanism(Coordinates):
         return self.once("time dependent", (), self._uses_time)
 
     def _uses_time(self) -> bool:
-        if self.driven_names or any(force.uses_time for force in self.point_forces):
+        given = self.given_inputs
+        if self.driven_names or any(force.uses_time(given) for force in self.point_forces):
             return True
-        return any(force.uses_time(self.nq, self.nv) for force in self.forces if force.traced)
+        return any(force.uses_time(self.nq, self.nv, given) for force in self.forces if force.traced)
 
     @property
     def driven_names(self) -> tuple[str, ...]:
@@ -284,7 +290,7 @@ class Mechanism(Coordinates):
 
     def driven_motion(self, t: Any) -> list[Given]:
         """Return the coordinates of driven joints, their velocities and accelerations, at a time of any scalar."""
-        return [link.joint.given(t) for link in self.links if isinstance(link.joint, Driven)]
+        return [self.bound(link.joint.given)(t) for link in self.links if isinstance(link.joint, Driven)]
 
     def at(self, t: float) -> Mechanism:
         """Return the mechanism at a time [s]: its driven joints have the positions and velocities of this time."""
@@ -350,6 +356,13 @@ class Mechanism(Coordinates):
         if chosen == m.varied:
             return m
         return m.once("varying", chosen, lambda: type(m)(m.parts, spanning=m.spanning, time=m.time, varied=chosen))
+
+    def bound(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """Return a function of the user's in which parameters of one's own have the values of this model, unless others are in place.
+
+        Functions are bound where they are used: a model holds them as they were given.
+        """
+        return parameters.bind(function, self.parts.own)
 
     def pushed(self, wrenches: Mapping[str, Any], what: str) -> Self:
         """Return the mechanism with wrenches on bodies: (6,) each, or functions of (t, q, v); `what` takes them is told in errors."""

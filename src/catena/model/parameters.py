@@ -17,15 +17,18 @@ import numpy as np
 from catena.errors import ArgumentError, ModelError
 from catena.model import contacts, forces
 from catena.model.actuators import Actuation, Controlled
+from catena.model.bodies import Body, Geometry
 from catena.model.closures import Distance
-from catena.model.driven import Driven, Harmonic, undriven
+from catena.model.contacts import Contact
+from catena.model.driven import Driven, undriven
 from catena.model.forces import Applied
 from catena.model.joints import Custom, Joint
 from catena.model.parts import Parts
-from catena.model.pose import Pose, from_rpy, rpy
+from catena.model.pose import Pose, following, from_rpy, rpy
 from catena.model.spanning_tree import Link, Loose
 from catena.model.user_functions import wrapped
 from catena.model.values import array, floats, number
+from catena.scalars import expression
 from catena.scalars.expression import Named, expressed, names, resolved, within
 from catena.spatial import Rigid
 
@@ -37,6 +40,10 @@ OPTIONS = {
     "damping": ("N m s/rad", "N s/m"), "stiffness": ("N m/rad", "N/m"), "friction": ("N m", "N"), "armature": ("kg m^2", "kg"),
     "stop_stiffness": ("N m/rad", "N/m"), "stop_damping": ("s/rad", "s/m"),
 }  # fmt: skip
+
+#: The numbers of a shape that may follow parameters; and the shapes of a contact, as they are named in files and paths.
+SHAPED = ("size", "center")
+CONTACT_SHAPES = {"shapes": "shape", "against_shapes": "against_shape"}
 
 #: The parameter of wrenches on bodies, (bodies, 6), and that of controls of actuators.
 WRENCHES, CONTROLS = "wrenches", "controls"
@@ -113,9 +120,8 @@ def with_wrenches(m: Mechanism, bodies: tuple[str, ...]) -> Parts:
     parts = m.parts.opened()
     rows = _entered(parts, WRENCHES, np.zeros((len(bodies), 6)))
     for name, row in zip(bodies, rows, strict=True):
-        body, place = m.carrier(name, WRENCHES)
         force = f"{WRENCHES}.{name}"
-        parts.forces[force] = Applied(force, partial(_constant, row), body, tuple(place.p.tolist()))
+        parts.forces[force] = Applied(force, partial(_constant, row), name, (0.0, 0.0, 0.0))  # which may be a frame, wherever it is
     return parts
 
 
@@ -127,9 +133,10 @@ def pushed(m: Mechanism, wrenches: Mapping[str, Any], what: str) -> Parts:
         if not callable(wrench):
             wrench = partial(_constant, array(f"{what}: wrenches['{body}']", wrench, (6,)))
         force = Applied(name, wrench, body, (0.0, 0.0, 0.0))
-        force.probe(m.neutral(), m.nv)
-        if force.traced:
-            force.uses_time(m.nq, m.nv)
+        bound = replace(force, function=m.bound(wrench))
+        bound.probe(m.neutral(), m.nv)
+        if bound.traced:
+            bound.uses_time(m.nq, m.nv)
         parts.forces[name] = force
     return parts
 
@@ -186,7 +193,7 @@ def _numbers(m: Mechanism) -> Iterator[tuple[str, Any, str]]:
         yield from ((f"{name}.mass", body.mass, "kg"), (f"{name}.com", body.com, "m"), (f"{name}.inertia", body.inertia, "kg m^2"))
         yield from _pose(f"{name}.at", link.at)
         yield from _pose(f"{name}.at_body", link.outer)
-        if joint is not link.joint or joint.nv == 0:
+        if joint.nv == 0:
             continue
         for option, units in OPTIONS.items():
             yield f"{name}.{option}", _one(getattr(joint, option)), _units(units[unit != "rad/s"] for unit in joint.v_units)
@@ -225,10 +232,25 @@ def _numbers(m: Mechanism) -> Iterator[tuple[str, Any, str]]:
     for force in m.forces:
         if force.body is not None:
             yield f"{force.name}.point", force.point, "m"
+    yield from ((path, value, unit) for path, value, unit in looks(m) if path in m.parts.ties)
     for name, value in m.parts.own.items():
         yield name, value, "N m, N" if name == WRENCHES else ""
     yield "friction_speed", m.friction_speed, "rad/s or m/s"
     yield "gravity", m.gravity, "m/s^2"
+
+
+def looks(m: Mechanism) -> Iterator[tuple[str, Any, str]]:
+    """Yield the sizes and centres of shapes, of bodies and of contacts, which are numbers of a model where they follow parameters."""
+    for name, key, shapes in _shapes(m):
+        for i, look in enumerate(shapes):
+            yield from ((f"{name}.{key}.{i}.{part}", getattr(look, part), "m") for part in SHAPED)
+
+
+def _shapes(m: Mechanism) -> Iterator[tuple[str, str, tuple[Geometry, ...]]]:
+    for added in m.added:
+        yield added.name, "geometry", added.body.geometry
+    for contact in m.contacts:
+        yield from ((contact.name, key, getattr(contact, field)) for field, key in CONTACT_SHAPES.items())
 
 
 def _pose(path: str, pose: Rigid) -> Iterator[tuple[str, Any, str]]:
@@ -246,11 +268,11 @@ def _units(units: Iterable[str]) -> str:
     return ", ".join(dict.fromkeys(units))
 
 
-def check(m: Mechanism, paths: Any, what: str) -> tuple[str, ...]:
-    """Return paths of numbers of a mechanism, or say which is none, or named twice."""
+def check(m: Mechanism, paths: Any, what: str, known: Mapping[str, Parameter] | None = None) -> tuple[str, ...]:
+    """Return paths of numbers of a mechanism, or say which is none, or named twice; of those that are `known`, if these are given."""
     if isinstance(paths, str):
         paths = (paths,)
-    known, taken = m.parameters() if paths else {}, set[str]()
+    known, taken = (m.parameters() if paths else {}) if known is None else known, set[str]()
     for path in paths:
         if path not in known:
             close = difflib.get_close_matches(str(path), known, 3)
@@ -304,7 +326,7 @@ def _impossible(path: str, array: np.ndarray) -> Iterator[tuple[np.ndarray, str]
 class Numbers:
     """The numbers of a mechanism, but for those that others stand for, by path; those that are `varied` may become others.
 
-    `own` are those parameters of the user's own among them.
+    `own` are the parameters of the user's own, with what stands for them.
     """
 
     def __init__(self, given: Mapping[str, Any] | None = None) -> None:
@@ -315,17 +337,17 @@ class Numbers:
         """Return the numbers of a mechanism; what follows the user's own parameters is varied and given with them."""
         found = Numbers(given)
         found.varied.update(m.varied)
-        found.own = {name: found.given[name] for name in m.parts.own if name in found.given}
+        found.own = {name: found.given.get(name, value) for name, value in m.parts.own.items()}
         for path, x in ties(m).items():
             if not names(x).isdisjoint(m.varied):
                 found.varied.add(path)
-                if found.own:
-                    found.given[path] = _shaped(resolved(x, {**m.parts.own, **found.own}), m.parameters()[path].shape)
+                if not names(x).isdisjoint(found.given):
+                    found.given[path] = _shaped(resolved(x, found.own), m.parameters()[path].shape)
         return found
 
     def within(self, function: Callable[..., Any]) -> Callable[..., Any]:
         """Return a function of the user's in which own parameters are what they are here."""
-        return within(function, self.own) if self.own else function
+        return bind(function, self.own)
 
     def vary(self, *paths: str) -> bool:
         """Return whether one of several numbers is varied."""
@@ -367,10 +389,10 @@ def varies(*values: Any) -> bool:
     return any(varies(x.R, x.p) if isinstance(x, Rigid) else np.asarray(x).dtype == object for x in values)
 
 
-def replaced(m: Mechanism, values: Mapping[str, Any]) -> Parts:
-    """Return the parts of a mechanism with other numbers, by path."""
-    known, parts = m.parameters(), m.parts.opened()
-    check(m, values, "with_values")
+def replaced(m: Mechanism, values: Mapping[str, Any], known: Mapping[str, Parameter] | None = None) -> Parts:
+    """Return the parts of a mechanism with other numbers, by path: those of `m.parameters`, or others that are `known`."""
+    known, parts = m.parameters() if known is None else known, m.parts.opened()
+    check(m, values, "with_values", known)
     arrays = {}
     for path, value in values.items():
         arrays[path] = array(f"model '{m.name}': {path}", value, known[path].shape)
@@ -380,7 +402,6 @@ def replaced(m: Mechanism, values: Mapping[str, Any]) -> Parts:
         if not names(x).isdisjoint(own):
             arrays[path] = array(f"model '{m.name}': {path}", _shaped(resolved(x, parts.own), known[path].shape), known[path].shape)
     numbers, hanging = Numbers(arrays), _hanging(m)
-    bound = partial(bind, given=parts.own if own else {})
 
     def pose(path: str, own: Pose) -> Pose:
         return Pose.of(numbers.pose(path, own))
@@ -389,11 +410,11 @@ def replaced(m: Mechanism, values: Mapping[str, Any]) -> Parts:
         own = added.body
         inertial = {what: numbers.get(f"{name}.{what}", getattr(own, what)) for what in ("mass", "com", "inertia")}
         body = own if not any(f"{name}.{what}" in arrays for what in inertial) else replace(own, **inertial)
-        if any(look.tied for look in own.geometry):
-            body = replace(body, geometry=tuple(look.with_values(parts.own) for look in own.geometry))
+        if (found := _looks(own.geometry, f"{name}.geometry", numbers)) is not own.geometry:
+            body = replace(body, geometry=found)
         if isinstance(added, Link):
             changed = {"at": pose(f"{name}.at", added.at), "outer": pose(f"{name}.at_body", added.outer)}
-            parts.added[name] = replace(added, body=body, joint=_joint(added.joint, name, numbers, bound), **changed)
+            parts.added[name] = replace(added, body=body, joint=_joint(added.joint, name, numbers), **changed)
         else:
             parts.added[name] = replace(added, body=body)
     for name, frame in parts.frames.items():
@@ -405,7 +426,7 @@ def replaced(m: Mechanism, values: Mapping[str, Any]) -> Parts:
             child, turned = hanging[name]
             inner, outer = ("at_b", "at_a") if turned else ("at_a", "at_b")
             ends[inner], ends[outer] = pose(f"{child}.at", ends[inner]), pose(f"{child}.at_body", ends[outer])
-            joint = _joint(joint, child, numbers, bound)
+            joint = _joint(joint, child, numbers)
         ends = {end: pose(f"{name}.{end}", at) for end, at in ends.items()}
         parts.connections[name] = replace(connection, joint=_closing(joint, name, numbers), **ends)
     for name, closure in parts.closures.items():
@@ -423,13 +444,13 @@ def replaced(m: Mechanism, values: Mapping[str, Any]) -> Parts:
         parts.bushings[name] = replace(bushing, **ends, **options)
     for name, contact in parts.contacts.items():
         options = {key: numbers.get(f"{name}.{key}", getattr(contact, key)) for key in contacts.NUMBERS}
-        parts.contacts[name] = replace(contact, **options)
+        parts.contacts[name] = replace(with_shapes(contact, numbers), **options)
     for name, point_force in parts.point_forces.items():
         points = {key: tuple(numbers.get(f"{name}.{key}", np.array(getattr(point_force, key))).tolist()) for key in ("at", "at_other")}
-        parts.point_forces[name] = replace(point_force, function=bound(point_force.function), **points)
+        parts.point_forces[name] = replace(point_force, **points)
     for name, force in parts.forces.items():
         point = tuple(numbers.get(f"{name}.point", np.array(force.point)).tolist())
-        parts.forces[name] = replace(force, function=bound(force.function), point=point)
+        parts.forces[name] = replace(force, point=point)
     parts.gravity = tuple(numbers.get("gravity", np.array(parts.gravity)).tolist())
     parts.friction_speed = number("model friction_speed", numbers.get("friction_speed", parts.friction_speed), above=0.0)
     return parts
@@ -441,6 +462,34 @@ def _shaped(x: Any, shape: tuple[int, ...]) -> Any:
     return array if shape else array[()]
 
 
+def at_values(part: Any, given: Mapping[str, Any]) -> Any:
+    """Return a part, checked, with the numbers that its formulas have with these values of parameters; it keeps its formulas."""
+    if not given:
+        return part
+    with expression.values(given):
+        if isinstance(part, Pose):
+            R = from_rpy(resolved(part.tied["rpy"])) if "rpy" in part.tied else part.R
+            return following(Rigid(np.array(R, dtype=float), np.array(resolved(part.tied.get("xyz", part.p)), dtype=float)), part.tied)
+        if isinstance(part, Driven):
+            return Driven(at_values(part.joint, given), part.function)
+        numbers = dict(part.tied)
+        if isinstance(part, Body) and any(look.tied for look in part.geometry):
+            numbers["geometry"] = tuple(at_values(look, given) for look in part.geometry)
+        return replace(part, **numbers) if numbers or isinstance(part, Custom) else part
+
+
+def formulas(name: str, *parts: Any, **poses: Pose) -> dict[str, Any]:
+    """Return the formulas that the numbers of parts follow, by path: of bodies, joints, springs, contacts, and poses by their key."""
+    found = {f"{name}.{key}": x for part in parts for key, x in getattr(part, "tied", {}).items()}
+    found |= {f"{name}.{place}.{key}": x for place, pose in poses.items() for key, x in pose.tied.items()}
+    for part in parts:
+        shapes = {"geometry": part.geometry} if isinstance(part, Body) else {}
+        shapes |= {key: getattr(part, field) for field, key in CONTACT_SHAPES.items()} if isinstance(part, Contact) else {}
+        for key, looks in shapes.items():
+            found |= {f"{name}.{key}.{i}.{at}": x for i, look in enumerate(looks) for at, x in look.tied.items()}
+    return found
+
+
 def bind(function: Callable[..., Any], given: Mapping[str, Any]) -> Callable[..., Any]:
     """Return a function of the user's in which own parameters have these values; the mark of those that are not traced stays."""
     if not given:
@@ -448,17 +497,28 @@ def bind(function: Callable[..., Any], given: Mapping[str, Any]) -> Callable[...
     return wrapped(function, lambda plain: within(plain, given))
 
 
-def _joint(joint: Joint, name: str, numbers: Numbers, bound: Callable[[Any], Any]) -> Joint:
+def with_shapes(contact: Contact, numbers: Numbers) -> Contact:
+    """Return a contact whose shapes have other sizes and centres, of any scalar."""
+    changed = {field: _looks(getattr(contact, field), f"{contact.name}.{key}", numbers) for field, key in CONTACT_SHAPES.items()}
+    return replace(contact, **changed) if any(found is not getattr(contact, field) for field, found in changed.items()) else contact
+
+
+def _looks(shapes: tuple[Geometry, ...], path: str, numbers: Numbers) -> tuple[Geometry, ...]:
+    """Return shapes with other sizes and centres; themselves where these are as they were."""
+    given = [{part: numbers.given[at] for part in SHAPED if (at := f"{path}.{i}.{part}") in numbers.given} for i in range(len(shapes))]
+    return tuple(replace(look, **x) if x else look for look, x in zip(shapes, given, strict=True)) if any(given) else shapes
+
+
+def _joint(joint: Joint, name: str, numbers: Numbers) -> Joint:
     """Return a joint with other options."""
     if isinstance(joint, Driven):
-        return joint if isinstance(joint.function, Harmonic) else Driven(joint.joint, bound(joint.function))
+        inner = _joint(joint.joint, name, numbers)
+        return joint if inner is joint.joint else Driven(inner, joint.function)
     given = {option: numbers.given.get(f"{name}.{option}") for option in (*OPTIONS, "rest")}
     options: dict[str, Any] = {option: np.atleast_1d(value).tolist() for option, value in given.items() if value is not None}
     if any(f"{name}.{end}" in numbers.given for end in ("lower", "upper")):
         ends = (numbers.several(f"{name}.lower", joint.lower), numbers.several(f"{name}.upper", joint.upper))
         options["limits"] = [tuple(pair) for pair in np.stack(ends, axis=1).tolist()]
-    if isinstance(joint, Custom):
-        options["function"] = bound(joint.function)
     return replace(joint, **options) if options else joint
 
 

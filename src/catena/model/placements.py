@@ -8,8 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from catena.errors import ModelError
-from catena.model.pose import Pose, from_rpy
-from catena.model.renaming import plain
+from catena.model.pose import Pose, from_rpy, plain
 from catena.scalars.expression import expressed
 from catena.spatial import Rigid
 
@@ -33,10 +32,13 @@ class Followed(NamedTuple):
         """Return a placement that a user gives."""
         return Followed(plain(pose), pose.tied.get("xyz"), pose.tied.get("rpy"))
 
+    def formulas(self) -> dict[str, Any]:
+        """Return the formulas, as "xyz" and "rpy"."""
+        return {key: np.array(x, dtype=object) for key, x in (("xyz", self.xyz), ("rpy", self.rpy)) if x is not None}
+
     def ties(self, path: str) -> dict[str, Any]:
         """Return the formulas by path."""
-        found = {f"{path}.{key}": x for key, x in (("xyz", self.xyz), ("rpy", self.rpy)) if x is not None}
-        return {key: np.array(x, dtype=object) for key, x in found.items()}
+        return {f"{path}.{key}": x for key, x in self.formulas().items()}
 
     def then(self, inner: Followed, what: str) -> Followed:
         """Return the placement of a frame that stands at `inner` in this one; `what` it belongs to is named in errors."""

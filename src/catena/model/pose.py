@@ -91,6 +91,18 @@ class Pose(Rigid):
         return cls(value)
 
 
+def following(pose: Rigid, tied: Mapping[str, Any]) -> Pose:
+    """Return a pose that follows formulas, of the translation as "xyz" and of the angles as "rpy"; its numbers stay what they are."""
+    found = object.__new__(Pose)
+    found.__setstate__((np.array(pose.R), np.array(pose.p), dict(tied)))
+    return found
+
+
+def plain(pose: Pose) -> Pose:
+    """Return a pose without the formulas that it was made of; those of a model are its ties."""
+    return following(pose, {}) if pose.tied else pose
+
+
 def _expressions(pose: Rigid) -> Rigid:
     """Return a pose with the expressions that it follows in place of its numbers."""
     tied = pose.tied if isinstance(pose, Pose) else {}

@@ -7,15 +7,13 @@ from copy import copy
 from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any
 
-import numpy as np
-
-from catena.model.bodies import Body, Geometry
+from catena.model.bodies import Body
 from catena.model.driven import Driven, Harmonic, undriven
 from catena.model.forces import Applied, PointForce
 from catena.model.joints import Custom
 from catena.model.mechanism import Mechanism
 from catena.model.parts import Parts
-from catena.model.pose import Pose
+from catena.model.pose import Pose, plain
 from catena.model.spanning_tree import Link, coordinate_name
 from catena.model.user_functions import wrapped
 from catena.scalars.expression import renaming, with_names
@@ -40,7 +38,7 @@ def singular(kind: str) -> str:
 
 @dataclass(frozen=True)
 class Renaming:
-    """New names by old ones: of bodies, of own parameters, and of other things by their kind; what is not there keeps its name."""
+    """New names by old ones: of bodies, of own parameters, all or none, and of other things by their kind; bodies not there keep theirs."""
 
     m: Mechanism
     bodies: Mapping[str, str]
@@ -78,16 +76,13 @@ class Renaming:
         return parts
 
     def _body(self, body: Body) -> Body:
-        if not any(look.tied or look.kind == "mesh" for look in body.geometry):
+        """Return a body whose meshes are found from another model."""
+        if not any(look.kind == "mesh" for look in body.geometry):
             return body
         looks = copy(body)  # without another check of its numbers
-        object.__setattr__(looks, "geometry", tuple(map(self._look, body.geometry)))
+        found = (replace(look, folder=look.folder or self.m.folder) if look.kind == "mesh" else look for look in body.geometry)
+        object.__setattr__(looks, "geometry", tuple(found))
         return looks
-
-    def _look(self, look: Geometry) -> Geometry:
-        renamed = replace(look, folder=look.folder or self.m.folder) if look.kind == "mesh" else replace(look)
-        object.__setattr__(renamed, "tied", {key: with_names(x, self.own) for key, x in look.tied.items()})
-        return renamed
 
     def _function(self, function: Callable[..., Any]) -> Callable[..., Any]:
         """Return a function of the user's in which own parameters have their new names."""
@@ -144,12 +139,3 @@ class Renaming:
             return names[owner] + path.removeprefix(owner) if owner else path
 
         return renamed
-
-
-def plain(pose: Pose) -> Pose:
-    """Return a pose without the formulas that it was made of; those of a model are its ties."""
-    if not pose.tied:
-        return pose
-    found = object.__new__(Pose)
-    found.__setstate__((np.array(pose.R), np.array(pose.p), {}))
-    return found

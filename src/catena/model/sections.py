@@ -216,8 +216,7 @@ def _without(m: Mechanism, parts: Parts, gone: Collection[str], what: str) -> Pa
     _keep_functions(m, parts, q, v, what)
     _keep_positions(m, parts, q)
     if what == "submodel" and not _has_functions(parts):
-        used = set[str]().union(*map(names, parts.ties.values()), *(names(x) for one in parts.added.values() for look in one.body.geometry
-                                                                    for x in look.tied.values()))  # fmt: skip
+        used = set[str]().union(*map(names, parts.ties.values()))
         parts.own = {name: value for name, value in parts.own.items() if name in used}
     return parts
 

@@ -72,7 +72,7 @@ def scaled(m: Mechanism, s: Similarity) -> Parts:
     changed = {path: numbers[path].value * factors[path] for path in whole if path in factors and not np.array_equal(factors[path], 1.0)}
     parts = parameters.replaced(untied, changed)
     followed = parameters.ties(m)
-    parts.ties = {path: np.array(np.broadcast_to(factors.get(path, 1.0), x.shape) * x, dtype=object) for path, x in followed.items()}
+    parts.ties = {path: np.array(np.asarray(factors.get(path, 1.0)) * x, dtype=object) for path, x in followed.items()}
     for name, added in parts.added.items():
         joint = {"joint": _joint(added.joint, s)} if isinstance(added, Link) else {}
         parts.added[name] = replace(added, body=_body(added.body, s), **joint)
@@ -146,7 +146,8 @@ def _factors(m: Mechanism, s: Similarity) -> dict[str, Any]:
         found |= {f"{contact.name}.{key}": x for key, x in scales.items()}
     found |= {f"{force.name}.{key}": L for force in m.point_forces for key in ("at", "at_other")}
     found |= {f"{force.name}.point": L for force in m.forces if force.body is not None}
-    return found
+    L = s.length
+    return found | {path: L for path, *_ in parameters.looks(m)}
 
 
 def _body(body: Body, s: Similarity) -> Body:
@@ -154,21 +155,18 @@ def _body(body: Body, s: Similarity) -> Body:
 
 
 def _look(look: Geometry, length: float) -> Geometry:
-    found = replace(look, size=tuple(length * x for x in look.size), center=tuple(length * x for x in look.center))
-    if look.tied:
-        object.__setattr__(found, "tied", {key: np.array(length * x, dtype=object) for key, x in look.tied.items()})
-    return found
+    return replace(look, size=tuple(length * x for x in look.size), center=tuple(length * x for x in look.center))
 
 
 def _joint(joint: Joint, s: Similarity) -> Joint:
     """Return a joint with what is not among the numbers of a model: limits with one end, largest forces and speeds, pitch, functions."""
     if isinstance(joint, Driven):
-        inner, Q = _with_options(joint.joint, s), s.positions(joint.joint.q_units)
+        inner, Q = _joint(joint.joint, s), s.positions(joint.joint.q_units)
         if isinstance(joint.function, Harmonic):
             rates = {"offset": Q, "rate": Q / s.time, "amplitude": Q, "frequency": 1.0 / s.time, "phase": 1.0}
             parts = {f.name: _one(getattr(joint.function, f.name) * rates[f.name]) for f in fields(Harmonic)}
-            return Driven(_joint(inner, s), Harmonic(**parts))
-        return Driven(_joint(inner, s), _Motion(joint.function, s.time, tuple(Q.tolist())))
+            return Driven(inner, Harmonic(**parts))
+        return Driven(inner, _Motion(joint.function, s.time, tuple(Q.tolist())))
     factors, changed = s.options(joint), dict[str, Any]()
     for option in ("effort", "velocity"):
         if getattr(joint, option) is not None:
@@ -185,18 +183,6 @@ def _joint(joint: Joint, s: Similarity) -> Joint:
     if isinstance(joint, Custom):
         changed["function"] = _Pose(joint.function, s.length)
     return replace(joint, **changed) if changed else joint
-
-
-def _with_options(joint: Joint, s: Similarity) -> Joint:
-    """Return a joint that is driven, whose options are not numbers of the model, with these scaled."""
-    factors, changed = s.options(joint), dict[str, Any]()
-    for option in parameters.OPTIONS:
-        changed[option] = tuple((np.array(getattr(joint, option)) * factors[option]).tolist())
-    if joint.rest is not None and joint.nq == joint.nv:
-        changed["rest"] = tuple((np.array(joint.rest) * factors["rest"]).tolist())
-    if joint.limits is not None and np.isfinite([joint.lower, joint.upper]).all():
-        changed["limits"] = list(zip((joint.lower * factors["lower"]).tolist(), (joint.upper * factors["upper"]).tolist(), strict=True))
-    return replace(joint, **changed)
 
 
 def _one(x: Any) -> Any:

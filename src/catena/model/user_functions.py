@@ -83,10 +83,13 @@ class Role:
             raise self.failure(function, error, any(map(_is_traced, (*arguments, *named.values())))) from error
         return self._checked(function, result)
 
-    def graph(self, function: Callable[..., Any]) -> Graph:
-        """Return the graph of the function, with its result as the only output, or say why it cannot be traced."""
+    def graph(self, function: Callable[..., Any], given: Callable[[Trace], Mapping[str, Any]] = lambda trace: {}) -> Graph:
+        """Return the graph of the function, with its result as the only output, or say why it cannot be traced.
+
+        `given` makes parameters further inputs.
+        """
         self.check_signature(function)
-        return self.repeated(function, lambda: self._graph(function))
+        return self.repeated(function, lambda: self._graph(function, given))
 
     def repeated(self, function: Callable[..., Any], make: Callable[[], Graph]) -> Graph:
         """Return the graph that is made of a function, or say that it is another when it is made again.
@@ -100,10 +103,10 @@ class Role:
             raise self.untraced(f"{told}; {self.chance}{marked}{untraceable.home(plain(function))}")
         return first
 
-    def _graph(self, function: Callable[..., Any]) -> Graph:
+    def _graph(self, function: Callable[..., Any], given: Callable[[Trace], Mapping[str, Any]]) -> Graph:
         trace = Trace("function")
         inputs = [trace.input(name, () if size is None else (size,)) for name, size in self.arguments.items()]
-        with expression.values({}):
+        with expression.values(given(trace)):
             value = self.value(function, *map(traced_array, inputs))
         for entry in value.flat:
             if not isinstance(entry, Scalar) and not math.isfinite(entry):

@@ -57,7 +57,8 @@ class Expression:
     __slots__ = ("arguments", "function")
 
     def __init__(self, function: Callable[..., Any], arguments: tuple[Any, ...]) -> None:
-        self.function, self.arguments = function, arguments
+        self.function = function
+        self.arguments = tuple(x.item() if isinstance(x, np.generic) else x for x in arguments)  # so that formulas can be read again
 
     def now(self) -> Any:
         """Return the number that it is with the values in place."""
@@ -202,7 +203,7 @@ class within:
 
 
 class renaming:
-    """A function whose parameters have other names where it is called: `renamed` has the new ones by those that the function uses."""
+    """A function whose parameters have other names where it is called: `renamed` has all of them, by those that the function uses."""
 
     def __init__(self, function: Callable[..., Any], renamed: Mapping[str, str]) -> None:
         self.function, self.renamed = function, dict(renamed)

@@ -54,13 +54,14 @@ class DifferentiatedSteps:
 
     def __init__(self, system: System, cost: Cost | None, final_cost: Function | None, integral: bool = False) -> None:
         self.system, self.model = system, system.model
-        self.cost, self.final_cost, self.integral = cost, final_cost, integral
+        self.cost, self.final_cost = (None if function is None else system.model.bound(function) for function in (cost, final_cost))
+        self.integral = integral
         self.row, self.constants = system.stepping.row, Layout((), system.stepping.inputs)
         self._charts = charts(self.model)
-        if cost is not None:
-            cost_role(self.model, "cost").graph(cost)
-        if final_cost is not None:
-            cost_role(self.model, "final_cost").graph(final_cost)
+        if self.cost is not None:
+            cost_role(self.model, "cost").graph(self.cost)
+        if self.final_cost is not None:
+            cost_role(self.model, "final_cost").graph(self.final_cost)
 
     # graphs
 

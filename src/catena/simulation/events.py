@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -14,6 +14,7 @@ from catena.simulation.arguments import check_state
 from catena.simulation.trajectory import Occurrence
 
 if TYPE_CHECKING:
+    from catena.model import Mechanism
     from catena.simulation.inputs import Function
     from catena.simulation.run import Run
 
@@ -92,6 +93,10 @@ class Event:
         """Return what the function is to be."""
         returns = "one number that changes its sign where the event happens, such as q[0] - 0.5"
         return Role(f"event '{self.name}'", {"t": None, "q": nq, "v": nv}, returns, ((),), instead=f"return {returns}")
+
+    def bound(self, m: Mechanism) -> Event:
+        """Return the event of a model, whose parameters its functions read."""
+        return replace(self, function=m.bound(self.function), action=m.bound(self.action) if callable(self.action) else self.action)
 
     def value(self, t: Any, q: Any, v: Any) -> Any:
         """Return the function's result, of any scalar; the function has copies of q and v, which it may write to."""

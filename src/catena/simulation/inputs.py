@@ -11,7 +11,6 @@ import numpy as np
 from catena.errors import ArgumentError
 from catena.model import Mechanism
 from catena.model.actuators import Actuated, Actuation, Controlled, acting
-from catena.model.parameters import bind
 from catena.model.user_functions import Role, joint_forces, own_array, python, wrapped
 from catena.model.values import floats
 from catena.simulation.stepping import Layout
@@ -33,7 +32,7 @@ class Input:
             raise ArgumentError("both tau and controller are given; give one of them, and add a constant inside the controller")
         if callable(controller):
             controller_role(model).check_signature(controller)
-            self.controller = bind(controller, model.parts.own)
+            self.controller = model.bound(controller)
         elif controller is not None:
             raise ArgumentError(f"controller {controller!r} is not a function; give a function (t, q, v) -> tau, or forces as tau=")
         elif isinstance(tau, tuple) and len(tau) == 2 and np.ndim(tau[0]) == 1 and np.ndim(tau[1]) == 2:
@@ -136,6 +135,7 @@ def actuated(m: Mechanism, controls: Function, what: str, marked: bool = True) -
     """Return the controller of joint forces that one of controls makes by the actuators of a mechanism."""
     made, role = Actuation.of(m, what), controls_role(m, marked)
     role.check_signature(controls)
+    controls = m.bound(controls)
     if not isinstance(controls, python):
         role.graph(controls)
     return wrapped(controls, lambda plain: Actuated(made, plain, role))

@@ -237,6 +237,7 @@ class RolloutSettings:
         for path, x in given_values(m, changing, "rollout: noise").items():
             name = path if path in (WRENCHES, CONTROLS) else f"noise '{path}'"
             tables[entry_of(path)], told[entry_of(path)] = _rows(name, x, len(m.parameters()[path].shape), steps), name
+        stop, observe = (None if function is None else m.bound(function) for function in (stop, observe))
         _check_functions(m, stop, observe)
         shapes = {"q0": q.shape[:-1], "v0": v.shape[:-1], **{told[name]: x.shape[:-2] for name, x in tables.items()}}
         for path, value in values.items():
@@ -506,6 +507,7 @@ def _controls(m: Mechanism, controls: Any, steps: int, axes: int) -> tuple[np.nd
     if callable(controls):
         if Input(m, None, controls).in_python:
             raise ArgumentError("rollout: the controller is marked ct.python, and machine code cannot call it; use ct.simulate")
+        controls = m.bound(controls)
         controller_role(m, marked=False).graph(controls)
         return None, controls
     table = _array("controls", controls, m.nv, m)

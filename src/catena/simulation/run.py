@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,7 +13,6 @@ from catena.loops.assembly import assemble, project_velocity
 from catena.loops.plan_library import MADE_ON_THE_WAY, Selected, Since
 from catena.loops.projection import LoopPlan, Projected, projection_kernel
 from catena.model import Mechanism
-from catena.model.parameters import bind
 from catena.model.user_functions import python
 from catena.simulation.arguments import MOST_STEPS, check_span, check_state, check_step, moving, number, positive, recording
 from catena.simulation.events import Event, State
@@ -99,7 +98,7 @@ class RunSettings:
         for event in events:
             if not isinstance(event, Event):
                 raise ArgumentError(f"event {event!r} is not an event; give ct.Event(name, function)")
-        events = tuple(replace(event, function=bind(event.function, m.parts.own)) for event in events)
+        events = tuple(event.bound(m) for event in events)
         step, largest = _step_sizes(start, until, step, largest_step, bool(events))
         rtol = number("rtol", rtol)
         atol = number("atol", _ABSOLUTE * rtol if atol is None else atol)

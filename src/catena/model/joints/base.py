@@ -11,6 +11,7 @@ import numpy as np
 from catena.errors import ModelError
 from catena.model import values
 from catena.model.motions import Motion
+from catena.scalars.expression import expressed
 
 Options = float | Sequence[float]
 Pair = Sequence[float | None]
@@ -59,6 +60,8 @@ class Joint:
     v_units: ClassVar[tuple[str, ...]] = ("rad/s",)
 
     def __post_init__(self) -> None:
+        if self.nq != self.nv and expressed(self.rest):
+            raise ModelError(f"{self.kind} rest {self.rest!r} cannot follow parameters, for it is a quaternion; take their .value")
         values.take(self, *_PER_RATE, "rest")
         for name in _PER_RATE:
             object.__setattr__(self, name, self._per_rate(name, getattr(self, name)))
