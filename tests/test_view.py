@@ -274,6 +274,28 @@ def test_meshes_outside_of_the_package_are_not_opened(tmp_path: Path) -> None:
         meshes.find("http://somewhere/arm.stl", here)
 
 
+@pytest.mark.parametrize("name", ["../x/a.stl", "./a.stl", "/a.stl", "../a.stl", "..", "a/../../x/a.stl"])
+@pytest.mark.parametrize("scheme", ["package", "model"])
+def test_a_package_is_a_folder_of_that_name(tmp_path: Path, scheme: str, name: str) -> None:
+    for folder in ("robot", "x", "a"):
+        (tmp_path / folder).mkdir()
+        stl(tmp_path / folder / "a.stl", shapes.sphere(1.0))
+    stl(tmp_path / "a.stl", shapes.sphere(1.0))
+    (tmp_path / "robot" / "package.xml").touch()
+    with pytest.raises(MeshError, match=r"is not the name of a package|outside of the package"):
+        meshes.find(f"{scheme}://{name}", str(tmp_path / "robot"))
+
+
+NAMES = ["a\0.stl", "package://a\0/b", "package://a/\0", "file://%00", "x" * 5000, "package://" + "x" * 5000, "a/" * 3000]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_names_that_no_system_takes_are_not_found(tmp_path: Path, name: str) -> None:
+    with pytest.raises(MeshError, match=r"is not a path that the system takes|was not found") as caught:
+        meshes.find(name, str(tmp_path))
+    assert len(str(caught.value)) < 500
+
+
 @pytest.mark.parametrize("content", [b"", b"solid\nfacet", b"\0" * 84, b"not a mesh" * 100])
 def test_a_broken_mesh_is_a_warning_and_the_body_is_shown_without_it(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "arm.stl").write_bytes(content)
