@@ -4,7 +4,7 @@ forward, what states have along a change of that, by their tangents. Both are lo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property, partial
 from typing import Any, NamedTuple
 
@@ -18,8 +18,8 @@ from catena.native import Iteration, Kernel, compile_graph
 from catena.native.thread_parts import share
 from catena.simulation.flows import TracedFlow
 from catena.simulation.inputs import Function, cost_role
-from catena.simulation.rollout import thread_parts
-from catena.simulation.stepping import Layout, chosen, entry_of
+from catena.simulation.rollout import PlanUse, thread_parts
+from catena.simulation.stepping import Layout, chosen
 from catena.simulation.system import System
 
 Array = Any
@@ -27,7 +27,10 @@ Cost = Callable[[Any, Array, Array, Array], Any]
 
 
 class Motion(NamedTuple):
-    """N trajectories of S steps: their states, and of each step its beginning t, its size h, its row of inputs, and whether it was made."""
+    """N trajectories of S steps: their states, and of each step its beginning t, its size h, its row of inputs, and whether it was made.
+
+    `plans` says by which plans of the loops the steps were made; a trajectory without any has no derivatives.
+    """
 
     q: np.ndarray  # (N, S + 1, nq)
     v: np.ndarray  # (N, S + 1, nv)
@@ -35,6 +38,7 @@ class Motion(NamedTuple):
     h: np.ndarray  # (S,)
     rows: np.ndarray  # (N or 1, S, entries)
     made: np.ndarray  # (N, S)
+    plans: Sequence[PlanUse]
 
     @property
     def steps(self) -> int:
@@ -193,9 +197,14 @@ class DifferentiatedSteps:
         given[:, : self.constants.size] = constants
         record = np.empty((count, motion.steps, size))
         table = self._table(motion, backward=True)
-        for plan, which in self._plans(motion, constants):
-            iteration = self._once("backward", plan, partial(self._backward, plan))
-            _run(iteration, which, state, table, given, record, threads)
+        unknown = motion.made.any(axis=1)
+        for which, stretches in _histories(motion):
+            unknown[which] = False
+            for plan, first, last in reversed(stretches):
+                iteration = self._once("backward", plan, partial(self._backward, plan))
+                steps = slice(motion.steps - last, motion.steps - first)
+                _run(iteration, which, state, table[:, steps], given, record[:, steps], threads)
+        state[unknown], record[unknown] = np.nan, np.nan
         by_constants = {name: state[:, 3 + 2 * nv :][:, at] for name, at in self.constants.at.items()}
         return Bars(state[:, 3 : 3 + nv], state[:, 3 + nv : 3 + 2 * nv], by_constants), record[:, ::-1, : self.row.size]
 
@@ -210,9 +219,13 @@ class DifferentiatedSteps:
         given = np.zeros((count, max(2 * self.constants.size, 1)))
         given[:, : 2 * self.constants.size] = np.concatenate([constants, changed], axis=1)
         table = np.concatenate([self._table(motion), np.broadcast_to(rows, (count, motion.steps, self.row.size))], axis=2)
-        for plan, which in self._plans(motion, constants):
-            iteration = self._once("forward", plan, partial(self._forward, plan))
-            _run(iteration, which, state, table, given, result[:, 1:], threads)
+        unknown = motion.made.any(axis=1)
+        for which, stretches in _histories(motion):
+            unknown[which] = False
+            for plan, first, last in stretches:
+                iteration = self._once("forward", plan, partial(self._forward, plan))
+                _run(iteration, which, state, table[:, first:last], given, result[:, 1 + first : 1 + last], threads)
+        result[unknown, 1:] = np.nan
         return result
 
     def _table(self, motion: Motion, backward: bool = False) -> np.ndarray:
@@ -225,37 +238,35 @@ class DifferentiatedSteps:
             ahead[..., at] = part
         return table
 
-    def _plans(self, motion: Motion, constants: np.ndarray) -> Iterator[tuple[LoopPlan | None, np.ndarray]]:
-        """Yield the trajectories by the plan of their loops: the generic one where it serves all the way, and pivots elsewhere."""
-        every, m = np.arange(len(motion.q)), self.model
-        if not m.has_loops:
-            yield None, every
-            return
-        library, generic = self.system.plans, self.system.plans.generic
-        serves = np.zeros(len(every), dtype=bool)
-        if generic.loop_plan.plan is not None:
-            numbers = self._numbers(motion, constants)
-            times = np.append(motion.t, motion.t[-1] + motion.h[-1])
-            serves = (library.conditioning_of(generic.loop_plan, times, motion.q, numbers) >= generic.limit).all(axis=1)
-        pivots = library.pivoted(motion.t[0], motion.q[0, 0], generic.loop_plan.rank).loop_plan
-        yield from ((plan, which) for plan, which in ((generic.loop_plan, every[serves]), (pivots, every[~serves])) if len(which))
 
-    def _numbers(self, motion: Motion, constants: np.ndarray) -> list[np.ndarray]:
-        """Return the numbers of the model that are varied at the states of a motion, (N or 1, S + 1 or 1, ...)."""
-        found = []
-        for path in self.model.varied:
-            name = entry_of(path)
-            held = name in self.row.at
-            x = motion.rows[..., self.row.at[name]] if held else constants[:, None, self.constants.at[name]]
-            x = np.concatenate([x, x[:, -1:]], axis=1) if held else x
-            found.append(x.reshape((*x.shape[:2], *self.model.parameters()[path].shape)))
-        return found
+_Stretches = tuple[tuple[LoopPlan | None, int, int], ...]  # plans, with the first step of each and the one after the last
+
+
+def _histories(motion: Motion) -> Iterator[tuple[np.ndarray, _Stretches]]:
+    """Yield the trajectories that were made by the same plans at the same steps, and these plans in the order of time."""
+    changed = np.unique(np.concatenate([np.zeros(0, dtype=int), *(use.which[use.first > 0] for use in motion.plans)]))
+    for use in motion.plans:
+        which = np.setdiff1d(use.which, changed)
+        if len(which):
+            yield which, ((use.plan, 0, motion.steps),)
+    used: dict[int, list[tuple[LoopPlan | None, int]]] = {}
+    for use in motion.plans:
+        own = np.isin(use.which, changed)
+        for i, first in zip(use.which[own].tolist(), use.first[own].tolist(), strict=True):
+            used.setdefault(i, []).append((use.plan, first))
+    groups: dict[tuple[tuple[LoopPlan | None, int], ...], list[int]] = {}
+    for i, history in used.items():
+        groups.setdefault(tuple(history), []).append(i)
+    for history, which in groups.items():
+        ends = [*(first for _, first in history[1:]), motion.steps]
+        yield np.array(sorted(which)), tuple((plan, first, last) for (plan, first), last in zip(history, ends, strict=True) if first < last)
 
 
 def _run(
     iteration: Iteration, which: np.ndarray, state: np.ndarray, table: np.ndarray, given: np.ndarray, record: np.ndarray, threads: int
 ) -> None:
     """Run an iteration over some trajectories, to the end of the table; states and records are changed in place."""
+    state[which, :3] = 0.0
     if len(which) < len(state):
         mine, own = state[which], np.empty((len(which), *record.shape[1:]))
         _run(iteration, np.arange(len(which)), mine, table[which], given[which], own, threads)

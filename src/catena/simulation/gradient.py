@@ -21,8 +21,9 @@ from catena.simulation.differentiated_steps import Bars, Cost, DifferentiatedSte
 from catena.simulation.ensemble import in_chunks
 from catena.simulation.inputs import Controls, Function, Input
 from catena.simulation.integrators.steps import integrator as integrator_of
-from catena.simulation.rollout import Rollout, RolloutSettings, thread_count
-from catena.simulation.simulate import simulate
+from catena.simulation.rollout import PlanUse, Rollout, RolloutSettings, thread_count
+from catena.simulation.run import RTOL, Run, RunSettings
+from catena.simulation.simulate import completed
 from catena.simulation.stepping import Counted, Layout, entry_of
 from catena.simulation.system import System
 from catena.simulation.trajectory import Trajectory
@@ -191,8 +192,8 @@ def rollout_sensitivity(
     flat = {}
     for name, shape in shapes.items():
         flat[name] = np.broadcast_to(changes.get(name, np.zeros(shape)), (*given.batch, *shape)).reshape(len(given.q), *shape)
-    steps_of, rollout = DifferentiatedSteps(_system(given), None, None), given.run(thread_count(threads))
-    motion = _motion(given, rollout, 0, np.full(len(given.q), given.steps))
+    steps_of, (rollout, plans) = DifferentiatedSteps(_system(given), None, None), given.run_with_plans(thread_count(threads))
+    motion = _motion(given, rollout, plans, 0, np.full(len(given.q), given.steps))
     changed = [np.zeros((len(given.q), 0)), *(flat[name].reshape(len(given.q), -1) for name in steps_of.constants.sizes)]
     rows = np.repeat(flat["controls"], given.steps // given.table.shape[1], axis=1) if "tau" in given.row else np.zeros((1, given.steps, 0))
     found = steps_of.along(motion, _constants(given), flat["q0"], flat["v0"], rows, np.concatenate(changed, axis=1), thread_count(threads))
@@ -232,8 +233,11 @@ def simulate_gradient(
         raise ArgumentError("simulate_gradient: step is None; give the size of the steps [s], for steps that adapt have no derivative")
     model = moving(m, "simulate_gradient").varying(tuple(parameters or ()), "simulate_gradient")
     values = given_values(model, parameters or {}, "simulate_gradient")
-    options: dict[str, Any] = {"step": step, "start": start, "method": method, "integrator": integrator, "tau": tau}
-    run = simulate(model, q0, v0, until=until, controller=controller, parameters=values, show_progress=False, **options)
+    if integrator != "auto":
+        integrator_of(integrator, model)
+    changed = model.with_values(values) if values else model
+    made = Run(RunSettings.of(changed, q0, v0, start, until, step, method, integrator, tau, controller, (), None, RTOL, None, None))
+    run = completed(made)
     if run.info["stopped"] != "end":
         raise SimulationError(f"simulate_gradient: the run ended at {run.t[-1]:g} s: {run.info['stopped']}; let it come to its end")
     input_ = Input(model, tau, controller)
@@ -246,7 +250,7 @@ def simulate_gradient(
     if input_.times is not None:
         pieces = np.clip(np.searchsorted(table[:, 0], run.t[:-1] + 0.5 * np.diff(run.t), side="right") - 1, 0, len(table) - 1)
         rows = table[pieces][None]
-    motion = Motion(run.q[None], run.v[None], run.t[:-1], np.diff(run.t), rows, np.ones((1, count), dtype=bool))
+    motion = Motion(run.q[None], run.v[None], run.t[:-1], np.diff(run.t), rows, np.ones((1, count), dtype=bool), _plans_of_run(made, run.t))
     constants = np.concatenate([input_.constant, *(x.ravel() for x in values.values())])[None]
     value, bars, by_rows = _differentiated(steps_of, motion, constants, run.t[-1:], rows[:, -1])
     by_tau: Any = None
@@ -261,6 +265,12 @@ def simulate_gradient(
         by_tau = bars.constants["tau"][0]
     by_values = {path: bars.constants[entry_of(path)][0].reshape(x.shape) for path, x in values.items()}
     return MotionGradient(value[0], bars.q[0], bars.v[0], by_tau, by_values, None, run)
+
+
+def _plans_of_run(run: Run, t: np.ndarray) -> list[PlanUse]:
+    """Return the plans of the loops by which a run made the steps that begin at times t."""
+    used = [(since.selected.loop_plan, np.searchsorted(t, since.t)) for since in run.plans] or [(None, 0)]
+    return [PlanUse(plan, np.zeros(1, dtype=int), np.array([first])) for plan, first in used]
 
 
 def _check_costs(what: str, cost: Any, final_cost: Any) -> None:
@@ -309,12 +319,12 @@ def _constants(given: RolloutSettings) -> np.ndarray:
     return np.concatenate([np.zeros((count, 0)), *(np.broadcast_to(x, (count, x.shape[1])) for x in given.parameters.values())], axis=1)
 
 
-def _motion(given: RolloutSettings, rollout: Rollout, first: int, ends: np.ndarray) -> Motion:
+def _motion(given: RolloutSettings, rollout: Rollout, plans: list[PlanUse], first: int, ends: np.ndarray) -> Motion:
     """Return steps of a rollout that begin with a number; trajectories end after so many steps in all."""
     count = rollout.q.shape[1] - 1
     numbers = first + np.arange(count)
     t, h = given.start + numbers * given.step, np.full(count, given.step)
-    return Motion(rollout.q, rollout.v, t, h, _step_rows(given, numbers), numbers < ends[:, None])
+    return Motion(rollout.q, rollout.v, t, h, _step_rows(given, numbers), numbers < ends[:, None], plans)
 
 
 def _step_rows(given: RolloutSettings, numbers: np.ndarray) -> np.ndarray:
@@ -330,14 +340,15 @@ def _gradient(given: RolloutSettings, threads: int, *, cost: Cost | None, final_
     begins = range(0, given.steps, length)
     ends, q, v = np.full(count, given.steps), given.q, given.v
     stored, value = [], np.zeros(count)
-    segment: Rollout | None = None
+    segment: tuple[Rollout, list[PlanUse]] | None = None
     for k in begins:
         stored.append((q, v))
         ended = ends <= k
         segment = _segment(given, q, v, k, length, threads, ended)
-        ends = np.where(segment.stopped & ~ended, k + segment.stopped_step, ends)
-        value += steps_of.value(_motion(given, segment, k, ends), constants)
-        q, v = segment.q[:, -1], segment.v[:, -1]
+        rollout, plans = segment
+        ends = np.where(rollout.stopped & ~ended, k + rollout.stopped_step, ends)
+        value += steps_of.value(_motion(given, rollout, plans, k, ends), constants)
+        q, v = rollout.q[:, -1], rollout.v[:, -1]
     last = np.maximum(ends - 1, 0)
     rows = np.broadcast_to(given.table, (count, *given.table.shape[1:]))[np.arange(count), last // (given.steps // given.table.shape[1])]
     by_end, bars, by_row = steps_of.final(given.start + ends * given.step, q, v, rows, constants)
@@ -346,19 +357,21 @@ def _gradient(given: RolloutSettings, threads: int, *, cost: Cost | None, final_
     for k, (q, v) in reversed(list(zip(begins, stored, strict=True))):
         if segment is None:
             segment = _segment(given, q, v, k, length, threads, ends <= k)
-        bars, by_rows[:, k : k + length] = steps_of.back(_motion(given, segment, k, ends), constants, bars, threads)
+        bars, by_rows[:, k : k + length] = steps_of.back(_motion(given, *segment, k, ends), constants, bars, threads)
         segment = segment if len(begins) == 1 else None
     by_rows[np.arange(count), last] += by_row
-    return _Found(value, bars, by_rows, segment if keep else None)
+    return _Found(value, bars, by_rows, segment[0] if keep and segment is not None else None)
 
 
-def _segment(given: RolloutSettings, q: np.ndarray, v: np.ndarray, first: int, length: int, threads: int, ended: np.ndarray) -> Rollout:
-    """Return some steps of a rollout, from states at the beginning of these."""
+def _segment(
+    given: RolloutSettings, q: np.ndarray, v: np.ndarray, first: int, length: int, threads: int, ended: np.ndarray
+) -> tuple[Rollout, list[PlanUse]]:
+    """Return some steps of a rollout, from states at the beginning of these, and the plans of the loops that they used."""
     last = min(first + length, given.steps)
     if (first, last) == (0, given.steps):
-        return given.run(threads)
+        return given.run_with_plans(threads)
     table = np.ascontiguousarray(_step_rows(given, np.arange(first, last)))
-    return replace(given, q=q, v=v, table=table, start=given.start + first * given.step, steps=last - first).run(threads, ended)
+    return replace(given, q=q, v=v, table=table, start=given.start + first * given.step, steps=last - first).run_with_plans(threads, ended)
 
 
 def _held(rows: np.ndarray, count: int | None) -> np.ndarray:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -294,6 +294,10 @@ class RolloutSettings:
 
     def run(self, threads: int, ended: np.ndarray | None = None) -> Rollout:
         """Return the trajectories, in one row; those that have `ended` stay where they are."""
+        return self.run_with_plans(threads, ended)[0]
+
+    def run_with_plans(self, threads: int, ended: np.ndarray | None = None) -> tuple[Rollout, list[PlanUse]]:
+        """Return the trajectories as `run` does, and the plans of the loops that they used, one after the other."""
         work = _Work(self, threads)
         groups = work.begin(ended)
         while groups:
@@ -303,7 +307,15 @@ class RolloutSettings:
                 work.advance(plan, which)
                 for other, at in work.regrouped(plan, which):
                     groups[other] = np.union1d(groups.get(other, at), at)
-        return work.rollout()
+        return work.rollout(), work.used
+
+
+class PlanUse(NamedTuple):
+    """A plan of the loops, or None for trees; which trajectories use it, and from which step on each, until it uses another."""
+
+    plan: LoopPlan | None
+    which: np.ndarray
+    first: np.ndarray
 
 
 _Groups = dict[LoopPlan | None, np.ndarray]  # numbers of trajectories by the plan of their loops
@@ -324,6 +336,7 @@ class _Work:
         self.layout = self.system.stepping.state
         self.state = np.zeros((count, self.layout.size))
         self.samples = np.empty((count, given.steps // given.every + 1, self.system.stepping.record.size))
+        self.used: list[PlanUse] = []
 
     def part(self, name: str) -> np.ndarray:
         """Return a part of all states."""
@@ -333,6 +346,8 @@ class _Work:
         """Put all trajectories at their start, and return the groups to advance, but for those that have ended."""
         q, v = self.given.q, self.given.v
         groups: _Groups = {None: np.arange(len(self.state))}
+        if not self.given.model.has_loops:
+            self.used.append(PlanUse(None, groups[None], np.zeros(len(self.state), dtype=int)))
         if self.given.model.has_loops and len(q):
             t = self._times()
             q, v, ranks, regular = settled(self.given.model, t, q, v, self.given.given())
@@ -387,6 +402,7 @@ class _Work:
         self.part("limit")[at, 0] = selected.limit
         self.part("look")[at, 0] = LOOK if selected.loop_plan.plan is None else np.inf
         self.part("done")[at, 0] = RUNNING
+        self.used.append(PlanUse(selected.loop_plan, at, self.part("count")[at, 0].astype(int)))
         return selected.loop_plan, at
 
     def advance(self, plan: LoopPlan | None, which: np.ndarray) -> None:

@@ -114,7 +114,14 @@ def simulate(
         warnings.warn("simulate: every= is now checkpoint_every=, the seconds between checkpoints", DeprecationWarning, stacklevel=2)
         checkpoint_every = every
     file = Checkpoint(checkpoint, checkpoint_every) if checkpoint is not None else None
-    run, began = Run(settings), time.perf_counter()
+    return completed(Run(settings), file, resume, show_progress)
+
+
+def completed(
+    run: Run, file: Checkpoint | None = None, resume: str | os.PathLike[str] | None = None, show_progress: bool | None = False
+) -> Trajectory:
+    """Return the motion of a run to its end, with checkpoints in a file, and from one to resume."""
+    began = time.perf_counter()
     if run.settings.in_python:
         run.begin()
     else:
