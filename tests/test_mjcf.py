@@ -264,6 +264,8 @@ def hard(file: Path, m: ct.Model, q: np.ndarray, tau: np.ndarray) -> np.ndarray:
         (CONNECT + SECOND, 'type="free"', ["revolute"]),
         (CONNECT + SECOND + THIRD, 'type="free"', ["fixed"]),
         ('<weld name="glue" body1="coupler" body2="rocker" anchor="0.1 0 0"/>', 'type="free"', ["fixed"]),
+        ('<weld body1="coupler" body2="rocker" anchor="0.1 0 0" torquescale="0"/>', 'type="free"', ["spherical"]),
+        ('<weld body1="coupler" body2="rocker" anchor="0.1 0 0" torquescale="0.01"/>', 'type="free"', ["fixed"]),
         (CONNECT + GEARS, 'axis="0 1 0"', ["spherical"]),
         (GEARS, 'axis="0 1 0"', []),
         ('<joint joint1="wheel" polycoef="0 0 0 0 0"/>', 'axis="0 1 0"', []),
@@ -317,6 +319,10 @@ def test_sites_are_connected_where_they_are(tmp_path):
     (loop,) = m.loops
     assert loop.joint.kind == "fixed"
     np.testing.assert_allclose(loop.at_a.R, turned(0.1, 0.2, 0.3), rtol=0, atol=1e-14)
+    m = read(linkage('<weld site1="tip" site2="top" torquescale="0"/>'), tmp_path)
+    (loop,) = m.loops
+    assert loop.joint.kind == "spherical"
+    assert_same_pose(loop.at_a, ct.Pose((0.8, 0, 0)))
 
 
 def test_coupling_counts_from_the_refs(tmp_path):

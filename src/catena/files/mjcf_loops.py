@@ -1,7 +1,8 @@
 """Equalities of MJCF files as loops: `connect` is a ball joint, `weld` a fixed one, `joint` a coupling of coordinates.
 
-MuJoCo holds equalities by stiff springs; here they hold exactly. Several connects between two bodies are one joint: at points on one line
-a hinge, at others a weld. MuJoCo's compiler gives the points on both bodies.
+MuJoCo holds equalities by stiff springs; here they hold exactly. It multiplies the rotation that a weld holds by `torquescale`: any value but
+0 holds it, and with 0 the weld is a connect. Several connects between two bodies are one joint: at points on one line a hinge, at others a
+weld. MuJoCo's compiler gives the points on both bodies.
 """
 
 from __future__ import annotations
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
 
 #: Distance up to which points are at one place or on one line, relative to their distances from each other.
 SAME = 1e-9
+
+#: Where the `torquescale` of a weld is in its data.
+_TORQUE_SCALE = 10
 
 
 class Connect(NamedTuple):
@@ -54,12 +58,13 @@ def add(model: Builder, reader: Reader) -> None:
         if not np.abs(c.eq_data[i]).max() <= LARGEST:
             _element(reader, i).fail(f"a number is not finite, or goes beyond {LARGEST:g}; give finite numbers")
         (a, b, sites), data = _ends(reader, i), c.eq_data[i]
-        if c.eq_type[i] == kinds.connect:
-            at_a, at_b = sites or (Pose(data[0:3]), Pose(data[3:6]))
-            connects.setdefault((a, b), []).append(Connect(i, a, b, at_a.p, at_b.p))
-        elif c.eq_type[i] == kinds.weld:
+        if c.eq_type[i] == kinds.weld and data[_TORQUE_SCALE] != 0.0:
             at_a, at_b = sites or (Pose(data[3:6], quat=data[6:10]), Pose(data[0:3]))
             _element(reader, i).build(model.close, _name(reader, i), Fixed(), reader.names[a], reader.names[b], at_a, at_b)
+        elif c.eq_type[i] in (kinds.connect, kinds.weld):
+            on_a, on_b = (data[0:3], data[3:6]) if c.eq_type[i] == kinds.connect else (data[3:6], data[0:3])
+            at_a, at_b = sites or (Pose(on_a), Pose(on_b))
+            connects.setdefault((a, b), []).append(Connect(i, a, b, at_a.p, at_b.p))
         elif c.eq_type[i] == kinds.joint and not c.eq_data[i, 2:5].any():
             _couple(model, reader, i)
     for group in connects.values():
