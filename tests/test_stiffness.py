@@ -18,7 +18,7 @@ from catena.formulations.joint_forces import passive_force, passive_slopes
 from catena.formulations.loops.constraints import constraint_jacobian
 from catena.simulation.integrators.tableaus import TABLEAUS, Tableau
 from catena.simulation.run import Run, RunSettings
-from catena.simulation.stiffness import fastest, fastest_decay
+from catena.simulation.stiffness import fastest, fastest_decay, fastest_of_model
 
 pytestmark = pytest.mark.evaluated
 
@@ -260,6 +260,47 @@ def test_rates_are_those_of_one_joint() -> None:
     assert (found.name, found.cause) == ("disc", "the stop of joint")
     assert found.rate == pytest.approx(np.sqrt((100.0 + 1e6) / 0.01), rel=1e-12)
     assert fastest_decay(m, 0.0, np.zeros(1)) is None
+
+
+def rods(driven: bool) -> ct.Model:
+    """Slender rods on one line at the neutral position, where nothing resists a turn about it; damped, or driven and on a soft ground."""
+    m = ct.Model("rods")
+    joint = ct.Driven(ct.Revolute("y"), ct.Harmonic(amplitude=0.3, frequency=0.5)) if driven else ct.Revolute("x", damping=0.1)
+    m.add("first", ct.rod(0.3, mass=1.0), joint)
+    m.add("second", ct.rod(0.3, mass=1.0), ct.Universal("x", "y") if driven else ct.Revolute("y"), parent="first", at=(0.3, 0, 0))
+    if driven:
+        m.add("third", ct.rod(0.2, mass=0.5), ct.Helical("x", pitch=0.1), parent="second", at=(0.3, 0, 0))
+        m.add_contact("ground", "third", ct.Geometry("sphere", (0.1,)), height=0.2, stiffness=500.0, friction=0.6, slip_speed=0.05)
+        m.add_bushing("rubber", "first", "second", (0.3, 0, 0), stiffness=20.0, damping=0.5, turning_stiffness=2.0)
+    return m
+
+
+@pytest.mark.parametrize("driven", [False, True])
+@pytest.mark.parametrize("integrator", ["auto", "rk4", "rang-angermann", "implicit-midpoint"])
+def test_a_mass_matrix_that_is_singular_at_the_neutral_position_alone_does_not_matter_elsewhere(driven: bool, integrator: str) -> None:
+    m = rods(driven)
+    q = np.array([0.2, 0.7, 0.4][: m.nv])
+    start = [0.0] if m.time_dependent else []
+    end = ct.stepper(m, 2e-4, integrator, 2)(*start, q, np.zeros(m.nv), np.zeros(m.nv))
+    runs = ct.rollout(m, q, step=1e-4, steps=2, integrator=integrator)
+    run = ct.simulate(m, q, until=2e-4, step=1e-4, integrator=integrator)
+    for states in ((end[0], runs.q[-1], run.q[-1]), (end[1], runs.v[-1], run.v[-1])):
+        assert_allclose(states[1:], [states[0]] * 2, rtol=0, atol=1e-12)
+    with pytest.raises(ct.SimulationError, match=r"the acceleration of '.*' is .* at the start"):
+        ct.simulate(m, m.neutral(), np.ones(m.nv), until=0.01)
+
+
+def test_rates_of_a_model_are_those_where_all_its_motions_have_inertia() -> None:
+    """Two rods in line turn about it without inertia, and with the more of it the more they are bent."""
+    m = rods(False)
+    found, turned = fastest_of_model(m), fastest(m, 0.0, np.array([0.0, np.pi / 2]))
+    assert found is not None
+    assert turned is not None
+    assert turned.rate == pytest.approx(0.1 / (1.0 * 0.3**2 / 3.0), rel=1e-12)
+    assert turned.rate < found.rate < 1e3 * turned.rate
+    straight = fastest(m, 0.0, np.zeros(2))
+    assert straight is not None
+    assert straight.rate == 0.0
 
 
 def test_what_is_not_stiff_is_integrated_as_before() -> None:

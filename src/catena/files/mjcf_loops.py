@@ -1,8 +1,8 @@
 """Equalities of MJCF files as loops: `connect` is a ball joint, `weld` a fixed one, `joint` a coupling of coordinates.
 
-MuJoCo holds equalities by stiff springs; here they hold exactly. It multiplies the rotation that a weld holds by `torquescale`: any value but
-0 holds it, and with 0 the weld is a connect. Several connects between two bodies are one joint: at points on one line a hinge, at others a
-weld. MuJoCo's compiler gives the points on both bodies.
+MuJoCo holds equalities by stiff springs; here they hold exactly. It multiplies the rotation that a weld holds by `torquescale`: any value
+but 0 holds it, and with 0 the weld is a connect. Several connects between two bodies are one joint: at points on one line a hinge, at
+others a weld. MuJoCo's compiler gives the points on both bodies.
 """
 
 from __future__ import annotations

@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from catena.errors import ArgumentError
-from catena.loops.mobility import generic
 from catena.loops.plan_library import Selected
 from catena.loops.projection import LoopPlan
 from catena.model import Mechanism
@@ -43,7 +42,7 @@ from catena.simulation.stepping import (
     Layout,
     entry_of,
 )  # fmt: skip
-from catena.simulation.stiffness import STABLE, Fastest, fastest, warn_of
+from catena.simulation.stiffness import STABLE, fastest_of_model, warn_of
 from catena.simulation.system import System
 
 #: Steps that machine code takes, over all trajectories of a call, before Python looks whether to go on: about 0.1 s of an arm.
@@ -500,19 +499,15 @@ def _stiffest(m: Mechanism, values: Mapping[str, np.ndarray]) -> Mechanism:
 
 def chosen_integrator(m: Mechanism, name: str, step: float, what: str, controller: Function | None = None) -> str:
     """Return the integrator by its name; "auto" goes by the model and the step, and so does not depend on other trajectories."""
+    if name != "auto" and integrator_of(name, m).stable:
+        return name
     servos = acting(m, controller)
-
-    def make() -> Fastest | None:
-        now, q = generic(m)
-        return fastest(m, now.instant, q, None if servos is None else servos.actuation)
-
-    stiffest: Fastest | None = m.once("fastest passive force", (servos is None,), make)
+    stiffest = fastest_of_model(m, None if servos is None else servos.actuation)
     if stiffest is None or stiffest.rate * step <= STABLE:
         return "rk4" if name == "auto" else name
     if name == "auto":
         return "rang-angermann"
-    if not integrator_of(name, m).stable:
-        warn_of(stiffest, f"{what} '{m.name}'", name, step)
+    warn_of(stiffest, f"{what} '{m.name}'", name, step)
     return name
 
 

@@ -3,7 +3,7 @@
 At a configuration they are linearised where they are steepest: friction at rest, stops at their limits, contacts under the weight. With
 the mass matrix M, dampings D and stiffnesses K along velocities that keep the loops closed, the fastest decay has the rate
 max eig(M^-1 D), the fastest oscillation sqrt(max eig(M^-1 K)). An explicit integrator is stable for steps of about two time constants at
-most.
+most. Motions that have no inertia at a configuration, as where axes of rotation meet in the line of a rod, have no rates there.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from catena.errors import StiffnessWarning
 from catena.formulations.force_slopes import steepest
 from catena.formulations.loops.constraints import constraint_jacobian
 from catena.formulations.mass.composite_body import mass_matrix
-from catena.loops.mobility import rank
+from catena.loops.mobility import generic, rank
 from catena.loops.scaling import coordinate_units, loop_units
 from catena.model import Mechanism
 from catena.model.actuators import Actuation
@@ -40,6 +40,13 @@ _MANY = 1e4
 #: Steps after which a run is looked at for the first time; and the part of the time constant of the fastest decay that the mean step of
 #: "dormand-prince" has where stability holds it down: its limit is 3.3, and steps are on average a third of it or more.
 _WATCHED, _HELD_DOWN = 10_000.0, 1.0
+
+
+#: The inertia of a motion, relative to the largest, and the eigenvalue of the scaled mass matrix that are rounding.
+_NO_INERTIA, _SINGULAR = 1e-15, 1e-12
+
+#: Configurations that are tried for one at which the mass matrix is regular.
+_TRIED = 6
 
 
 class Fastest(NamedTuple):
@@ -74,6 +81,30 @@ def fastest(m: Mechanism, t: float, q: np.ndarray, servos: Actuation | None = No
     return max((one for one in candidates if one is not None), key=lambda one: one.rate, default=None)
 
 
+def fastest_of_model(m: Mechanism, servos: Actuation | None = None) -> Fastest | None:
+    """Return what `fastest` finds at a generic configuration: it depends on the model alone, and on whether servos act."""
+
+    def make() -> Fastest | None:
+        now, q = generic(m) if m.has_loops else (m, _inertial(m))
+        return fastest(now, now.instant, q, servos)
+
+    return m.once("fastest passive force", (servos is None,), make) if servos is not None or _passive(m) else None
+
+
+def _passive(m: Mechanism) -> bool:
+    """Return whether a model has passive forces."""
+    tree = m.tree()
+    of_joints = (tree.damping, tree.friction, tree.stiffness, np.isfinite(tree.lower), np.isfinite(tree.upper))
+    return bool(m.springs or m.bushings or m.contacts) or any(x.any() for x in of_joints)
+
+
+def _inertial(m: Mechanism) -> np.ndarray:
+    """Return a configuration of a tree at which all motions have inertia: the neutral one, or else a random one."""
+    rng = np.random.default_rng(0)
+    tried = (m.neutral() if n == 0 else m.random_nearby(rng) for n in range(_TRIED))
+    return next((q for q in tried if _motions(m, m.instant, q).shape[1] == m.nv), m.neutral())
+
+
 def _of_bodies(m: Mechanism, t: float, q: np.ndarray) -> list[tuple[Any, np.ndarray, np.ndarray]]:
     """Return the springs, bushings and contacts of bodies, with their slopes by displacement and by velocity."""
     gravity = float(np.linalg.norm(m.gravity)) or STANDARD_GRAVITY
@@ -90,15 +121,12 @@ def _fastest(
     total = sum((matrix for _, matrix in of_bodies), np.diag(slope))
     if not total.any():
         return None
-    along = _along(m, t, q)
-    if not along.size:
+    motions = _motions(m, t, q)
+    if not motions.size:
         return None
-    mass = along.T @ np.asarray(mass_matrix(m.at(t).tree(), q), dtype=float) @ along
-    size = 1.0 / np.sqrt(mass.diagonal())
-    inverse = np.linalg.inv(np.linalg.cholesky(mass * np.outer(size, size)))
-    values, vectors = np.linalg.eigh(inverse @ (along.T @ total @ along * np.outer(size, size)) @ inverse.T)
-    moves = along @ (size * (inverse.T @ vectors[:, -1]))
-    moving, rate = slope * moves**2, float(values[-1]) ** power
+    values, vectors = np.linalg.eigh(motions.T @ total @ motions)
+    moves = motions @ vectors[:, -1]
+    moving, rate = slope * moves**2, max(float(values[-1]), 0.0) ** power
     shares: dict[tuple[str, str], float] = {}
     for force, matrix in of_bodies:
         key = (force.name, _KINDS[type(force)])
@@ -109,6 +137,17 @@ def _fastest(
     joint = next(link.name for link, _, at_v in m.slices() if at_v.start <= at < at_v.stop)
     cause = max(slopes, key=lambda name: slopes[name][at])
     return Fastest(rate, m.joint_names.get(joint, joint), cause)
+
+
+def _motions(m: Mechanism, t: float, q: np.ndarray) -> np.ndarray:
+    """Return the motions with inertia that keep the loops closed at a configuration, a column each: orthogonal, of unit inertia."""
+    along = _along(m, t, q)
+    mass = along.T @ np.asarray(mass_matrix(m.at(t).tree(), q), dtype=float) @ along
+    inertia = mass.diagonal()
+    size = np.divide(1.0, np.sqrt(inertia), out=np.zeros(len(inertia)), where=inertia > _NO_INERTIA * inertia.max(initial=0.0))
+    values, vectors = np.linalg.eigh(mass * np.outer(size, size))
+    some = values > _SINGULAR
+    return along @ (size[:, None] * vectors[:, some] / np.sqrt(values[some]))
 
 
 def _along(m: Mechanism, t: float, q: np.ndarray) -> np.ndarray:
