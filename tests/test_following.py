@@ -285,3 +285,96 @@ def test_what_cannot_follow_is_refused_where_it_is_given(add: Any, says: str) ->
     m = base()
     with pytest.raises(ct.ModelError, match=says):
         add(m, m.parameter("a", FIRST))
+
+
+def test_locking_a_joint_leaves_the_formulas_of_others() -> None:
+    """Of bodies whose names begin alike, and of a body that is locked, all but its place."""
+    m = base()
+    a = m.parameter("a", FIRST)
+    m.add("arm.b", ct.box(a, 0.2, 0.1, mass=a), ct.Revolute("x", damping=a), "arm", (0, 0, a))
+    expected = base()
+    expected.add("arm.b", ct.box(LAST, 0.2, 0.1, mass=LAST), ct.Revolute("x", damping=LAST), "arm", (0, 0, LAST))
+    for one in (m, expected):
+        one.lock({"arm": 0.3})
+    same(results(m.with_values({"a": LAST})), results(expected))
+    for one in (m, expected):
+        one.lock({"arm.b": 0.1})
+    same(results(m.with_values({"a": LAST})), results(expected))
+
+
+def test_a_custom_joint_that_follows_parameters_is_not_locked() -> None:
+    m = base()
+    m.add("bead", ct.point_mass(1.0), custom(m.parameter("a", FIRST)), "hand")
+    m.add("pearl", ct.point_mass(1.0), custom(0.2), "hand")
+    m.lock(pearl=0.1)
+    with pytest.raises(ct.ModelError, match="lock: the custom joint of 'bead' follows parameters, and its pose would not"):
+        m.lock(bead=0.1)
+
+
+@pytest.mark.parametrize(("old", "new"), [("coil", "steel"), ("pin", "bolt"), ("tip", "end"), ("c", "floor"), ("gear", "mesh")])
+def test_formulas_go_with_the_thing_that_is_renamed(old: str, new: str) -> None:
+    """A spring, loop, frame, contact or coupling shares its name with an actuator, whose name stays, or which has none of its numbers."""
+    m = base()
+    a = m.parameter("a", FIRST)
+    m.add("more", ct.box(a, 0.2, 0.1, mass=1.0), ct.Free())
+    m.add_frame("tip", "hand", (0.0, 0.0, a))
+    m.add_spring("coil", "ground", "tip", (0.0, a, 0.0), stiffness=a)
+    m.add_contact("c", "more", ct.Geometry("sphere", (a,)), height=a, slip_speed=0.1)
+    m.close("pin", ct.Spherical(), "hand", "more", (0.0, a, 0.0))
+    m.couple("gear", {"arm": a, "hand.angle1": 1.0}, offset=0.3 * a)
+    m.add_actuator(old, "arm")
+    expected = results(m.with_values({"a": LAST}))
+    m.rename(old, new)
+    assert all(path.partition(".")[0] != old for path in m.parameters())
+    same(results(m.with_values({"a": LAST})), expected)
+    m.rename(old, "motor")
+    same(results(m.with_values({"a": LAST})), expected)
+
+
+def test_removing_a_thing_takes_its_formulas_along_and_leaves_those_of_others() -> None:
+    m = base()
+    a = m.parameter("a", FIRST)
+    m.add("more", ct.box(a, 0.2, 0.1, mass=1.0), ct.Revolute("x"))
+    m.add_spring("coil", "ground", "more", stiffness=a)
+    m.add_actuator("coil", "arm")
+    m.add("more.yet", ct.box(a, 0.2, 0.1, mass=a), ct.Revolute("x"))
+    m.remove("more")
+    assert [one.name for one in m.actuators] == ["coil"]
+    assert {path.rpartition(".")[0] for path, x in m.parameters().items() if x.follows} == {"more.yet", "more.yet.geometry.0"}
+    assert m.with_values({"a": LAST}).links[-1].body.mass == LAST
+
+
+def test_keyframes_and_names_of_joints_go_through_a_file(tmp_path: Any) -> None:
+    (tmp_path / "m.xml").write_text("""<mujoco model="m"><worldbody><body name="base"><freejoint name="floating"/><geom size="0.1"/>
+        <body name="arm"><joint name="the elbow" axis="0 1 0"/><geom size="0.1" pos="0.3 0 0"/></body></body></worldbody>
+        <keyframe><key name="home" qpos="0 0 1 1 0 0 0 0.3"/><key name="bent 2" qpos="0 1 0 0 0 0 2 0.7"/></keyframe></mujoco>""")
+    m = ct.load(tmp_path / "m.xml", contact="ignore")
+    m.save(tmp_path / "m.toml")
+    loaded = ct.load(tmp_path / "m.toml")
+    assert loaded.joint_names == m.joint_names != {}
+    assert list(loaded.keyframes) == list(m.keyframes) == ["home", "bent 2"]
+    for name, q in m.keyframes.items():
+        np.testing.assert_array_equal(loaded.keyframes[name], q)
+    assert loaded.home is not None
+    for text, says in (
+        ("[keyframes]\nhome = [1.0]", r"m\.toml:2: keyframes\.home: model .*: keyframe 'home' .* has shape \(1,\)"),
+        ("[joint_names]\nleg = 'hip'", r"m\.toml:2: joint_names\.leg: no body is named 'leg'"),
+    ):
+        (tmp_path / "m.toml").write_text(f"{text}\n[[body]]\nname = 'arm'\nmass = 1.0\njoint = {{ type = 'free' }}\n")
+        with pytest.raises(ct.ModelFileError, match=says):
+            ct.load(tmp_path / "m.toml")
+
+
+def test_urdf_says_that_it_cannot_hold_parameters_home_and_keyframes(tmp_path: Any) -> None:
+    m = ct.Model("arm")
+    m.add("upper", ct.rod(m.parameter("length", FIRST), mass=1.0), ct.Revolute("y"))
+    m.home = [0.3]
+    told = r"URDF cannot hold parameter 'length', home; save the model as \.toml, or .*, or give ignore=\('parameters', 'home'\)"
+    with pytest.raises(ct.ModelFileError, match=told):
+        m.save(tmp_path / "m.urdf")
+    m.save(tmp_path / "m.urdf", ignore=("parameters", "home"))
+    assert ct.load(tmp_path / "m.urdf").links[0].body.com == m.links[0].body.com
+    with pytest.raises(ct.ModelFileError, match="ignore='limits' is not known; give some of parameters, home, keyframes"):
+        m.save(tmp_path / "m.urdf", ignore="limits")
+    with pytest.raises(ct.ModelFileError, match="ignore='home' is not known; leave it out, for TOML holds everything"):
+        m.save(tmp_path / "m.toml", ignore="home")

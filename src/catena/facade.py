@@ -28,10 +28,10 @@ if TYPE_CHECKING:
 
 #: Names that other modules of catena use; `dir(model)` does not list them.
 INTERNAL = frozenset({
-    "carrier", "cayley", "cayley_momentum", "cayley_velocity", "chart", "chart_rate", "check_body", "checked", "coordinate_places",
-    "driven_joints", "driven_motion", "folder", "instant", "momentum_in_child_axes", "momentum_in_parent_axes", "moved", "of", "once",
-    "parts", "given_inputs", "pushed", "quaternions", "random_nearby", "search_start", "slices", "spanning", "timed", "tree_with", "varied",
-    "varying", "with_tree",
+    "bound", "carrier", "cayley", "cayley_momentum", "cayley_velocity", "chart", "chart_rate", "check_body", "checked",
+    "checked_position", "coordinate_places", "driven_joints", "driven_motion", "folder", "given_inputs", "instant",
+    "momentum_in_child_axes", "momentum_in_parent_axes", "moved", "of", "once", "parts", "pushed", "quaternions", "random_nearby",
+    "search_start", "slices", "spanning", "timed", "tree_with", "varied", "varying", "with_tree",
 })  # fmt: skip
 
 
@@ -130,12 +130,13 @@ class _ModelMethods(Mechanism):
         assert isinstance(model, FrozenModel)
         return model
 
-    def save(self, path: str | os.PathLike[str]) -> None:
+    def save(self, path: str | os.PathLike[str], ignore: str | Collection[str] = ()) -> None:
         """Write the model to a file that `ct.load` reads: TOML (.toml), which holds everything but Python code, or URDF (.urdf) for trees.
 
-        An existing file is replaced in one step or left as it is.
+        What URDF cannot hold is an error, unless the model moves alike without it and `ignore` names it: "parameters" of your own, of
+        which numbers keep their values, "home" and "keyframes". An existing file is replaced in one step or left as it is.
         """
-        files.save(self, path)
+        files.save(self, path, ignore)
 
     def draw(
         self, path: str | os.PathLike[str], q: Any = None, t: float = 0.0, size: tuple[int, int] = (640, 480), frames: bool = False

@@ -102,8 +102,10 @@ def _names(ignore: Any) -> tuple[str, ...]:
     return names
 
 
-def save(model: Mechanism, path: str | os.PathLike[str]) -> None:
+def save(model: Mechanism, path: str | os.PathLike[str], ignore: str | Collection[str] = ()) -> None:
     """Write a model to a TOML file, or a tree to a URDF file. It holds the whole model or, if anything fails, what it held before.
+
+    A URDF file is without what `ignore` names: "parameters", "home" or "keyframes".
 
     >>> import pathlib, tempfile
     >>> m = ct.Model("pendulum")
@@ -126,7 +128,12 @@ def save(model: Mechanism, path: str | os.PathLike[str]) -> None:
     """
     file = as_path(path, ModelFileError)
     _check_ending(file, WRITTEN)
-    text = urdf_writer.text if file.suffix.lower() == ".urdf" else partial(toml_writer.text, folder=str(file.absolute().parent))
+    left_out, urdf = _names(ignore), file.suffix.lower() == ".urdf"
+    for name in left_out:
+        if not urdf or name not in urdf_writer.IGNORED:
+            known = f"give some of {', '.join(urdf_writer.IGNORED)}" if urdf else "leave it out, for TOML holds everything"
+            raise ModelFileError(f"{file}: ignore={name!r} is not known; {known}")
+    text = partial(urdf_writer.text, ignore=left_out) if urdf else partial(toml_writer.text, folder=str(file.absolute().parent))
     content = encoded(model, str(file), text)
     with replacing(file, ModelFileError) as stream:
         stream.write(content)

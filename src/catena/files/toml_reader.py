@@ -58,6 +58,12 @@ class Reader(Source):
         self._tie(model)
         if "home" in head:
             self.build(("model",), head, setattr, model, "home", head["home"])
+        for name, q in self.data.get("keyframes", {}).items():
+            model.parts.keyframes[name] = self.build(("keyframes", name), {}, model.checked_position, f"keyframe '{name}'", q)
+        for body, name in self.data.get("joint_names", {}).items():
+            if body not in model.body_names:
+                self.fail(("joint_names", body), f"no body is named {short(body)}; {choice(body, model.body_names)}")
+            model.parts.joint_names[body] = name
         return model
 
     def _tie(self, model: Builder) -> None:

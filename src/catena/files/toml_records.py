@@ -37,6 +37,8 @@ class FileRecord(Record):
     loop: list[Table] = msgspec.field(default_factory=list)
     coupling: list[Table] = msgspec.field(default_factory=list)
     actuator: list[Table] = msgspec.field(default_factory=list)
+    keyframes: dict[str, Vector] = msgspec.field(default_factory=dict)
+    joint_names: dict[str, str] = msgspec.field(default_factory=dict)
     parameters: Table = msgspec.field(default_factory=dict)
     ties: Table = msgspec.field(default_factory=dict)
 

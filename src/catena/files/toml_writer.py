@@ -50,6 +50,9 @@ def text(model: Mechanism, folder: str | None = None) -> str:
     for kind, listed in tables.items():
         for table in listed:
             parts += ["", f"[[{kind}]]", *_lines(table)]
+    for kind, named in (("keyframes", model.keyframes), ("joint_names", model.joint_names)):
+        if named:
+            parts += ["", f"[{kind}]", *_lines(named)]
     if model.parts.own:
         parts += ["", "[parameters]", *_lines(dict(model.parts.own))]
     if tied := ties(model):

@@ -23,12 +23,22 @@ _TYPES: dict[type[Joint], str] = {Revolute: "continuous", Prismatic: "prismatic"
 _THICK = 0.01
 
 
-def text(model: Mechanism) -> str:
-    """Return a model as URDF; the error of one that URDF cannot hold lists everything that is in the way."""
+#: What a file may be without, for the model moves alike.
+IGNORED = ("parameters", "home", "keyframes")
+
+
+def text(model: Mechanism, ignore: Collection[str] = ()) -> str:
+    """Return a model as URDF; the error of one that URDF cannot hold lists everything that is in the way, but for what is to be ignored."""
     mimics, others = _mimics(model)
-    missing = [*_missing(model), *others]
+    found = {
+        "parameters": [f"parameter '{name}'" for name in model.parts.own], "home": [] if model.home is None else ["home"],
+        "keyframes": [f"keyframe '{name}'" for name in model.keyframes],
+    }  # fmt: skip
+    unheld = [kind for kind in IGNORED if found[kind] and kind not in ignore]
+    missing = [*_missing(model), *others, *(thing for kind in unheld for thing in found[kind])]
     if missing:
-        raise ModelError(f"URDF cannot hold {', '.join(missing)}; save the model as .toml, or take these out")
+        remedy = f", or give ignore={tuple(unheld)!r} for a file without {' and '.join(unheld)}" if unheld else ""
+        raise ModelError(f"URDF cannot hold {', '.join(missing)}; save the model as .toml, or take these out{remedy}")
     hanging = [link for link in model.links if link.parent == "ground"]
     base = hanging[0] if len(hanging) == 1 and isinstance(hanging[0].joint, Fixed) and _plain(hanging[0].at) else None
     taken, joints = {"ground", *model.body_names, *(frame.name for frame in model.frames)}, {*model.joint_names.values()}

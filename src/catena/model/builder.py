@@ -705,14 +705,15 @@ class Builder(Mechanism):
 
     @home.setter
     def home(self, q: Any) -> None:
-        home = None
-        if q is not None:
-            home = values.array(f"model '{self.name}': home", q, (self.nq,))
-            for link, at in self.quaternions():
-                if not home[at].any():
-                    raise ModelError(f"model '{self.name}': home of body '{link.name}' is not a rotation; give a unit quaternion")
-            home = self.normalised(home)
-        self.parts.home = home
+        self.parts.home = None if q is None else self.checked_position("home", q)
+
+    def checked_position(self, what: str, q: Any) -> np.ndarray:
+        """Return a position of the model, or say what is wrong with `what` it is."""
+        position = values.array(f"model '{self.name}': {what}", q, (self.nq,))
+        for link, at in self.quaternions():
+            if not position[at].any():
+                raise ModelError(f"model '{self.name}': {what} of body '{link.name}' is not a rotation; give a unit quaternion")
+        return self.normalised(position)
 
 
 def _text(kind: str, name: Any) -> str:

@@ -187,70 +187,80 @@ def _hanging(m: Mechanism) -> dict[str, tuple[str, bool]]:
     return found
 
 
+def owners(m: Mechanism) -> dict[str, tuple[str, str, str]]:
+    """Return of each number, by path, the table of parts that its owner is in, the owner's name, and the rest of the path."""
+    return {path: (table, name, key) for path, table, name, key, *_ in _owned(m)}
+
+
 def _numbers(m: Mechanism) -> Iterator[tuple[str, Any, str]]:
-    for link in m.links:
-        name, body, joint = link.name, link.body, undriven(link.joint)
-        yield from ((f"{name}.mass", body.mass, "kg"), (f"{name}.com", body.com, "m"), (f"{name}.inertia", body.inertia, "kg m^2"))
-        yield from _pose(f"{name}.at", link.at)
-        yield from _pose(f"{name}.at_body", link.outer)
-        if joint.nv == 0:
-            continue
-        for option, units in OPTIONS.items():
-            yield f"{name}.{option}", _one(getattr(joint, option)), _units(units[unit != "rad/s"] for unit in joint.v_units)
-        if joint.nq == joint.nv:
-            rest = joint.neutral() if joint.rest is None else joint.rest
-            for option, values in (("rest", rest), ("lower", joint.lower), ("upper", joint.upper)):
-                if np.isfinite(values).all():
-                    yield f"{name}.{option}", _one(values), _units(joint.q_units)
-    for frame in m.frames:
-        yield from _pose(f"{frame.name}.at", frame.at)
-    for closure in m.loops:
-        yield from _pose(f"{closure.name}.at_a", closure.at_a)
-        yield from _pose(f"{closure.name}.at_b", closure.at_b)
-        if isinstance(closure.joint, Distance):
-            yield f"{closure.name}.length", closure.joint.length, "m"
-    for coupling in m.couplings:
-        for coordinate, coefficient in coupling.coefficients:
-            yield f"{coupling.name}.{coordinate}", coefficient, ""
-        yield f"{coupling.name}.offset", coupling.offset, ""
-    for spring in m.springs:
-        yield from ((f"{spring.name}.at_a", spring.at_a, "m"), (f"{spring.name}.at_b", spring.at_b, "m"))
-        for option, unit in forces.SPRING_NUMBERS.items():
-            yield f"{spring.name}.{option}", getattr(spring, option), unit
-    for bushing in m.bushings:
-        yield from _pose(f"{bushing.name}.at_a", bushing.at_a)
-        yield from _pose(f"{bushing.name}.at_b", bushing.at_b)
-        for option, unit in forces.BUSHING_NUMBERS.items():
-            yield f"{bushing.name}.{option}", getattr(bushing, option), unit
-    for contact in m.contacts:
-        for option, unit in contacts.NUMBERS.items():
-            yield f"{contact.name}.{option}", getattr(contact, option), unit
-    for point_force in m.point_forces:
-        yield f"{point_force.name}.at", point_force.at, "m"
-        if point_force.other is not None:
-            yield f"{point_force.name}.at_other", point_force.at_other, "m"
-    for force in m.forces:
-        if force.body is not None:
-            yield f"{force.name}.point", force.point, "m"
-    yield from ((path, value, unit) for path, value, unit in looks(m) if path in m.parts.ties)
-    for name, value in m.parts.own.items():
-        yield name, value, "N m, N" if name == WRENCHES else ""
-    yield "friction_speed", m.friction_speed, "rad/s or m/s"
-    yield "gravity", m.gravity, "m/s^2"
+    """Yield path, value and unit of the numbers of a model; of shapes, those that follow parameters."""
+    shown = {path for path, *_ in looks(m)} - m.parts.ties.keys()
+    return ((path, value, unit) for path, _, _, _, value, unit in _owned(m) if path not in shown)
 
 
 def looks(m: Mechanism) -> Iterator[tuple[str, Any, str]]:
-    """Yield the sizes and centres of shapes, of bodies and of contacts, which are numbers of a model where they follow parameters."""
-    for name, key, shapes in _shapes(m):
-        for i, look in enumerate(shapes):
-            yield from ((f"{name}.{key}.{i}.{part}", getattr(look, part), "m") for part in SHAPED)
+    """Yield path, value and unit of the sizes and centres of shapes, of bodies and of contacts."""
+    return ((path, value, unit) for path, _, _, _, value, unit in _of_shapes(m))
 
 
-def _shapes(m: Mechanism) -> Iterator[tuple[str, str, tuple[Geometry, ...]]]:
-    for added in m.added:
-        yield added.name, "geometry", added.body.geometry
+def _owned(m: Mechanism) -> Iterator[tuple[str, str, str, str, Any, str]]:
+    """Yield of each number its path, the table of its owner, the owner's name, the rest of the path, value and unit."""
+    for table, name, numbers in _by_owner(m):
+        yield from ((f"{name}.{key}", table, name, key, value, unit) for key, value, unit in numbers)
+    yield from _of_shapes(m)
+    yield from ((name, "own", name, "", value, "N m, N" if name == WRENCHES else "") for name, value in m.parts.own.items())
+    yield "friction_speed", "", "friction_speed", "", m.friction_speed, "rad/s or m/s"
+    yield "gravity", "", "gravity", "", m.gravity, "m/s^2"
+
+
+def _of_shapes(m: Mechanism) -> Iterator[tuple[str, str, str, str, Any, str]]:
+    shapes = [("added", added.name, "geometry", added.body.geometry) for added in m.added]
+    shapes += [("contacts", one.name, key, getattr(one, field)) for one in m.contacts for field, key in CONTACT_SHAPES.items()]
+    for table, name, key, found in shapes:
+        for i, look in enumerate(found):
+            yield from ((f"{name}.{key}.{i}.{part}", table, name, f"{key}.{i}.{part}", getattr(look, part), "m") for part in SHAPED)
+
+
+def _by_owner(m: Mechanism) -> Iterator[tuple[str, str, Iterable[tuple[str, Any, str]]]]:
+    """Yield the table of parts, the name, and the numbers of bodies with their joints, frames, loops and forces."""
+    yield from (("added", link.name, _of_link(link)) for link in m.links)
+    yield from (("frames", frame.name, _pose("at", frame.at)) for frame in m.frames)
+    for closure in m.loops:
+        length = [("length", closure.joint.length, "m")] if isinstance(closure.joint, Distance) else []
+        table = "connections" if closure.name in m.parts.connections else "closures"
+        yield table, closure.name, (*_pose("at_a", closure.at_a), *_pose("at_b", closure.at_b), *length)
+    for coupling in m.couplings:
+        yield "couplings", coupling.name, [*((key, x, "") for key, x in coupling.coefficients), ("offset", coupling.offset, "")]
+    for spring in m.springs:
+        units = {"at_a": "m", "at_b": "m", **forces.SPRING_NUMBERS}
+        yield "springs", spring.name, [(key, getattr(spring, key), unit) for key, unit in units.items()]
+    for bushing in m.bushings:
+        numbers = ((key, getattr(bushing, key), unit) for key, unit in forces.BUSHING_NUMBERS.items())
+        yield "bushings", bushing.name, (*_pose("at_a", bushing.at_a), *_pose("at_b", bushing.at_b), *numbers)
     for contact in m.contacts:
-        yield from ((contact.name, key, getattr(contact, field)) for field, key in CONTACT_SHAPES.items())
+        yield "contacts", contact.name, [(key, getattr(contact, key), unit) for key, unit in contacts.NUMBERS.items()]
+    for point_force in m.point_forces:
+        ends = ("at",) if point_force.other is None else ("at", "at_other")
+        yield "point_forces", point_force.name, [(key, getattr(point_force, key), "m") for key in ends]
+    for force in m.forces:
+        if force.body is not None:
+            yield "forces", force.name, [("point", force.point, "m")]
+
+
+def _of_link(link: Link) -> Iterator[tuple[str, Any, str]]:
+    body, joint = link.body, undriven(link.joint)
+    yield from (("mass", body.mass, "kg"), ("com", body.com, "m"), ("inertia", body.inertia, "kg m^2"))
+    yield from _pose("at", link.at)
+    yield from _pose("at_body", link.outer)
+    if joint.nv == 0:
+        return
+    for option, units in OPTIONS.items():
+        yield option, _one(getattr(joint, option)), _units(units[unit != "rad/s"] for unit in joint.v_units)
+    if joint.nq == joint.nv:
+        rest = joint.neutral() if joint.rest is None else joint.rest
+        for option, values in (("rest", rest), ("lower", joint.lower), ("upper", joint.upper)):
+            if np.isfinite(values).all():
+                yield option, _one(values), _units(joint.q_units)
 
 
 def _pose(path: str, pose: Rigid) -> Iterator[tuple[str, Any, str]]:

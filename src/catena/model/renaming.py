@@ -7,6 +7,7 @@ from copy import copy
 from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any
 
+from catena.model import parameters
 from catena.model.bodies import Body
 from catena.model.driven import Driven, Harmonic, undriven
 from catena.model.forces import Applied, PointForce
@@ -125,17 +126,14 @@ class Renaming:
         """Return the function from paths of numbers to their new ones."""
         q, _ = self.coordinates()
         known: dict[str, str] = {}
-        for coupling in self.m.parts.couplings.values():
-            name = self.thing("couplings", coupling.name)
-            known |= {f"{coupling.name}.{key}": f"{name}.{q.get(key, key)}" for key, _ in coupling.coefficients}
-        names: dict[str, str] = {name: self.thing(kind, name) for kind, table in tables(self.m.parts).items() for name in table}
-        names |= {name: self.body(name) for name in self.m.parts.added}
+        for path, (kind, name, key) in parameters.owners(self.m).items():
+            owner = self.body(name) if kind == "added" else self.thing(kind, name)
+            known[path] = f"{owner}.{q.get(key, key) if kind == 'couplings' else key}" if key else path
 
         def renamed(path: str) -> str:
             if path in known:
                 return known[path]
-            owners = [name for name in names if path.startswith(f"{name}.")]
-            owner = max(owners, key=len, default="")
-            return names[owner] + path.removeprefix(owner) if owner else path
+            hanging = max((name for name in self.m.parts.connections if path.startswith(f"{name}.")), key=len)  # they hang a body
+            return self.thing("connections", hanging) + path.removeprefix(hanging)
 
         return renamed

@@ -10,6 +10,7 @@ import numpy as np
 
 from catena.errors import ModelError
 from catena.formulations.loops.basic_constraints import closure_residual, ends
+from catena.graph import Trace
 from catena.model import parameters, values
 from catena.model.closures import Closure, constraints
 from catena.model.driven import Driven, Harmonic
@@ -23,6 +24,7 @@ from catena.model.pose import Pose
 from catena.model.renaming import BODIES, singular, tables
 from catena.model.spanning_tree import Link, Loose, check_not_welded
 from catena.model.wording import choice
+from catena.scalars import expression
 from catena.scalars.expression import names
 from catena.spatial import Rigid
 
@@ -44,6 +46,7 @@ def hung(m: Mechanism) -> Parts:
 def locked(m: Mechanism, given: Mapping[str, Any]) -> Parts:
     """Return the parts of a mechanism in which joints are fixed at positions."""
     parts = hung(m)
+    owners = parameters.owners(Mechanism(parts.opened()))
     held_q: dict[str, str | float] = {}
     held_v: dict[str, str | float] = {}
     for name, value in given.items():
@@ -53,9 +56,12 @@ def locked(m: Mechanism, given: Mapping[str, Any]) -> Parts:
         held_q |= dict(zip(m.q_names[at_q], q.tolist(), strict=True))
         held_v |= dict.fromkeys(m.v_names[at_v], 0.0)
         path = f"{name}.at"
-        found = Followed.of(link.at, path, parts.ties).then(Followed(Pose.of(joint_pose(link.joint, q))), f"lock: body '{name}'")
-        gone = ("mass", "com", "inertia", "at_body")
-        for key in [key for key in parts.ties if key.startswith(f"{name}.") and key.removeprefix(f"{name}.").split(".")[0] not in gone]:
+        _check_does_not_follow(m, link)
+        with expression.values(m.parts.own):
+            moved = Pose.of(joint_pose(link.joint, q))
+        found = Followed.of(link.at, path, parts.ties).then(Followed(moved), f"lock: body '{name}'")
+        stay = ("mass", "com", "inertia", "at_body", "geometry")
+        for key in [key for key in parts.ties if owners[key][:2] == ("added", name) and owners[key][2].split(".")[0] not in stay]:
             del parts.ties[key]  # of the place, which is another, and of options
         parts.ties |= found.ties(path)
         parts.added[name] = replace(link, joint=Fixed(), at=found.pose)
@@ -67,7 +73,7 @@ def locked(m: Mechanism, given: Mapping[str, Any]) -> Parts:
         if _welded(closure, parts):
             _check_closed(closure, parts)
             _drop(parts.closures, lambda one, name=name: one.name == name, parts, "lock", "loop")
-            _drop_ties(parts, name)
+    _drop_ties(parts, owners)
     return parts
 
 
@@ -85,6 +91,21 @@ def _lockable(m: Mechanism, parts: Parts, name: str) -> Link:
     if isinstance(link.joint, Driven) or not link.joint.nv:
         raise ModelError(f"lock: the joint of '{name}' is {link.joint.kind}, and has no coordinate to lock; leave it out")
     return link
+
+
+def _check_does_not_follow(m: Mechanism, link: Link) -> None:
+    """Refuse a custom joint whose function reads parameters, for its pose would no longer follow them."""
+    if not isinstance(link.joint, Custom):
+        return
+    trace, nq = Trace("custom"), link.joint.nq
+    q = trace.input("q", (nq,))
+    with expression.values({name: trace.input(name, value.shape) for name, value in m.parts.own.items()}):
+        pose = link.joint.motion().placement(q).rigid()
+    if any(kind == "input" and at >= nq for kind, at, *_ in trace.graph(R=pose.R, p=pose.p).nodes):
+        raise ModelError(
+            f"lock: the custom joint of '{link.name}' follows parameters, and its pose would not; hang the body by ct.Fixed() at a place "
+            "that follows them"
+        )
 
 
 def _position(name: str, joint: Joint, value: Any) -> np.ndarray:
@@ -203,10 +224,10 @@ def _without(m: Mechanism, parts: Parts, gone: Collection[str], what: str) -> Pa
         if link.name in gone:
             q |= dict(zip(m.q_names[at_q], start[at_q].tolist(), strict=True))
             v |= dict.fromkeys(m.v_names[at_v], 0.0)
+    owners = parameters.owners(Mechanism(parts.opened()))
     for body in gone:
         del parts.added[body]
         parts.joint_names.pop(body, None)
-        _drop_ties(parts, body)
 
     def names_one(entry: Any) -> bool:
         return any(body in gone for body in _bodies(entry)) or any(key in q for key, _ in getattr(entry, "coefficients", ()))
@@ -215,6 +236,7 @@ def _without(m: Mechanism, parts: Parts, gone: Collection[str], what: str) -> Pa
         _drop(getattr(parts, kind), names_one, parts, what, singular(kind))
     _keep_functions(m, parts, q, v, what)
     _keep_positions(m, parts, q)
+    _drop_ties(parts, owners)
     if what == "submodel" and not _has_functions(parts):
         used = set[str]().union(*map(names, parts.ties.values()))
         parts.own = {name: value for name, value in parts.own.items() if name in used}
@@ -235,21 +257,20 @@ def _has_functions(parts: Parts) -> bool:
 
 
 def _drop(table: dict[str, Any], which: Callable[[Any], bool], parts: Parts, what: str, kind: str) -> None:
-    """Take things out of a table, with their formulas, and note it."""
+    """Take things out of a table, and note it."""
     gone = [name for name, entry in table.items() if which(entry)]
     for name in gone:
         del table[name]
-        _drop_ties(parts, name)
     if gone:
         many = ("s", "were") if gone[1:] else ("", "was")
         parts.notes.append(f"{what}: {kind}{many[0]} {', '.join(map(repr, gone))} {many[1]} left out")
 
 
-def _drop_ties(parts: Parts, name: str) -> None:
-    """Forget the formulas of a thing that is gone; those of others that share the beginning of its name stay."""
-    others = [*parts.added, *(other for table in tables(parts).values() for other in table)]
-    for path in [path for path in parts.ties if path.startswith(f"{name}.")]:
-        if not any(len(other) >= len(name) and path.startswith(f"{other}.") for other in others):
+def _drop_ties(parts: Parts, owners: Mapping[str, tuple[str, str, str]]) -> None:
+    """Forget the formulas of things that are gone, by the owners of numbers."""
+    for path in list(parts.ties):
+        table, name, key = owners[path]
+        if key and name not in getattr(parts, table):
             del parts.ties[path]
 
 
