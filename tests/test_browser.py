@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 import io
+import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
+import viser
 from PIL import Image
 from tests import chromium
 from tests.chromium import problems, until
 
 import catena as ct
 from catena.examples import EXAMPLES
-from catena.view.viewer import Viewer
+from catena.view.viewer import Viewer, literal
 
 pytestmark = [pytest.mark.browser, chromium.needed]
 
@@ -173,3 +179,53 @@ def test_what_is_asked_for_is_shown(browser: Any, viewer: Callable[..., Viewer])
     red = np.array([1, -1, -1])
     until(lambda: np.count_nonzero((canvas(browser) @ red > 0) & (canvas(browser)[..., 0] > 100)) > 20, "red arrows")
     assert problems(browser) == []
+
+
+MARKUP = (
+    "<script>stolen=1</script><img src=x onerror='stolen=1'><iframe srcdoc='<script>parent.stolen=1</script>'></iframe>"
+    "{window.stolen=1}**b** [l](javascript:stolen=1)"
+)
+
+
+def test_names_are_shown_as_they_stand(browser: Any, viewer: Callable[..., Viewer]) -> None:
+    m = ct.Model(MARKUP)
+    m.add(f"body {MARKUP}", ct.rod(1.0, mass=1.0), ct.Revolute("y"))
+    m.add_frame(f"frame {MARKUP}", f"body {MARKUP}")
+    page = viewer(m)
+    page._switch("frames", SimpleNamespace(target=SimpleNamespace(value=True)))
+    browser.get(page.url)
+    text = "return document.body.innerText"
+    until(lambda: MARKUP in browser.execute_script(text), "the name of the model")
+    with page._lock:
+        page.message.content = literal(f"an error of {MARKUP}")
+    until(lambda: f"an error of {MARKUP}" in browser.execute_script(text), "the message")
+    time.sleep(1.0)  # for what would run
+    assert browser.execute_script("return window.stolen ?? null") is None
+    assert browser.execute_script("return document.querySelectorAll('iframe, img[src=x]').length") == 0
+    assert problems(browser) == []
+
+
+def test_another_page_cannot_open_the_view(browser: Any, viewer: Callable[..., Viewer], tmp_path: Path) -> None:
+    page = viewer(EXAMPLES["pendulum"]())
+    (tmp_path / "index.html").write_text("<title>another</title>")
+    with serving(tmp_path) as port:
+        ask = """const done = arguments[arguments.length - 1], socket = new WebSocket(arguments[0], arguments[1]);
+            socket.onmessage = () => done("read"); socket.onerror = () => done("refused"); socket.onclose = () => done("refused");"""
+        served, opened = f"http://127.0.0.1:{port}", (tmp_path / "index.html").as_uri()
+        for address, answer in ((page.url, "read"), (served, "refused"), (opened, "refused")):
+            browser.get(address)
+            url = page.url.replace("http", "ws")
+            assert browser.execute_async_script(ask, url, f"viser-v{viser.__version__}") == answer
+    browser.get_log("browser")  # the refusals
+
+
+@contextmanager
+def serving(folder: Path) -> Iterator[int]:
+    """Serve a folder, and yield the port."""
+    handler = partial(SimpleHTTPRequestHandler, directory=str(folder))
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        try:
+            yield server.server_port
+        finally:
+            server.shutdown()

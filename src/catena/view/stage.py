@@ -14,6 +14,7 @@ from catena.errors import optional_package
 from catena.model.pose import upright
 from catena.view import painter
 from catena.view.framing import Framing
+from catena.view.guard import guarded
 from catena.view.scene import MASS, SPRING, Box, Scene
 from catena.view.shapes import Mesh, arrow, sphere
 
@@ -26,10 +27,14 @@ LABELS = {"frames": "frames", "centres": "centres of mass", "forces": "forces"}
 
 
 def new_server(host: str = "127.0.0.1", port: int = 8080, title: str | None = None) -> viser.ViserServer:
-    """Return a server of a page that shows a scene."""
+    """Return a server of a page that shows a scene, which pages of others cannot open, nor make public."""
     viser = optional_package("viser", "3D views need viser", 'pip install "catena[view]"')
-    with _silence():  # viser prints its address, as `view` does
+    from viser._messages import ShareUrlDisconnect, ShareUrlRequest
+
+    with _silence(), guarded(host):  # viser prints its address, as `view` does
         server = viser.ViserServer(host=host, port=port, label=title, verbose=False)
+    for asked in (ShareUrlRequest, ShareUrlDisconnect):  # of a public address, which nobody who looks may ask for
+        server._websock_server.unregister_handler(asked)
     server.scene.set_up_direction("+z")
     return server
 

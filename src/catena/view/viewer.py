@@ -114,7 +114,7 @@ class Viewer:
         gui.configure_theme(show_logo=False, show_share_button=False, control_width="large")
         gui.main_panel.dock_right()
         freedom = self.posing.freedom
-        gui.add_markdown(f"**{model.name}**: {freedom} {'degree' if freedom == 1 else 'degrees'} of freedom")
+        gui.add_markdown(f"**{literal(model.name)}**: {freedom} {'degree' if freedom == 1 else 'degrees'} of freedom")
         self.message = gui.add_markdown("")
         with gui.add_folder("Run", visible=False) as self.folder:
             self.play = gui.add_button("Play")
@@ -168,7 +168,7 @@ class Viewer:
         with self._lock:
             self._pause()
             whole = self.posing.move(name, float(event.target.value))
-            self.message.content = "" if whole else f"*{name}* cannot go there: loops would open, or a joint pass its stop"
+            self.message.content = "" if whole else f"*{literal(name)}* cannot go there: loops would open, or a joint pass its stop"
             self._run_state, self._moved_at = None, time.monotonic()
             self._show(leave=name if whole else None)
 
@@ -186,7 +186,7 @@ class Viewer:
             try:
                 forces = self.scene.forces(self._t, self.posing.q, *(self._run_state or (rest, rest)))
             except CatenaError as error:  # of a singular position, for instance; the rest is shown
-                self.message.content = f"not all is shown: {error}"
+                self.message.content = literal(f"not all is shown: {error}")
         self.stage.show(self._t, self.posing.q, forces, self._shift)
         if not self._playing.is_set():
             for name, (handle, slider) in self.sliders.items():
@@ -212,7 +212,7 @@ class Viewer:
                 run = simulate(m, q, v, start=t, until=t + SPAN, show_progress=False)
             except CatenaError as error:
                 run = getattr(error, "trajectory", None)
-                self.message.content = str(error)
+                self.message.content = literal(str(error))
                 if not isinstance(run, Trajectory) or len(run) < 2:
                     return
             else:
@@ -285,6 +285,15 @@ class Viewer:
                 self.clock.value = float(np.clip(self._t, self.clock.min, self.clock.max))
             last = now
             time.sleep(max(0.0, 1.0 / RATE - (time.monotonic() - now)))
+
+
+def literal(text: str) -> str:
+    """Return text as Markdown that shows it as it stands: no formats, no elements of HTML, no code, one line.
+
+    >>> literal("<b>{x}")
+    '&#60;b&#62;&#123;x&#125;'
+    """
+    return "".join(c if c.isalnum() or c == " " else f"&#{ord(c)};" for c in " ".join(text.split()))
 
 
 def _scale(handle: Handle) -> tuple[float, float, float]:
