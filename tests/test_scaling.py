@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.referee import Referee, relative
 
 import catena as ct
 from catena.examples import EXAMPLES
@@ -90,6 +91,23 @@ def test_loops_of_one_mechanism_have_their_own_sizes() -> None:
     assert mechanism_size(m) == 3.01
     np.testing.assert_allclose(loop_units(m), [0.01, 0.01, 0.01, 1.0, 1.0, 6.02])
     np.testing.assert_allclose(coordinate_units(m), [1.0, 1.0, 1.0, 1.0, 3.01])
+
+
+@pytest.mark.parametrize("chain", [("ground", "ground"), ("ground", "a"), ("ground", "a", "b")])
+@pytest.mark.parametrize("end", ["ground", "a"])
+def test_loops_of_free_joints_alone_equal_the_referee(chain: tuple[str, ...], end: str) -> None:
+    """Free bodies on the ground and on each other, the last one held by a hinge; free joints have no place that a size is measured from."""
+    m = ct.Model("free bodies")
+    for name, parent in zip("abc", chain, strict=False):
+        m.add(name, ct.box(0.3, 0.2, 0.1, mass=2.0), ct.Free(), parent)
+    last = m.body_names[-1]
+    m.close("pin", ct.Revolute("y"), end, last, at_a=(0.3, 0, 0), at_b=(0, 0.2, 0))
+    rng = np.random.default_rng(2)
+    q = m.assemble(guess=m.random(rng))
+    v, tau = m.project_velocity(q, rng.normal(size=m.nv)), rng.normal(size=m.nv)
+    assert np.isfinite(loop_sizes(m)).all()
+    assert m.mobility(q).freedom == m.nv - 5
+    assert relative(ct.forward_dynamics(m)(q, v, tau), Referee(m).forward_with_loops(q, v, tau)) < 1e-9
 
 
 def test_a_loop_without_lengths_is_measured_by_the_mechanism() -> None:

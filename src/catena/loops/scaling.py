@@ -44,7 +44,7 @@ def loop_sizes(m: Mechanism) -> tuple[float, ...]:
     """Return the size of each loop [m]: the largest distance, on one body around it, between the joints that hold the body in the loop.
 
     A loop without lengths, such as that of a spherical linkage, has the size of the mechanism. A free joint has no place of its own: it
-    counts as the centre of the points at which the loops through it hold the body.
+    counts as the centre of the points at which the loops through it hold the body, and where these hold it at none, not at all.
     """
     return _sizes(m).loops
 
@@ -69,9 +69,9 @@ def _measured(m: Mechanism) -> _Sizes:
     for k in {k for closure in tree.closures for k in loop_bodies(tree, closure)} - joints.keys():
         through = [loop for closure, loop in zip(tree.closures, loops, strict=True) if k in loop_bodies(tree, closure)]
         for body in (k, tree.parent[k]):
-            centre = np.mean([point for loop in through for own, point in loop if own == body], axis=0)
-            for loop in through:
-                loop.append((body, centre))
+            points = [point for loop in through for own, point in loop if own == body]
+            for loop in through if points else ():
+                loop.append((body, np.mean(points, axis=0)))
     rods = [max((basic.value for basic in closure.constraints if basic.kind == "ss"), default=0.0) for closure in tree.closures]
     everything = [*(at for ends in joints.values() for at in ends), *(at for loop in loops for at in loop), *_centres(m)]
     size = max([_extent(everything), *rods]) or 1.0
