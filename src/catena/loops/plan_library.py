@@ -179,7 +179,7 @@ class PlanLibrary:
         if generic.loop_plan.plan is not None:
             at = np.flatnonzero(ranks == generic.loop_plan.rank)
             own = [x if len(x) == 1 else x[at] for x in given]
-            serves[at] = self.conditioning_of(generic.loop_plan, t[at], q[at], own) >= generic.limit
+            serves[at] = self.conditioning_of(generic.loop_plan, t[at], q[at], own) >= generic.limit if len(at) else False
         if serves.any():
             found.append((generic, np.flatnonzero(serves)))
         for number in np.unique(ranks[~serves]).tolist():

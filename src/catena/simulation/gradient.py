@@ -21,7 +21,7 @@ from catena.simulation.differentiated_steps import Bars, Cost, DifferentiatedSte
 from catena.simulation.ensemble import in_chunks
 from catena.simulation.inputs import Controls, Function, Input
 from catena.simulation.integrators.steps import integrator as integrator_of
-from catena.simulation.rollout import PlanUse, Rollout, RolloutSettings, thread_count
+from catena.simulation.rollout import PlansUsed, PlanUse, Rollout, RolloutSettings, thread_count
 from catena.simulation.run import RTOL, Run, RunSettings
 from catena.simulation.simulate import completed
 from catena.simulation.stepping import Counted, Layout, entry_of
@@ -319,12 +319,12 @@ def _constants(given: RolloutSettings) -> np.ndarray:
     return np.concatenate([np.zeros((count, 0)), *(np.broadcast_to(x, (count, x.shape[1])) for x in given.parameters.values())], axis=1)
 
 
-def _motion(given: RolloutSettings, rollout: Rollout, plans: list[PlanUse], first: int, ends: np.ndarray) -> Motion:
+def _motion(given: RolloutSettings, rollout: Rollout, plans: PlansUsed, first: int, ends: np.ndarray) -> Motion:
     """Return steps of a rollout that begin with a number; trajectories end after so many steps in all."""
     count = rollout.q.shape[1] - 1
     numbers = first + np.arange(count)
     t, h = given.start + numbers * given.step, np.full(count, given.step)
-    return Motion(rollout.q, rollout.v, t, h, _step_rows(given, numbers), numbers < ends[:, None], plans)
+    return Motion(rollout.q, rollout.v, t, h, _step_rows(given, numbers), numbers < ends[:, None], plans.uses)
 
 
 def _step_rows(given: RolloutSettings, numbers: np.ndarray) -> np.ndarray:
@@ -339,24 +339,23 @@ def _gradient(given: RolloutSettings, threads: int, *, cost: Cost | None, final_
     length = given.steps if count * given.steps * width <= _STORED else max(1, math.isqrt(given.steps))
     begins = range(0, given.steps, length)
     ends, q, v = np.full(count, given.steps), given.q, given.v
-    stored, value = [], np.zeros(count)
-    segment: tuple[Rollout, list[PlanUse]] | None = None
+    stored: list[tuple[np.ndarray, np.ndarray, PlansUsed | None]] = []
+    value, segment, plans = np.zeros(count), None, None
     for k in begins:
-        stored.append((q, v))
+        stored.append((q, v, plans))
         ended = ends <= k
-        segment = _segment(given, q, v, k, length, threads, ended)
-        rollout, plans = segment
+        segment = rollout, plans = _segment(given, q, v, k, length, threads, ended, plans)
         ends = np.where(rollout.stopped & ~ended, k + rollout.stopped_step, ends)
         value += steps_of.value(_motion(given, rollout, plans, k, ends), constants)
-        q, v = rollout.q[:, -1], rollout.v[:, -1]
+        q, v = rollout.q[:, -1].copy(), rollout.v[:, -1].copy()
     last = np.maximum(ends - 1, 0)
     rows = np.broadcast_to(given.table, (count, *given.table.shape[1:]))[np.arange(count), last // (given.steps // given.table.shape[1])]
     by_end, bars, by_row = steps_of.final(given.start + ends * given.step, q, v, rows, constants)
     value += by_end
     by_rows = np.empty((count, given.steps, steps_of.row.size))
-    for k, (q, v) in reversed(list(zip(begins, stored, strict=True))):
+    for k, (q, v, before) in reversed(list(zip(begins, stored, strict=True))):
         if segment is None:
-            segment = _segment(given, q, v, k, length, threads, ends <= k)
+            segment = _segment(given, q, v, k, length, threads, ends <= k, before)
         bars, by_rows[:, k : k + length] = steps_of.back(_motion(given, *segment, k, ends), constants, bars, threads)
         segment = segment if len(begins) == 1 else None
     by_rows[np.arange(count), last] += by_row
@@ -364,14 +363,15 @@ def _gradient(given: RolloutSettings, threads: int, *, cost: Cost | None, final_
 
 
 def _segment(
-    given: RolloutSettings, q: np.ndarray, v: np.ndarray, first: int, length: int, threads: int, ended: np.ndarray
-) -> tuple[Rollout, list[PlanUse]]:
-    """Return some steps of a rollout, from states at the beginning of these, and the plans of the loops that they used."""
+    given: RolloutSettings, q: np.ndarray, v: np.ndarray, first: int, length: int, threads: int, ended: np.ndarray, before: PlansUsed | None
+) -> tuple[Rollout, PlansUsed]:
+    """Return some steps of a rollout, from states at the beginning of these, which go on with the plans of the segment `before`."""
     last = min(first + length, given.steps)
     if (first, last) == (0, given.steps):
         return given.run_with_plans(threads)
     table = np.ascontiguousarray(_step_rows(given, np.arange(first, last)))
-    return replace(given, q=q, v=v, table=table, start=given.start + first * given.step, steps=last - first).run_with_plans(threads, ended)
+    some = replace(given, q=q, v=v, table=table, start=given.start + first * given.step, steps=last - first)
+    return some.run_with_plans(threads, ended, before)
 
 
 def _held(rows: np.ndarray, count: int | None) -> np.ndarray:

@@ -295,10 +295,10 @@ class RolloutSettings:
         """Return the trajectories, in one row; those that have `ended` stay where they are."""
         return self.run_with_plans(threads, ended)[0]
 
-    def run_with_plans(self, threads: int, ended: np.ndarray | None = None) -> tuple[Rollout, list[PlanUse]]:
-        """Return the trajectories as `run` does, and the plans of the loops that they used, one after the other."""
+    def run_with_plans(self, threads: int, ended: np.ndarray | None = None, before: PlansUsed | None = None) -> tuple[Rollout, PlansUsed]:
+        """Return the trajectories as `run` does, and the plans that they used; they go on with those that they used `before`."""
         work = _Work(self, threads)
-        groups = work.begin(ended)
+        groups = work.begin(ended, before)
         while groups:
             plan = next(iter(groups))
             which = groups.pop(plan)
@@ -306,7 +306,8 @@ class RolloutSettings:
                 work.advance(plan, which)
                 for other, at in work.regrouped(plan, which):
                     groups[other] = np.union1d(groups.get(other, at), at)
-        return work.rollout(), work.used
+        steering = {name: work.part(name).copy() for name in ("limit", "look") if self.model.has_loops}
+        return work.rollout(), PlansUsed(work.used, steering)
 
 
 class PlanUse(NamedTuple):
@@ -315,6 +316,13 @@ class PlanUse(NamedTuple):
     plan: LoopPlan | None
     which: np.ndarray
     first: np.ndarray
+
+
+class PlansUsed(NamedTuple):
+    """The plans that trajectories used, one after the other; and the entries of their states that say how long the last ones serve."""
+
+    uses: list[PlanUse]
+    steering: dict[str, np.ndarray]
 
 
 _Groups = dict[LoopPlan | None, np.ndarray]  # numbers of trajectories by the plan of their loops
@@ -341,13 +349,15 @@ class _Work:
         """Return a part of all states."""
         return self.state[:, self.layout.at[name]]
 
-    def begin(self, ended: np.ndarray | None) -> _Groups:
+    def begin(self, ended: np.ndarray | None, before: PlansUsed | None) -> _Groups:
         """Put all trajectories at their start, and return the groups to advance, but for those that have ended."""
         q, v = self.given.q, self.given.v
         groups: _Groups = {None: np.arange(len(self.state))}
         if not self.given.model.has_loops:
             self.used.append(PlanUse(None, groups[None], np.zeros(len(self.state), dtype=int)))
-        if self.given.model.has_loops and len(q):
+        elif before is not None:
+            groups = self._resumed(before)
+        elif len(q):
             t = self._times()
             q, v, ranks, regular = settled(self.given.model, t, q, v, self.given.given())
             self.part("done")[~regular, 0] = NO_WAY_ON
@@ -363,6 +373,24 @@ class _Work:
             self.part("done")[ended, 0] = STOPPED
         stopped = self.part("done")[:, 0] == STOPPED
         return {plan: which[~stopped[which]] for plan, which in groups.items()}
+
+    def _resumed(self, before: PlansUsed) -> _Groups:
+        """Let trajectories go on with the plans that they had, and return the groups; some are to look for another at once."""
+        for name, entries in before.steering.items():
+            self.part(name)[:] = entries
+        last = np.full(len(self.state), -1)
+        for k, use in enumerate(before.uses):
+            last[use.which] = k
+        self.part("done")[last < 0, 0] = NO_WAY_ON
+        groups: _Groups = {}
+        looking, t = self.part("look")[:, 0] <= 0.0, self._times()
+        for k, use in enumerate(before.uses):
+            on, anew = (np.flatnonzero((last == k) & chosen) for chosen in (~looking, looking))
+            self.used.append(PlanUse(use.plan, on, np.zeros(len(on), dtype=int)))
+            assert use.plan is not None
+            for plan, at in ((use.plan, on), *self._assigned(anew, np.full(len(anew), use.plan.rank), self.given.q, t).items()):
+                groups[plan] = np.union1d(groups.get(plan, at), at)
+        return groups
 
     def _begun(self, q: np.ndarray, v: np.ndarray) -> np.ndarray:
         """Return what goes on record of the first states; those that meet the condition to stop are done."""
