@@ -202,7 +202,7 @@ def test_forward_dynamics_equals_the_referee_on_every_branch(name: str, method: 
 @pytest.mark.parametrize("name", LINKAGES)
 def test_reactions_equal_the_referee_in_their_unique_components_on_every_branch(name: str) -> None:
     m = linkage(name)
-    wrenches = ct.joint_wrenches(m)
+    wrenches = ct.joint_wrenches(m, axes="joint")
     for q, v, tau, _ in states(name):
         expected, unique = Referee(m).solve_with_loops(q, v, tau)[1], wrenches.unique_at(q)
         np.testing.assert_array_equal(unique, LoopReferee(m, 1.0).at(q).reactions(v, tau)[1])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from typing import Any
 
 import numpy as np
@@ -42,16 +43,23 @@ def momentum(m: ct.Model, q: np.ndarray, v: np.ndarray) -> dict[str, np.ndarray]
     return found
 
 
-def lacking(m: ct.Model, q: np.ndarray, v: np.ndarray, vdot: np.ndarray, wrenches: np.ndarray) -> float:
+def in_axes(axes: str, body: np.ndarray, joint: np.ndarray) -> np.ndarray:
+    """The frame of a wrench: the joint's point on the body, and the axes."""
+    frame = body @ joint
+    frame[:3, :3] = {"body": body, "joint": frame, "world": np.eye(4)}[axes][:3, :3]
+    return frame
+
+
+def lacking(m: ct.Model, q: np.ndarray, v: np.ndarray, vdot: np.ndarray, wrenches: np.ndarray, axes: str = "body") -> float:
     """How far the bodies are from Newton's and Euler's laws, relative to the wrenches: momenta are differentiated along the motion."""
     poses = dict(zip(m.body_names, ct.poses(m)(q), strict=True)) | {"ground": np.eye(4)}
     total = {name: np.zeros(6) for name in poses}
     for link, wrench in zip(m.links, wrenches, strict=False):
-        acts = world(poses[link.name] @ link.outer.matrix(), wrench)
+        acts = world(in_axes(axes, poses[link.name], link.outer.matrix()), wrench)
         total[link.name] += acts
         total[link.parent] -= acts
     for closure, wrench in zip(m.loops, wrenches[len(m.links) :], strict=True):
-        acts = world(poses[closure.b] @ closure.at_b.matrix(), wrench)
+        acts = world(in_axes(axes, poses[closure.b], closure.at_b.matrix()), wrench)
         total[closure.b] += acts
         total[closure.a] -= acts
     for link in m.links:
@@ -79,6 +87,50 @@ def test_bodies_of_trees_obey_newton_and_euler_also_welded_ones(seed: int) -> No
     assert wrenches.unique.all()
     assert wrenches.joints == m.body_names
     assert lacking(m, q, v, ct.forward_dynamics(m)(q, v, tau), wrenches(q, v, tau)) < 1e-7
+
+
+def askew(seed: int, closed: bool) -> ct.Model:
+    """A random chain whose joints have frames of their own on both bodies; closed by a ball joint, or its end free."""
+    rng, m, parent = np.random.default_rng(seed), ct.Model("askew"), "ground"
+    for i, kind in enumerate(("spherical", "revolute", "universal", "prismatic", "spherical")):
+        body, at, at_body = mechanisms.body(rng), mechanisms.place(rng), mechanisms.place(rng)
+        m.add(f"body{i}", body, mechanisms.JOINTS[kind](rng), parent, at, at_body=at_body)
+        parent = f"body{i}"
+    if closed:
+        end = mechanisms.place(rng)
+        start = ct.Pose((ct.poses(m)(m.random(rng))[-1] @ ct.Pose.of(end).matrix())[:3, 3], rpy=rng.normal(size=3))
+        m.close("ball", ct.Spherical(), "ground", parent, start, end)
+    return m
+
+
+@pytest.mark.parametrize("axes", ["body", "joint", "world"])
+@pytest.mark.parametrize("closed", [False, True], ids=["chain", "loop"])
+def test_bodies_obey_newton_and_euler_under_wrenches_in_all_axes(closed: bool, axes: str) -> None:
+    """Of random mechanisms whose joints are askew on their bodies: wrenches, weight and rate of momentum of each body balance."""
+    for seed in range(3):
+        m = askew(seed, closed)
+        q, v, tau = state(m, seed) if closed else mechanisms.state(m, seed)
+        wrenches = ct.joint_wrenches(m, axes=axes)
+        assert (wrenches.axes, wrenches.unique.all()) == (axes, True)
+        assert lacking(m, q, v, ct.forward_dynamics(m)(q, v, tau), wrenches(q, v, tau), axes) < 1e-7
+
+
+def test_what_is_unique_is_told_in_the_axes_that_are_asked_for() -> None:
+    """Of a planar four-bar, forces in the plane and the moment across it: that is z of the joints' frames and y of the bodies'."""
+    m, across = ct.Model("four-bar"), (-np.pi / 2, 0, 0)
+    for name, length, parent, x in (("crank", 0.3, "ground", 0.0), ("coupler", 1.0, "crank", 0.3), ("rocker", 0.6, "ground", 1.0)):
+        at, at_body = (ct.Pose(place, rpy=across) for place in ((x, 0, 0), (0, 0, 0)))
+        m.add(name, ct.rod(length, mass=1.0), ct.Revolute("z"), parent, at, at_body=at_body)
+    m.close("pin", ct.Revolute("z"), "coupler", "rocker", ct.Pose((1, 0, 0), rpy=across), ct.Pose((0.6, 0, 0), rpy=across))
+    plane = {"body": [False, True, False, True, False, True], "world": [False, True, False, True, False, True]}
+    plane["joint"] = [False, False, True, True, True, False]
+    for axes, unique in plane.items():
+        kernel = ct.joint_wrenches(m, axes=axes)
+        for one in (kernel, pickle.loads(pickle.dumps(kernel))):
+            assert one.axes == axes
+            assert (one.unique == unique).all()
+    with pytest.raises(ct.ArgumentError, match="axes are 'parent'; choose from 'body', 'joint', 'world'"):
+        ct.joint_wrenches(m, axes="parent")
 
 
 @pytest.mark.parametrize("name", [name for name in LOOPS if any(isinstance(link.joint, ct.Revolute) for link in EXAMPLES[name]().links)])

@@ -252,7 +252,7 @@ def check_hamiltonian(m: ct.Model, some: list[State], report: Report) -> None:
 
 def check_wrenches(m: ct.Model, some: list[State], report: Report) -> None:
     for state in some[:2]:
-        kernel = ct.joint_wrenches(m, at=state.q)
+        kernel = ct.joint_wrenches(m, at=state.q, axes="joint")
         with warned() as singular:
             found = kernel(state.q, state.v, state.tau)
         report.counts["joint wrenches"] += 1

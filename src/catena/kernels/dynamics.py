@@ -317,16 +317,17 @@ def loop_error(m: Mechanism, parameters: Parameters = ()) -> Kernel:
 
 
 def joint_wrenches(
-    m: Mechanism, method: str = "auto", at: Any = None, parameters: Parameters = (), wrenches: Bodies = ()
+    m: Mechanism, method: str = "auto", at: Any = None, parameters: Parameters = (), wrenches: Bodies = (), axes: str = "body"
 ) -> reactions.WrenchKernel:
     """Return the kernel (q, v, tau) -> (joints, 6): what each joint transmits, (moment [N m], force [N]).
 
     The joints are those of the bodies in the order they were added, then those that close loops, in the order of `m.loops`. A wrench is
-    that of the parent on the body, in the axes of the body's frame and about the joint's point; for a closing joint that of body a on
-    body b, in the joint frame on b. What drives or loads the joint is part of it. Where constraints are redundant, some reactions are a
-    matter of how stiff the parts are, and not unique for rigid ones: the solution of least norm is given. `unique` (joints, 6) says which
-    components all solutions share at the configuration `at`, which is as in `forward_dynamics`; on other branches these may be others,
-    which `unique_at(q)` tells. Where a force depends on time or a joint is driven, the kernel is (t, q, v, tau) -> (joints, 6).
+    that of the parent on the body, for a closing joint that of body a on body b, about the joint's point on it. `axes` says in which axes:
+    "body", those of that body's frame; "joint", those of the joint's frame on the body, `at_body` or `at_b`; or "world". What drives or
+    loads the joint is part of it. Where constraints are redundant, some reactions are a matter of how stiff the parts are, and not unique
+    for rigid ones: the solution of least norm is given. `unique` (joints, 6) says which components all solutions share at the
+    configuration `at`, which is as in `forward_dynamics`; on other branches these may be others, which `unique_at(q)` tells. Where a force
+    depends on time or a joint is driven, the kernel is (t, q, v, tau) -> (joints, 6).
 
     >>> m = ct.Model("pendulum")
     >>> m.add("arm", ct.point_mass(2.0, at=(1, 0, 0)), ct.Revolute("y"))
@@ -334,7 +335,7 @@ def joint_wrenches(
     array([[  0.  ,   0.  ,   0.  , -37.62,   0.  ,   0.  ]])
     """
     m = frozen(m, "joint_wrenches", parameters, wrenches)
-    return reactions.joint_wrenches(m, solution("forward_dynamics", method, m, traced=True), at)
+    return reactions.joint_wrenches(m, solution("forward_dynamics", method, m, traced=True), at, axes)
 
 
 def driving_forces(

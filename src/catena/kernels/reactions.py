@@ -14,6 +14,7 @@ from catena.formulations.applied_forces import applied_forces
 from catena.formulations.cubic import all_constraints
 from catena.formulations.inverse import newton_euler
 from catena.formulations.joint_forces import passive_force
+from catena.formulations.kinematics import world_frames
 from catena.formulations.loops.constraints import closing_wrenches, constraint_jacobian
 from catena.formulations.loops.dependence import DependentMap
 from catena.formulations.loops.partitions import CoordinatePartition
@@ -29,8 +30,12 @@ from catena.loops.scaling import coordinate_units, loop_units
 from catena.model import Driven, Mechanism, Tree
 from catena.model.driven_trees import undriven_slices, undriven_tree, with_driven_coordinates
 from catena.model.parameters import Numbers
+from catena.model.wording import choice
 from catena.spatial import Rigid
 from catena.tolerances import ZERO
+
+#: In which axes wrenches of joints are given: those of the body, of the joint's frame on the body, or of the world.
+AXES = ("body", "joint", "world")
 
 
 class WrenchKernel(ConstrainedKernel):
@@ -43,6 +48,11 @@ class WrenchKernel(ConstrainedKernel):
     >>> wrenches.unique[3]
     array([False,  True, False,  True, False,  True])
     """
+
+    axes = "body"  #: in which axes the wrenches are: "body", "joint" or "world"
+
+    def __reduce__(self) -> tuple:
+        return (*super().__reduce__(), {"axes": self.axes})
 
     @property
     def joints(self) -> tuple[str, ...]:
@@ -87,7 +97,8 @@ class WrenchKernel(ConstrainedKernel):
 
         def wrenches(multipliers: np.ndarray) -> np.ndarray:
             tree = m.tree(weld=False)
-            return np.asarray(_wrenches(m, tree, q, now, now, closing_wrenches(m.tree(), q, multipliers), None), dtype=float)
+            closing = closing_wrenches(m.tree(), q, multipliers)
+            return np.asarray(_wrenches(m, tree, q, now, now, closing, None, self.axes), dtype=float)
 
         none = wrenches(np.zeros(len(units)))
         added = [np.abs(wrenches(own / units) - none) for own in left.T[rank:]]
@@ -148,15 +159,19 @@ def _kernel(kind: Any, m: Mechanism, name: str, output: str, function: Callable[
     return planned_kernel(m, configuration(m, at), plan, planned, planned(None), make, kind=kind)
 
 
-def joint_wrenches(m: Mechanism, by: Solution, at: Any) -> WrenchKernel:
-    """Return the kernel of all joint wrenches, with accelerations by a method."""
+def joint_wrenches(m: Mechanism, by: Solution, at: Any, axes: str) -> WrenchKernel:
+    """Return the kernel of all joint wrenches in some axes, with accelerations by a method."""
+    if axes not in AXES:
+        raise ArgumentError(f"joint_wrenches: axes are {axes!r}; {choice(axes, AXES)}")
 
     def function(tree: Tree, chosen: WithCoordinates | None, t: Any, q: Any, v: Any, tau: Any) -> Any:
         vdot, closing, flag = _moved(m, by, tree, chosen, t, q, v, tau)
         unwelded = m.tree_with(tree.given, weld=False).marked(tree.mark, tree.solver, tree.saddle_solver).at(t)
-        return _wrenches(m, unwelded, q, v, vdot, closing, applied_forces(unwelded, t, q, v)[1]), flag
+        return _wrenches(m, unwelded, q, v, vdot, closing, applied_forces(unwelded, t, q, v)[1], axes), flag
 
-    return _kernel(WrenchKernel, m, "joint_wrenches", "wrenches", function, by, at)
+    kernel = _kernel(WrenchKernel, m, "joint_wrenches", "wrenches", function, by, at)
+    kernel.axes = axes
+    return kernel
 
 
 def driving_forces(m: Mechanism, by: Solution, at: Any) -> DrivingKernel:
@@ -184,12 +199,23 @@ def _loads(tree: Tree, acting: Any, closing: list[Any]) -> list[Any]:
     return loads
 
 
-def _wrenches(m: Mechanism, tree: Tree, q: Any, v: Any, vdot: Any, closing: list[Any], acting: Any) -> Any:
+def _wrenches(m: Mechanism, tree: Tree, q: Any, v: Any, vdot: Any, closing: list[Any], acting: Any, axes: str) -> Any:
     """Return the wrenches of all joints of a tree whose fixed joints are joints; `closing` are those of the closures, on a and on b."""
     across = newton_euler.joint_wrenches(tree, q, v, vdot, _loads(tree, acting, closing))[1]
-    found, numbers = [], Numbers(tree.given)
+    found, numbers = [], Numbers(tree.given)  # body, frame of the joint in the canonical frame of its body, and wrench in that frame
     for link in m.links:
         k, frame = tree.frames[link.name]
         joint = frame @ numbers.pose(f"{link.name}.at_body", Rigid(link.outer.R, link.outer.p))
-        found.append(joint.inverse().force(across[k]))
-    return np.stack([*found, *(on_b for _, on_b in closing)])
+        found.append((k, frame, joint, joint.inverse().force(across[k])))
+    for closure, loop, (_, on_b) in zip(tree.closures, m.loops, closing, strict=True):
+        k, frame = tree.frames[loop.b]
+        found.append((k, frame, closure.at_b, on_b))
+    if axes == "joint":
+        return np.stack([wrench for *_, wrench in found])
+    world = world_frames(tree, q) if axes == "world" else None
+    return np.stack([_turned((frame.R.T if world is None else world[k].R) @ joint.R, wrench) for k, frame, joint, wrench in found])
+
+
+def _turned(R: Any, wrench: Any) -> Any:
+    """Return a wrench in other axes, about the same point."""
+    return np.concatenate([R @ wrench[:3], R @ wrench[3:]])

@@ -105,14 +105,12 @@ class Scene:
 
         Their shape is (..., forces, 2, 3).
         """
-        kernel, loops = self._wrenches, self.model.loops
-        force = self._call(kernel, t, q, v, tau)[..., 3:]
+        loops = self.model.loops
+        force = self._call(self._wrenches, t, q, v, tau)[..., 3:]
         bodies = [*range(len(self.model.links)), *(self._number[loop.b] for loop in loops)]
         points = np.array([*(link.outer.p for link in self.model.links), *(loop.at_b.p for loop in loops)])
         on = self.places(t, q)[..., bodies, :, :]
-        turned = np.array([*(np.eye(3) for _ in self.model.links), *(loop.at_b.R for loop in loops)])
-        world = np.einsum("...kij,kjl,...kl->...ki", on[..., :3, :3], turned, force)
-        joints = np.stack([_points(on, points), world], axis=-2)
+        joints = np.stack([_points(on, points), force], axis=-2)
         return np.concatenate([joints, self._call(self._contacts, t, q, v)], axis=-3) if self.model.contacts else joints
 
     @property
@@ -170,7 +168,7 @@ class Scene:
 
     @cached_property
     def _wrenches(self) -> Any:
-        return joint_wrenches(self.model)
+        return joint_wrenches(self.model, axes="world")
 
     @cached_property
     def _contacts(self) -> Any:
