@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -361,6 +362,40 @@ def test_formulas_of_files_are_arithmetic_only(formula: str, tmp_path: Any) -> N
     file.write_text(file.read_text().replace('"rod.mass" = "x"', f'"rod.mass" = "{formula}"'))
     with pytest.raises(ct.ModelFileError, match="ties"):
         ct.load(file)
+
+
+ENTRIES = [
+    "y[a]", "y[0:1]", "y[:]", "y[None]", "y[True]", "y[...]", "y[[0]]", "y[0.0]", "y[1j]", "y['a']", "y[2]", "y[-3]", "y[10**9]",
+    "y[1 - 1]", "y[0][0]",
+    "y[0, 0]", "y[()]", "y", "2 * y", "y[0] * y", "sqrt(y)", "a[0]", "a[()]", "c[0]", "c[0, :]", "c[0, a]", "c[0, None]", "c",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("formula", ENTRIES)
+def test_a_formula_of_a_number_takes_single_entries(formula: str, tmp_path: Any) -> None:
+    m, file = ct.Model("arm"), tmp_path / "arm.toml"
+    a, y, c = m.parameter("a", 0.0), m.parameter("y", [1.0, 2.0]), m.parameter("c", [[3.0, 4.0]])
+    m.add("rod", ct.rod(0.5, mass=a + y[-1] + c[0, 1]), ct.Revolute("y"))
+    m.save(file)
+    kept = file.read_text()
+    assert ct.load(file).links[0].body.mass == 6.0
+    for path, text in (("rod.mass", f'"{formula}"'), ("rod.com", f'["{formula}", 0, 0]')):
+        file.write_text(re.sub(rf'(?m)^"{path}" = .*$', "", kept) + f'"{path}" = {text}\n')
+        with pytest.raises(ct.ModelFileError, match=r"arm\.toml:\d+: ties"):
+            ct.load(file)
+
+
+@pytest.mark.parametrize("value", ["vector", ["vector", 0, 0], [[1.0, 2.0], 0, 0], ["x", 0, None], ["x", 0, "text"], ["x"], []])
+def test_ties_of_another_shape_or_of_no_numbers_are_refused(value: Any) -> None:
+    m = ct.Model("arm")
+    known = {"x": m.parameter("x", 0.5), "vector": m.parameter("vector", [1.0, 2.0])}
+    m.add("rod", ct.rod(0.5, mass=1.0), ct.Revolute("y"))
+
+    def filled(entry: Any) -> Any:
+        return [filled(each) for each in entry] if isinstance(entry, list) else known.get(entry, entry) if isinstance(entry, str) else entry
+
+    with pytest.raises(ct.ModelError, match=r"tie: rod\.com"):
+        m.tie("rod.com", filled(value))
 
 
 def _run(m: ct.Model, **parameters: Any) -> Any:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from catena.errors import ModelError
+from catena.model.wording import short
 from catena.scalars.expression import Expression
 
 _BINARY: dict[type, Callable[[Any, Any], Any]] = {
@@ -41,7 +42,7 @@ def read(value: Any, known: Mapping[str, Any]) -> Any:
     try:
         return _evaluated(ast.parse(value.strip(), mode="eval").body, known)
     except (SyntaxError, IndexError, TypeError, RecursionError, ArithmeticError, MemoryError):
-        raise ModelError(f"formula {value!r} cannot be read; {_REMEDY}") from None
+        raise ModelError(f"formula {short(value)} cannot be read; {_REMEDY}") from None
 
 
 def _evaluated(node: ast.AST, known: Mapping[str, Any]) -> Any:
@@ -55,11 +56,23 @@ def _evaluated(node: ast.AST, known: Mapping[str, Any]) -> Any:
                 return known[name]
             raise ModelError(f"formula names {name!r}, which is no parameter; choose from {', '.join(map(repr, known)) or '[parameters]'}")
         case ast.Subscript(value=ast.Name(id=name), slice=at) if name in known:
-            return known[name][ast.literal_eval(at)]
+            return known[name][_index(at)]
         case ast.UnaryOp(op=ast.USub(), operand=x):
             return -_evaluated(x, known)
         case ast.BinOp(left=a, op=op, right=b) if type(op) in _BINARY:
             return _BINARY[type(op)](_evaluated(a, known), _evaluated(b, known))
         case ast.Call(func=ast.Name(id=name), args=arguments, keywords=[]) if name in _FUNCTIONS:
             return _FUNCTIONS[name](*(_evaluated(x, known) for x in arguments))
+    raise TypeError
+
+
+def _index(node: ast.AST) -> Any:
+    """Return the number of an entry, such as 0 or -1, or its numbers, such as 1, 2."""
+    match node:
+        case ast.Tuple(elts=parts):
+            return tuple(_index(part) for part in parts)
+        case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=at)) if type(at) is int:
+            return -at
+        case ast.Constant(value=at) if type(at) is int:
+            return at
     raise TypeError

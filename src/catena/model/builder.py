@@ -23,8 +23,9 @@ from catena.model.parts import Parts
 from catena.model.pose import Pose
 from catena.model.spanning_tree import Connection, Link, Loose, check_not_welded, coordinate_names, take_names
 from catena.model.user_functions import python
+from catena.model.wording import short
 from catena.scalars import expression
-from catena.scalars.expression import expressed
+from catena.scalars.expression import Expression, expressed
 from catena.spatial import Rigid
 
 if TYPE_CHECKING:
@@ -652,6 +653,16 @@ class Builder(Mechanism):
             parameters.check(self, path, "tie", known)
         except ArgumentError as error:
             raise ModelError(str(error)) from None
+        form = "one number" if not known[path].shape else f"numbers of the shape {known[path].shape}"
+        try:
+            given = np.array(value, dtype=object)
+        except ValueError:
+            raise ModelError(f"tie: {path} is {form}, and {short(value)} is of none; give a formula for each number") from None
+        if given.shape not in ((), known[path].shape):
+            raise ModelError(f"tie: {path} is {form}, and the value has the shape {given.shape}; give a formula for each number")
+        for entry in given.flat:
+            if not isinstance(entry, (Expression, int, float, np.number)):
+                raise ModelError(f"tie: {path} = {short(entry)} is neither a formula nor a number; give one")
         found = parameters.tied(self, "tie", {path: value})
         with self._as_here():
             now = np.broadcast_to(values.plain(value), known[path].shape)
