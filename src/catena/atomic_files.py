@@ -6,18 +6,28 @@ import contextlib
 import os
 import secrets
 import stat
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from catena.errors import CatenaError
 
+try:
+    import fcntl
+except ImportError:  # on Windows, where files that are open cannot be removed
+    fcntl = None
+
+#: How the names of parts begin, and the age [s] from which one is left over, where no lock tells.
+_PART, _OLD = ".catena-", 3600.0
+
 
 @contextlib.contextmanager
 def replacing(path: str | os.PathLike[str], error: type[CatenaError]) -> Iterator[BinaryIO]:
     """Yield a binary stream whose content takes the place of a file in one step, once the block ends without an exception.
 
-    Where the disk fails, `error` says so and the file is as it was; links stay links and permissions stay.
+    Where the disk fails, `error` says so and the file is as it was; links stay links and permissions stay. A program that is killed leaves
+    the part that it wrote, and the next write in the folder removes it.
 
     >>> import pathlib, tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -32,12 +42,12 @@ def replacing(path: str | os.PathLike[str], error: type[CatenaError]) -> Iterato
         target = Path(os.path.realpath(file))  # a link stays a link
         with contextlib.suppress(FileNotFoundError):
             mode = stat.S_IMODE(target.stat().st_mode)
-        part = target.with_name(f".catena-{secrets.token_hex(8)}.part")
-        stream = part.open("xb")
+        _clear(target.parent)
+        part, held = _begun(target)
     except (OSError, ValueError) as cause:
         raise error(_failure(file, cause)) from cause
     try:
-        with stream:
+        with part.open("wb") as stream:
             yield stream
             stream.flush()
             os.fsync(stream.fileno())
@@ -50,6 +60,49 @@ def replacing(path: str | os.PathLike[str], error: type[CatenaError]) -> Iterato
         if isinstance(cause, OSError):
             raise error(_failure(file, cause)) from cause
         raise
+    finally:
+        if held is not None:
+            os.close(held)
+
+
+def _begun(target: Path) -> tuple[Path, int | None]:
+    """Return a new, empty part of a file, and what holds it: a lock that ends with the process, where the system has such locks."""
+    while True:
+        part = target.with_name(f"{_PART}{secrets.token_hex(8)}.part")
+        part.open("xb").close()
+        if fcntl is None:
+            return part, None
+        with contextlib.suppress(FileNotFoundError):  # it was cleared before it was held
+            held = os.open(part, os.O_RDONLY)
+            with contextlib.suppress(OSError):  # of a file system without locks, where nobody clears either
+                fcntl.flock(held, fcntl.LOCK_EX)
+            if os.fstat(held).st_nlink:
+                return part, held
+            os.close(held)
+
+
+def _clear(folder: Path) -> None:
+    """Remove the parts that programs left in a folder when they were killed: those that nobody holds, or, without locks, that are old."""
+    with contextlib.suppress(OSError), os.scandir(folder) as entries:
+        for entry in entries:
+            if entry.name.startswith(_PART) and entry.name.endswith(".part"):
+                with contextlib.suppress(OSError):  # of another user, or gone already, or held
+                    _remove(entry)
+
+
+def _remove(part: os.DirEntry[str]) -> None:
+    if not part.is_file(follow_symlinks=False):
+        return
+    if fcntl is None:
+        if time.time() - part.stat().st_mtime > _OLD:
+            os.unlink(part.path)
+        return
+    held = os.open(part.path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    try:
+        fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        os.unlink(part.path)
+    finally:
+        os.close(held)
 
 
 def as_path(path: Any, error: type[CatenaError]) -> Path:
