@@ -90,6 +90,7 @@ def restore(run: Run, path: str | os.PathLike[str]) -> None:
     if reached > run.settings.until or (reached == run.settings.until and state[0, 0] == RUNNING):
         raise SimulationError(f"resume: '{file}' is at t = {reached:.9g} s, after until = {run.settings.until:g} s; give a later time")
     run.state[:] = state
+    run.know_rows(1)
     run.samples = [samples] if len(samples) else []
     restored = run.system.plans.restored
     run.replay([Since(row[0], restored(bool(row[1]), int(row[2]), row[3], row[4], row[5:])) for row in plans])
@@ -112,7 +113,7 @@ def key(run: Run) -> str:
         add(link.name, link.parent, link.at.p, link.at.R, link.body.matrix(), link.joint.kind, options)
     at = run.system.stepping.constants.at
     numbers = [run.constants[0, at[name]] for name in at if name not in ("until", "largest")]
-    add(given.q0, given.v0, given.start, run.table, *numbers, given.given_largest)
+    add(given.q0, given.v0, given.start, given.input.table(given.start, given.until), *numbers, given.given_largest)
     graph = run.system.kernel("accelerations").graph if given.in_python else run.system.iteration().graph
     add(graph.nodes, graph.inputs, graph.results)
     for event in given.events:

@@ -20,7 +20,7 @@ from catena.formulations.derivatives.inverse_dynamics import inverse_dynamics_de
 from catena.formulations.force_slopes import anchored_bodies, body_and_link_slopes, depths, link_count, opposing, with_entered
 from catena.formulations.joint_forces import passive_slopes
 from catena.formulations.linear import articulated_body, canonical_momenta
-from catena.graph import Subgraph, Trace
+from catena.graph import Subgraph, Trace, maximum, minimum
 from catena.kernels.tracing import acting_forces
 from catena.loops.projection import Projected, projection_kernel, projection_subgraph
 from catena.model import Mechanism, Tree
@@ -172,6 +172,10 @@ class Flow:
     def mark(self) -> None:
         """Begin a new region of the trace."""
 
+    def time(self, t: Any) -> Any:
+        """Return the time at which functions are evaluated: within the row of the table, on this side of the switches at its ends."""
+        return minimum(maximum(t, self._row["t_from"][0]), self._row["t_to"][0]) if "t_from" in self._row else t
+
     def force(self, t: Any, q: Array, v: Array) -> Array:
         """Return the joint forces put in."""
         q, v = np.asarray(q, dtype=float), np.asarray(v, dtype=float)
@@ -179,7 +183,7 @@ class Flow:
 
     def _put_in(self, t: Any, q: Array, v: Array) -> Array:
         with self._values():
-            return self.system.input.force(t, q, v, self._row, self._constants)
+            return self.system.input.force(self.time(t), q, v, self._row, self._constants)
 
     def _values(self) -> Any:
         """Return the context in which functions of the user's have the numbers of the model as they are here."""
@@ -195,13 +199,14 @@ class Flow:
         q, v = np.asarray(q, dtype=float), np.asarray(v, dtype=float)
         tau = self.force(t, q, v)
         for applied, kernel in self.system.called:
-            value = np.asarray(applied.value(self.model.nv, float(t), q, v), dtype=float)
+            value = np.asarray(applied.value(self.model.nv, float(self.time(t)), q, v), dtype=float)
             tau = tau + (value if kernel is None else kernel(*((t, q) if self.model.driven_names else (q,))).T @ value)
         return tau
 
     def evaluate(self, name: str, *arguments: Any) -> Any:
         """Return the results of an evaluation, several as a tuple; arguments that the system does not have are None."""
-        return self.system.kernel(name)(*(np.asarray(x, dtype=float) for x in (*arguments, *self._given) if x is not None))
+        t, *rest = arguments
+        return self.system.kernel(name)(*(np.asarray(x, dtype=float) for x in (self.time(t), *rest, *self._given) if x is not None))
 
     def named(self, name: str, *arguments: Any) -> dict[str, Any]:
         """Return the results of an evaluation by name, those that the system has."""
@@ -251,7 +256,7 @@ class Flow:
         return None if solver is None else Projected(*self._projected((self.model, solver.method, solver.loop_plan), t, q, v))
 
     def _projected(self, of: tuple[Any, ...], t: Any, q: Array, v: Array) -> Any:
-        return projection_kernel(*of)(t, np.asarray(q, dtype=float), np.asarray(v, dtype=float), *self._given)
+        return projection_kernel(*of)(self.time(t), np.asarray(q, dtype=float), np.asarray(v, dtype=float), *self._given)
 
     def solved(self, A: Array, B: Array) -> Array:
         """Return A^-1 B, two matrices; not numbers where A is singular, as machine code has it."""
@@ -291,14 +296,15 @@ class TracedFlow(Flow):
     joint_forces = force
 
     def evaluate(self, name: str, *arguments: Any) -> Any:
-        results = self._trace.call(self.system.subgraph(name), *(x for x in arguments if x is not None), *self._given)
+        t, *rest = arguments
+        results = self._trace.call(self.system.subgraph(name), self.time(t), *(x for x in rest if x is not None), *self._given)
         return results[0] if len(results) == 1 else results
 
     def force_gradients(self, t: Any, q: Array, v: Array) -> Sequence[Array] | None:
         return None if self.system.input.controller is None else self.evaluate("controller", t, q, v)
 
     def _projected(self, of: tuple[Any, ...], t: Any, q: Array, v: Array) -> Any:
-        return self._trace.call(projection_subgraph(*of), t, q, v, *self._given)
+        return self._trace.call(projection_subgraph(*of), self.time(t), q, v, *self._given)
 
     def solved(self, A: Array, B: Array) -> Array:
         return self._trace.linear_system(A, B)

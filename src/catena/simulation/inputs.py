@@ -14,6 +14,7 @@ from catena.model.actuators import Actuated, Actuation, Controlled, acting
 from catena.model.user_functions import Role, joint_forces, own_array, python, wrapped
 from catena.model.values import floats
 from catena.simulation.stepping import Layout
+from catena.simulation.switches import Switches
 
 Array = Any
 Function = Callable[[Any, Array, Array], Any]
@@ -28,6 +29,7 @@ class Input:
         self.model = model
         self.controller: Function | None = None
         self.times, self.values, self.constant = None, None, np.zeros(model.nv)
+        self.switches: Switches | None = None  # at which steps are to end
         if tau is not None and controller is not None:
             raise ArgumentError("both tau and controller are given; give one of them, and add a constant inside the controller")
         if callable(controller):
@@ -63,9 +65,11 @@ class Input:
 
     @property
     def row(self) -> Layout:
-        """Entries of a row of the table: a piece of the input over time."""
+        """Entries of a row of the table: a piece of the input over time, in which no function switches between `t_from` and `t_to`."""
         nv = self.model.nv
-        return Layout((), {} if self.times is None else {"t_start": 1, "t_next": 1, "first": nv, "slope": nv})
+        sizes = {"t_start": 1, "t_next": 1} if self.times is not None or self.switches else {}
+        sizes |= {"first": nv, "slope": nv} if self.times is not None else {}
+        return Layout((), sizes | ({"t_from": 1, "t_to": 1} if self.switches else {}))
 
     def table(self, start: float, until: float) -> np.ndarray:
         """Return the rows of the table from a time on, (1, rows, entries)."""
@@ -75,6 +79,23 @@ class Input:
         slopes = np.diff(self.values, axis=0) / np.diff(self.times)[:, None]
         rows = np.column_stack([self.times[:-1], self.times[1:], self.values[:-1], slopes])
         return rows[self.times[1:] > start][None]
+
+    def known_rows(self, start: float, until: float) -> np.ndarray:
+        """Return the rows of the table up to the last switch that is known, (1, rows, entries)."""
+        table, switches = self.table(start, until), self.switches
+        if not switches:
+            return table
+        kinks = table[0, 1:, 0] if self.times is not None else np.zeros(0)
+        edges = np.unique(np.concatenate([[start], kinks, switches.times]))
+        last = until if switches.complete else max(start, switches.times.max(initial=start))
+        edges = np.append(edges[edges < last], last)
+        first, last = edges[:-1], edges[1:]
+        columns = [first, last]
+        if self.times is not None:
+            pieces = table[0, np.searchsorted(table[0, :, 0], first, side="right") - 1]
+            values, slope = np.split(pieces[:, 2:], 2, axis=1)
+            columns += [values + (first - pieces[:, 0])[:, None] * slope, slope]
+        return np.column_stack([*columns, first + switches.away(first), last - switches.away(last)])[None]
 
     def force(self, t: Any, q: Array, v: Array, row: dict[str, Any], constants: dict[str, Any]) -> Array:
         """Return the joint forces put in at a time and state."""

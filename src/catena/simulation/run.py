@@ -23,6 +23,7 @@ from catena.simulation.integrators.steps import integrator as integrator_of
 from catena.simulation.loop_states import check_closed, check_velocities
 from catena.simulation.stepping import LOOKED, smallest_step
 from catena.simulation.stiffness import Fastest, stiff, warn_of
+from catena.simulation.switches import Switches, time_graphs, uses_time
 from catena.simulation.system import System
 from catena.simulation.trajectory import Occurrence, Trajectory
 from catena.tolerances import SINGULAR
@@ -38,6 +39,9 @@ RTOL, _ABSOLUTE = 1e-8, 1e-2
 
 #: Steps after which a run judges by their size whether it can come to its end.
 _STEPS_TO_JUDGE = 1_000
+
+#: Rows of the table that are found at a time.
+_ROWS_AHEAD = 2**14
 
 #: Steps after which a run without a plan of its loops looks for one.
 LOOK = 64
@@ -65,16 +69,12 @@ class RunSettings:
     rtol: float
     atol: float
     largest: float
+    given_largest: float | None  # the largest step, if it does not follow from the length of the run
 
     @property
     def adaptive(self) -> bool:
         """Whether steps adapt to the tolerances."""
         return self.step is None
-
-    @property
-    def given_largest(self) -> float | None:
-        """The largest step, if it does not follow from the length of the run."""
-        return None if self.largest == _most(self.start, self.until, bool(self.events)) else self.largest
 
     @property
     def in_python(self) -> bool:
@@ -99,7 +99,6 @@ class RunSettings:
             if not isinstance(event, Event):
                 raise ArgumentError(f"event {event!r} is not an event; give ct.Event(name, function)")
         events = tuple(event.bound(m) for event in events)
-        step, largest = _step_sizes(start, until, step, largest_step, bool(events))
         rtol = number("rtol", rtol)
         atol = number("atol", _ABSOLUTE * rtol if atol is None else atol)
         if not 0.0 < rtol < 1.0 or not atol > 0.0:
@@ -111,6 +110,10 @@ class RunSettings:
                 event.role(m.nq, m.nv).graph(event.function)
         if callable(controller) and not isinstance(controller, python):
             controller_role(m).graph(controller)
+        graphs = time_graphs(m, input_.controller)
+        step, largest = _step_sizes(start, until, step, largest_step, bool(events) or input_.in_python or any(map(uses_time, graphs)))
+        if step is None:
+            input_.switches = Switches(graphs, start, until)
         if not isinstance(integrator, str):
             raise ArgumentError(f"integrator {integrator!r} is not a name; give one such as 'dormand-prince'")
         scipy_method = integrator.removeprefix("scipy:") if integrator.startswith("scipy:") else ""
@@ -136,15 +139,16 @@ class RunSettings:
         if step is None and not made.adaptive:
             raise ArgumentError(f"integrator '{name}' does not choose its steps; give step=, the step size in seconds")
         return RunSettings(
-            m, q0, v_start, start, until, step, method, made, why, stiffest, scipy_method, input_, events, every, times, rtol, atol, largest
+            m, q0, v_start, start, until, step, method, made, why, stiffest, scipy_method, input_, events, every, times, rtol, atol,
+            largest, None if largest_step is None else largest,
         )
 
 
-def _step_sizes(start: float, until: float, step: Any, largest_step: Any, events: bool) -> tuple[float | None, float]:
+def _step_sizes(start: float, until: float, step: Any, largest_step: Any, watched: bool) -> tuple[float | None, float]:
     """Return the size of fixed steps, if it is given, and the largest of adaptive ones."""
     remedy = "give a step size above 0 [s], or leave it out"
     size = None if step is None else positive("step", step, f"{remedy} for adaptive steps")
-    most = _most(start, until, events)
+    most = (until - start) / (100.0 if watched else 1.0)  # events and functions of time are seen where steps are
     largest = most if largest_step is None else positive("largest_step", largest_step, remedy)
     if size is not None and largest_step is not None:
         raise ArgumentError(f"step = {size:g} s fixes the steps, and largest_step = {largest:g} s limits adaptive ones; give one of them")
@@ -152,11 +156,6 @@ def _step_sizes(start: float, until: float, step: Any, largest_step: Any, events
         if given is not None and value is not None:
             check_step(name, value, start, until)
     return size, largest
-
-
-def _most(start: float, until: float, events: bool) -> float:
-    """Return the largest adaptive step, unless given: with events a part of the run, since a change of sign is seen at ends of steps."""
-    return (until - start) / (100.0 if events else 1.0)
 
 
 def _automatic(m: Mechanism, start: float, until: float, step: float | None, stiffest: Fastest | None, acts: bool) -> tuple[str, str]:
@@ -196,7 +195,9 @@ class Run:
     def begin(self) -> None:
         """Put the run at its start."""
         given, stepping = self.settings, self.system.stepping
-        self.table = given.input.table(given.start, given.until)
+        if given.input.switches:
+            given.input.switches.search(_ROWS_AHEAD, given.start)
+        self.table = given.input.known_rows(given.start, given.until)
         parts: dict[str, Any] = {
             "until": given.until, "step": given.step or 0.0, "every": given.every, "rtol": given.rtol, "atol": given.atol,
             "largest": given.largest, "tau": given.input.constant,
@@ -320,13 +321,19 @@ class Run:
 
     # --- the motion from a state
 
-    def evaluate(self, t: Any, q: np.ndarray, v: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return acceleration, input and event functions at a state; unless something is called from Python, also at many."""
+    def evaluate(
+        self, t: Any, q: np.ndarray, v: np.ndarray, row: np.ndarray | None = None
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return acceleration, input and event functions at a state; unless something is called from Python, also at many.
+
+        A row of the table is that of the time, unless it is given.
+        """
+        row = self._row(t) if row is None else row
         if self.settings.in_python:
-            flow = self.flow(t)
+            flow = self.system.python_flow(row, self.constants[0])
             events = np.array([float(event.value(t, q, v)) for event in self.settings.events])
             return flow.acceleration(t, q, v), flow.force(t, q, v), events
-        return self.system.start()(t, q, v, self._row(t), self.constants[0])
+        return self.system.start()(t, q, v, row, self.constants[0])
 
     def approach(self, t: float, q: np.ndarray, v: np.ndarray) -> tuple[float, np.ndarray, np.ndarray]:
         """Return the time within which no stop or contact is entered by more than the tolerance sees, their gaps and the rates of these."""
@@ -341,9 +348,9 @@ class Run:
         """The length by which a step may enter a stop or a contact."""
         return self.system.stepping.near({"rtol": self.settings.rtol})
 
-    def flow(self, t: float) -> Flow:
+    def flow(self, t: float, row: np.ndarray | None = None) -> Flow:
         """Return the flow at a time, in floats."""
-        return self.system.python_flow(self._row(t), self.constants[0])
+        return self.system.python_flow(self._row(t) if row is None else row, self.constants[0])
 
     def stepped(self, t: Any, q: np.ndarray, v: np.ndarray, a: np.ndarray, h: Any) -> tuple[Any, ...]:
         """Return the results of `System.step`; unless something is called from Python, also of many steps."""
@@ -366,8 +373,25 @@ class Run:
             return between.q[0], between.v[0]
         return q1, v1
 
+    def know_rows(self, count: int) -> int:
+        """Know so many rows of the table from the one in use on, or less; return how many steps these are enough for."""
+        given, switches = self.settings, self.settings.input.switches
+        if not switches:
+            return count
+        ahead = self.table.shape[1] - self._row_number(self.time)
+        if not switches.complete and ahead <= min(count, _ROWS_AHEAD):
+            switches.search(_ROWS_AHEAD, self.time)
+            self.table = given.input.known_rows(given.start, given.until)
+            ahead = self.table.shape[1] - self._row_number(self.time)
+        return count if switches.complete else min(count, int(ahead))
+
+    def row_at(self, t: float) -> tuple[np.ndarray, float]:
+        """Return the row of the table that holds from a time on, and until when."""
+        row, at = self._row(t), self.settings.input.row.at
+        return row, float(row[at["t_next"]][0]) if "t_next" in at else np.inf
+
     def _row_number(self, t: Any) -> Any:
-        if self.settings.input.times is None:
+        if "t_start" not in self.settings.input.row.at:
             return np.zeros(np.shape(t), dtype=int)
         return np.maximum(np.searchsorted(self.table[0, :, 0], t, side="right") - 1, 0)
 

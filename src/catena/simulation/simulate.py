@@ -73,7 +73,8 @@ def simulate(
     - `controls` of `m.actuators` in place of joint forces: constant, a pair (times, values) that is interpolated linearly, a function
       (t, q, v) -> controls like a controller, or "hold": servos of position hold q0, and motors are off.
     - `events`: `ct.Event` conditions that stop, record or reset; a change of sign is noticed if it is there at the end of a step, so with
-      events adaptive steps are at most a hundredth of the run, or `largest_step`.
+      events adaptive steps are at most a hundredth of the run, or `largest_step`; with functions of time they are so too. They end where
+      conditions on time in the graphs of forces, controllers, controls, wrenches and driven joints switch.
     - `record`: how many steps there are from sample to sample (1), or the times of the samples; these come from shorter steps of the
       same integrator, with functions that are called from Python by interpolation.
     - `parameters` has other numbers of the model, by the paths of `m.parameters`.
@@ -165,7 +166,7 @@ def _run_to_end(run: Run, file: Checkpoint | None, show: bool | None) -> str:
         try:
             while True:
                 looked, before, then = time.perf_counter(), attempts(), run.snapshot() if file is not None else None
-                _advance(run, buffer, iterations)
+                _advance(run, buffer, run.know_rows(iterations))
                 run.collect(buffer)
                 code = int(run.state[0, 0])
                 if code in (WEAKENED, OPENED, LOOKED):

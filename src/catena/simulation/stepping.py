@@ -169,8 +169,8 @@ class Stepping:
 
     @property
     def reuses_last(self) -> bool:
-        """Whether a step begins with the acceleration that the last one ended with; rows of a table that are held would change it."""
-        return self.integrator.reuses_last and self.clock is Timed
+        """Whether a step begins with the acceleration that the last one ended with; other rows of a table would change it."""
+        return self.integrator.reuses_last and self.clock is Timed and "t_from" not in self.row.at
 
     @property
     def state(self) -> Layout:

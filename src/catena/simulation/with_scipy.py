@@ -29,10 +29,10 @@ class _NotFinite(Exception):
     """The right-hand side is not finite."""
 
 
-def _jacobian(run: Run, t: float, q: np.ndarray, v: np.ndarray) -> np.ndarray:
+def _jacobian(run: Run, t: float, q: np.ndarray, v: np.ndarray, row: np.ndarray | None = None) -> np.ndarray:
     """Return the derivatives of the rates of (q, v) by q and v; lengths of quaternions do not change, and do not count."""
     m, chart = run.model, PositionChart.of(run.model)
-    near = run.flow(t).linearised(t, q, v, run.evaluate(t, q, v)[0])
+    near = run.flow(t, row).linearised(t, q, v, run.evaluate(t, q, v, row)[0])
     along = np.eye(m.nq) if chart is None else np.stack([chart.velocity(q, unit) for unit in np.eye(m.nq)], axis=1)
     turned = [i for link, at, _ in m.slices() if link.joint.nq != link.joint.nv for i in range(at.start, at.stop)]
     by_q = np.zeros((m.nq, m.nq))
@@ -59,7 +59,7 @@ def integrate(run: Run, show: bool | None = None) -> Trajectory:
 
     def slope(t: float, y: np.ndarray) -> np.ndarray:
         q = m.normalised(y[:nq])
-        result = np.concatenate([m.rate(q, y[nq:]), run.evaluate(t, q, y[nq:])[0]])
+        result = np.concatenate([m.rate(q, y[nq:]), run.evaluate(t, q, y[nq:], row)[0]])
         if not np.isfinite(result).all():  # SciPy would search for a step without end
             names = (*m.q_names, *m.v_names)
             raise _NotFinite(f"the rate of '{names[int(np.argmin(np.isfinite(result)))]}' is not finite at t = {t:.9g} s")
@@ -67,7 +67,7 @@ def integrate(run: Run, show: bool | None = None) -> Trajectory:
 
     options: dict[str, Any] = {"rtol": max(given.rtol, 1e-13), "atol": given.atol, "max_step": given.largest}
     if given.scipy_method in _IMPLICIT:
-        options["jac"] = lambda t, y: _jacobian(run, t, m.normalised(y[:nq]), y[nq:])
+        options["jac"] = lambda t, y: _jacobian(run, t, m.normalised(y[:nq]), y[nq:], row)
 
     def begun(t: float, y: np.ndarray, end: float, first: float | None = None) -> Any:
         evaluations.append(0 if not evaluations else int(solver.nfev))
@@ -78,8 +78,9 @@ def integrate(run: Run, show: bool | None = None) -> Trajectory:
 
     evaluations: list[int] = []
     here, y_here = given.start, np.concatenate([given.q0, given.v0])
+    row, switch = run.row_at(here)
     time_left, *gaps = approach(here, y_here)
-    solver = begun(here, y_here, min(given.until, here + time_left))
+    solver = begun(here, y_here, min(given.until, switch, here + time_left))
     wanted = [given.start] if given.times is None else list(given.times[given.times <= given.start])
     t, y = [wanted], [np.tile(y_here, (len(wanted), 1))]
     stopped, trouble, steps = "end", "", 0
@@ -110,7 +111,11 @@ def integrate(run: Run, show: bool | None = None) -> Trajectory:
                 if interrupted():
                     stopped = "interrupted"
                     break
-                end = min(given.until, here + time_left)
+                if here >= switch:
+                    run.set(t=here)
+                    run.know_rows(1)
+                    row, switch = run.row_at(here)
+                end = min(given.until, switch, here + time_left)
                 if solver.status == "finished" or end < min(solver.t_bound, here + _GROWTH * h):
                     solver = begun(here, y_here, end, min(h, end - here)) if here < given.until else solver
         except KeyboardInterrupt:
