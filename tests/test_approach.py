@@ -137,7 +137,7 @@ KINDS = {**{name: lambda rng, shape=shape: turning(shape, rng) for name, shape i
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_nothing_is_touched_between_steps_that_touch_at_neither_end(kind: str) -> None:
-    """Samples within the steps are in contact only where an end of the step is."""
+    """Samples within the longest steps are in contact only where an end of the step is."""
     touched = 0
     for seed in range(6):
         rng = np.random.default_rng([seed, 5])
@@ -146,9 +146,9 @@ def test_nothing_is_touched_between_steps_that_touch_at_neither_end(kind: str) -
         if np.any(ct.contact_forces(m)(*t, q, v)):
             continue
         integrator = ADAPTIVE[(seed + len(kind)) // 3 % 4]
-        options: dict[str, Any] = {"until": 3.0, "integrator": integrator, "rtol": 10.0 ** -rng.uniform(4.0, 9.0)}
+        options: dict[str, Any] = {"until": 3.0, "integrator": integrator, "rtol": 10.0 ** -rng.uniform(4.0, 7.0)}
         run = ct.simulate(m, q, v, **options)
-        k = np.flatnonzero(np.diff(run.t) > 1e-6)
+        k = np.argsort(np.diff(run.t))[-300:]
         times = np.unique(run.t[k, None] + np.diff(run.t)[k, None] * np.linspace(0.1, 0.9, 9))
         within = ct.simulate(m, q, v, record=times.tolist(), **options)
         kernel = ct.contact_forces(m)
