@@ -378,3 +378,50 @@ def test_urdf_says_that_it_cannot_hold_parameters_home_and_keyframes(tmp_path: A
         m.save(tmp_path / "m.urdf", ignore="limits")
     with pytest.raises(ct.ModelFileError, match="ignore='home' is not known; leave it out, for TOML holds everything"):
         m.save(tmp_path / "m.toml", ignore="home")
+
+
+def test_a_function_that_makes_no_joint_with_other_values_is_refused() -> None:
+    for joint, says in (
+        (lambda a: ct.Custom(lambda q: (np.eye(3), np.array([a * q[0], 0.0, 0.0])), 1), "its 1 coordinates are not independent"),
+        (lambda a: ct.Driven(ct.Prismatic("x"), lambda t: np.log(a + t)), "driven motion .*; give a function that is finite there"),
+    ):
+        m = base()
+        m.add("bead", ct.point_mass(1.0), joint(m.parameter("a", FIRST)), "hand")
+        with pytest.raises(ct.ModelError, match=says), np.errstate(all="ignore"):
+            m.with_values({"a": 0.0})
+
+
+def test_places_on_frames_that_are_turned_by_parameters_follow_these() -> None:
+    """In a frame that a parameter turns, and of an attached model there."""
+
+    def made(a: Any, m: ct.Model) -> ct.Model:
+        m.add_frame("tip", "hand", ct.Pose((0.0, a, 0.2), rpy=(0.0, a, 0.3)))
+        m.add("more", ct.box(0.3, 0.2, 0.1, mass=1.0), ct.Revolute("z"), parent="tip", at=(0.1, a, 0.0))
+        m.add_spring("s", "ground", "tip", at_b=(a, 0.1, 0.0), stiffness=5.0)
+        other = ct.Model("other")
+        other.add("yet", ct.box(0.3, 0.2, 0.1, mass=1.0), ct.Revolute("x"), at=(0.1, 0.2, 0.3))
+        m.attach(other, to="tip", at=(0.0, 0.0, 0.1))
+        return m
+
+    m, expected = base(), made(LAST, base())
+    m = made(m.parameter("a", FIRST), m)
+    same(results(m.with_values({"a": LAST})), results(expected))
+    same(results(m, {"a": LAST}), results(expected))
+    with pytest.raises(ct.ModelError, match="'tip', a frame: its angles follow parameters, and would have to be combined"):
+        m.add_frame("end", "tip", ct.Pose((0, 0, 0), rpy=(0.1, 0, 0)))
+
+
+def test_a_checkpoint_belongs_to_the_values_of_its_parameters(tmp_path: Any) -> None:
+    m = base()
+    a = m.parameter("a", FIRST)
+    m.add_force("f", ct.python(lambda t, q, v: [-x * a for x in v]))
+    ct.simulate(m, [0.3, 0, 0], until=0.1, step=0.01, checkpoint=tmp_path / "run")
+    with pytest.raises(ct.CatenaError):
+        ct.simulate(m.with_values({"a": LAST}), [0.3, 0, 0], until=0.2, step=0.01, resume=tmp_path / "run")
+
+
+def test_options_of_driven_joints_are_not_identified() -> None:
+    m = base()
+    m.add("ring", ct.point_mass(1.0), ct.Driven(ct.Prismatic("x", damping=0.1), lambda t: 0.1 * t), "hand")
+    with pytest.raises(ct.ArgumentError, match=r"joint forces do not depend on 'ring\.damping', for the joint is driven"):
+        ct.identify(m, ["ring.damping"], *np.zeros((4, 20, 3)), t=np.linspace(0.0, 1.0, 20))

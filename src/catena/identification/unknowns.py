@@ -36,12 +36,15 @@ class Unknowns:
         if not self.paths:
             raise ArgumentError("identify: no parameter is named; give paths of m.parameters(), names of bodies, or 'base'")
         split = {path: path.rsplit(".", 1) for path in self.paths}
+        driven = {link.name for link, _ in m.driven_joints()}
         for path, (owner, what) in split.items():
             if what not in (*PARTS, *JOINT_OPTIONS) or owner not in bodies:
                 raise ArgumentError(
                     f"identify: joint forces are not linear in '{path}'; name bodies, or their mass, com, inertia, "
                     f"{', '.join(JOINT_OPTIONS)}; lengths of loops are identified from positions alone, without v, vdot and tau"
                 )
+            if what in JOINT_OPTIONS and owner in driven:
+                raise ArgumentError(f"identify: joint forces do not depend on '{path}', for the joint is driven; leave it out")
         self.model = m
         self.joints = tuple(option for option in JOINT_OPTIONS if any(what == option for _, what in split.values()))
         self._all = list(linear_parameters(m, self.joints))

@@ -20,7 +20,8 @@ from catena.model.frames import Frame
 from catena.model.joints import Joint
 from catena.model.mechanism import Mechanism
 from catena.model.parts import Parts
-from catena.model.pose import Pose
+from catena.model.placements import Followed
+from catena.model.pose import Pose, following
 from catena.model.spanning_tree import Connection, Link, Loose, check_not_welded, coordinate_names, take_names
 from catena.model.user_functions import python
 from catena.model.wording import short
@@ -192,9 +193,8 @@ class Builder(Mechanism):
         body, place = self.carrier(name, who)
         if name == body:
             return body, self._taken(at)
-        if "rpy" in place.tied or "rpy" in at.tied:
-            raise ModelError(f"{who} {name!r}, a frame, and rotations that follow parameters do not add up; name body '{body}' and a place")
-        return body, self._taken(Pose.of(place @ at))
+        found = Followed.given(place).then(Followed.given(at), f"{who} {name!r}, a frame")
+        return body, self._taken(following(found.pose, found.formulas()))
 
     def _taken(self, part: Any) -> Any:
         """Return a part that a user gives, with the values that the parameters of this model have."""
@@ -648,7 +648,7 @@ class Builder(Mechanism):
         >>> m.with_values({"weight": 6.0}).links[0].body.mass
         3.0
         """
-        known = self.parameters() | {at: parameters.Parameter(at, np.array(x), unit) for at, x, unit in parameters.looks(self)}
+        known = {at: parameters.Parameter(at, np.array(x), unit) for at, x, unit in parameters.looks(self)} | self.parameters()
         try:
             parameters.check(self, path, "tie", known)
         except ArgumentError as error:

@@ -15,7 +15,7 @@ from catena.model.forces import PartCoordinates
 from catena.model.mechanism import Mechanism
 from catena.model.parts import Parts
 from catena.model.placements import Followed
-from catena.model.pose import Pose
+from catena.model.pose import Pose, following
 from catena.model.renaming import Renaming, singular, tables
 from catena.model.sections import hung
 from catena.model.spanning_tree import Link, Loose, coordinate_names, take_names
@@ -28,13 +28,11 @@ _SHARING = (("springs", "bushings", "contacts", "forces", "point_forces"), ("clo
 
 def attached(m: Mechanism, other: Mechanism, to: str, at: Pose, prefix: str, joint: Any, shared: Collection[str]) -> Parts:
     """Return the parts of a mechanism with another attached to a body of it."""
-    named, (to, place) = to, m.carrier(to, "attach: to names body")
+    to, place = m.carrier(to, "attach: to names body")
     at = parameters.at_values(at, m.parts.own)
     joint = None if joint is None else parameters.at_values(joint, m.parts.own)
-    if named != to and not at.tied:
-        at = Pose.of(place @ at)
-    elif named != to:
-        raise ModelError(f"attach: at follows {', '.join(sorted(set().union(*map(names, at.tied.values()))))}; name a body, not a frame")
+    found = Followed.given(place).then(Followed.given(at), "attach: at")
+    at = following(found.pose, found.formulas())
     if isinstance(m.parts.added.get(to), Loose):
         m = Mechanism(hung(m))
     other = _with_shared(m, other, shared)

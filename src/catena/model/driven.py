@@ -55,13 +55,14 @@ class Driven(Joint):
         object.__setattr__(self, "function", motion)
         object.__setattr__(self, "tied", joint.tied)
         super().__post_init__()
-        self._check()
+        self.check()
 
     def __repr__(self) -> str:
         return f"Driven({self.joint!r}, {self.function!r})"
 
-    def _check(self) -> None:
+    def check(self) -> None:
         """Refuse a function that does not give the joint's coordinates, is not smooth at t = 0, or cannot be traced."""
+        self.joint.check()
         self._role.check_signature(self.function)
         try:
             with np.errstate(all="ignore"):

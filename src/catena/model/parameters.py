@@ -417,13 +417,16 @@ def replaced(m: Mechanism, values: Mapping[str, Any], known: Mapping[str, Parame
         return Pose.of(numbers.pose(path, own))
 
     for name, added in parts.added.items():
-        own = added.body
-        inertial = {what: numbers.get(f"{name}.{what}", getattr(own, what)) for what in ("mass", "com", "inertia")}
-        body = own if not any(f"{name}.{what}" in arrays for what in inertial) else replace(own, **inertial)
-        if (found := _looks(own.geometry, f"{name}.geometry", numbers)) is not own.geometry:
+        body = added.body
+        inertial = {what: numbers.get(f"{name}.{what}", getattr(body, what)) for what in ("mass", "com", "inertia")}
+        body = body if not any(f"{name}.{what}" in arrays for what in inertial) else replace(body, **inertial)
+        if (found := _looks(body.geometry, f"{name}.geometry", numbers)) is not body.geometry:
             body = replace(body, geometry=found)
         if isinstance(added, Link):
             changed = {"at": pose(f"{name}.at", added.at), "outer": pose(f"{name}.at_body", added.outer)}
+            if own:
+                with expression.values(parts.own):
+                    added.joint.check()
             parts.added[name] = replace(added, body=body, joint=_joint(added.joint, name, numbers), **changed)
         else:
             parts.added[name] = replace(added, body=body)

@@ -107,6 +107,7 @@ def key(run: Run) -> str:
             digest.update(value.tobytes() if isinstance(value, np.ndarray) else repr(value).encode())
             digest.update(b"|")
 
+    add(*(entry for parameter in run.model.parts.own.items() for entry in parameter))
     add(run.model.name, run.model.gravity, given.integrator.name, run.system.method, given.adaptive)
     for link in run.model.links:
         options = [described(getattr(link.joint, field.name)) for field in fields(link.joint)]

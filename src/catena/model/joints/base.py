@@ -227,6 +227,9 @@ class Joint:
     def momentum_in_child_axes(self, q: Any, p: Any) -> Any:
         return p
 
+    def check(self) -> None:
+        """Refuse a joint whose function makes none, with the values of parameters that are in place."""
+
     def motion(self) -> Motion:
         """Return what the joint does to frames."""
         raise NotImplementedError

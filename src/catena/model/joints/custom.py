@@ -44,9 +44,9 @@ class Custom(Joint):
         for name in ("q_units", "v_units"):
             object.__setattr__(self, name, ("",) * len(names))
         super().__post_init__()
-        self._check()
+        self.check()
 
-    def _check(self) -> None:
+    def check(self) -> None:
         """Refuse a function that gives no rigid placement or does not move with each coordinate."""
         role = Role(
             "custom function", {"q": self.nq}, "a 4 x 4 matrix or a pair (R, p)", (), ModelError, ModelError, marked=False,
