@@ -1,9 +1,12 @@
 """Models that are put together and taken apart move as those that are built in one go."""
 
 import copy
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+from tests import mechanisms
 
 import catena as ct
 from catena import examples
@@ -300,7 +303,6 @@ def test_the_period_of_a_scaled_pendulum_goes_with_the_root_of_its_length() -> N
 
 def test_scaled_joints_of_every_kind_move_alike() -> None:
     m = examples.gallery()
-    m = m.with_values({path: 0.0 * p.value for path, p in m.parameters().items() if path.endswith(".friction")})
     big = m.copy()
     big.scale(3.0)
     q, rng = m.random(5), np.random.default_rng(1)
@@ -309,6 +311,89 @@ def test_scaled_joints_of_every_kind_move_alike() -> None:
     vdot = ct.forward_dynamics(m)(q, v, tau)
     scaled = ct.forward_dynamics(big)(q * units[0], v * units[1] / np.sqrt(3.0), tau * 81.0 / units[1])
     np.testing.assert_allclose(scaled, vdot * units[1] / 3.0, rtol=1e-9, atol=1e-9)
+
+
+def featured(rng: np.random.Generator) -> ct.Model:
+    """A random tree of joints with all options, with what else may be in a model, each with even chances."""
+    m = mechanisms.tree(rng, int(rng.integers(2, 5)), options=True)
+    first, last = m.body_names[0], m.body_names[-1]
+    moves: tuple[ct.Driven, ...] = (
+        ct.Driven(ct.Cylindrical("z"), ct.Harmonic(offset=(0.3, 0.1), amplitude=(0.2, 0.4), frequency=3.0, phase=(0.1, 0.2))),
+        ct.Driven(ct.Planar("x"), ct.Harmonic(rate=0.3, offset=(0.1, 0.2, 0.3))),
+        ct.Driven(ct.Spherical(), lambda t: [np.cos(t), np.sin(t), 0.3 * t, 0.2]),
+        ct.Driven(ct.Universal("x", "y"), lambda t: [0.3 * t, np.sin(t)]),
+    )
+
+    def arm(t: Any, position: Any, velocity: Any) -> Any:
+        return -0.3 * velocity + np.array([np.cos(t), 0.2 * position[0], 0.0])
+
+    def limited(name: str) -> None:
+        m.add(name, mechanisms.body(rng), ct.Prismatic("z", limits=(-0.01, 0.01), friction=0.3), parent=last)
+        m.add(f"{name} hinge", mechanisms.body(rng), ct.Revolute("z", limits=(-0.1, 0.1), friction=0.3), parent=name)
+        m.couple("rack", {name: 1.0, f"{name} hinge": 2.0}, 0.1)
+
+    features: tuple[Any, ...] = (
+        lambda: m.add("driven", mechanisms.body(rng), moves[rng.integers(len(moves))], parent=last),
+        lambda: limited("stopped"),
+        lambda: m.add_spring("coil", first, "ground", (0.1, 0.2, 0.3), (1, 1, 1), stiffness=30.0, damping=0.4, length=0.3, cubic=2.0),
+        lambda: m.add_spring("cable", last, "ground", (0.1, 0.2, 0.3), (2, 1, 1), stiffness=30.0, damping=0.4, length=0.3, slack=True),
+        lambda: m.add_bushing("rubber", "ground", last, (0.1, 0, 0), stiffness=(3, 4, 5), turning_stiffness=(1, 2, 3), turning_damping=0.1),
+        lambda: m.add_contact("floor", last, ct.Geometry("sphere", (0.3,)), height=0.4, stiction=0.2, exponent=1.5),
+        lambda: m.add_contact("wall", first, points=[(0.1, 0, 0)], normal=(1, 0, 0), height=3.0),
+        lambda: m.add_point_force("arm", last, (0.1, 0.2, 0), arm),
+        lambda: m.add_line_force("line", "ground", last, lambda t, length, rate: 3.0 * length - rate + t, (3, 0, 0)),
+    )
+    for feature in features:
+        if rng.random() < 0.5:
+            feature()
+    return m
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_random_models_move_alike_at_another_scale(seed: int) -> None:
+    """Accelerations, energies, joint forces and each part of them, at corresponding times and states."""
+    rng = np.random.default_rng(seed)
+    m = featured(rng)
+    length, mass = rng.choice([0.1, 0.5, 4.0, 20.0]), rng.choice([0.01, 0.3, 5.0])
+    big = m.copy()
+    big.scale(length, mass)
+    time, work = np.sqrt(length), mass * length
+    Q, V = (np.array([length if unit == "m" else 1.0 for unit in units]) for units in (m.q_units, [x.split("/")[0] for x in m.v_units]))
+    q, v, tau = mechanisms.state(m, rng)
+    if m.has_loops:
+        q = m.at(0.7).assemble(guess=q)
+        v = m.at(0.7).project_velocity(q, v)
+    small, large = {"t": 0.7, "q": q, "v": v, "tau": tau}, {"t": 0.7 * time, "q": q * Q, "v": v * V / time, "tau": tau * work / V}
+    laws: dict[Any, Any] = {
+        ct.forward_dynamics: V / time**2, ct.gravity_force: work / V, ct.coriolis_force: work / V, ct.passive_force: work / V,
+        ct.coriolis_matrix: work / np.outer(V, V) * time, ct.mass_matrix: work / np.outer(V, V) * time**2, ct.energy: work,
+    }  # fmt: skip
+    for make, factor in laws.items():
+        kernels = make(m), make(big)
+        ours, theirs = (np.asarray(k(*(at[port.name] for port in k.inputs))) for k, at in zip(kernels, (small, large), strict=True))
+        assert np.abs(theirs / factor - ours).max(initial=0.0) <= 1e-9 * np.abs(ours).max(initial=1.0), make.__name__
+
+
+def test_speeds_of_friction_are_two_where_slides_and_hinges_rub(tmp_path: Path) -> None:
+    """They scale as rates of angles and of displacements do; a model of one kind keeps one; files, parameters and refusals know of two."""
+    m = ct.Model("rubbing", friction_speed=0.02)
+    m.add("slide", ct.point_mass(1.0), ct.Prismatic("x", friction=0.3))
+    alone = m.copy()
+    m.add("hinge", ct.rod(1.0, mass=1.0), ct.Revolute("y", friction=0.2), parent="slide")
+    for one in (m, alone):
+        one.scale(4.0)
+    assert (m.friction_speed, alone.friction_speed) == (pytest.approx((0.01, 0.04)), pytest.approx(0.04))
+    m.save(tmp_path / "rubbing.toml")
+    same, other = ct.load(tmp_path / "rubbing.toml"), m.with_values({"friction_speed": [0.1, 0.4]})
+    assert (same.friction_speed, other.friction_speed) == (m.friction_speed, (0.1, 0.4))
+    q, v = np.zeros(2), np.array([0.03, -0.02])
+    force = ct.passive_force(m, parameters="friction_speed")(q, v, friction_speed=[0.1, 0.4])
+    np.testing.assert_allclose(force, ct.passive_force(other)(q, v), rtol=1e-13)
+    expected = np.array(m.links[0].joint.friction + m.links[1].joint.friction) * v / np.hypot(v, [0.4, 0.1])
+    np.testing.assert_allclose(force, expected, rtol=1e-13)
+    for bad, says in (((0.1, 0.0), "not above 0"), ((1.0, 2.0, 3.0), "has shape"), ("fast", "not made of real numbers")):
+        with pytest.raises(ct.ModelError, match=says):
+            ct.Model(friction_speed=bad)
 
 
 def test_driven_and_custom_joints_compose() -> None:

@@ -225,7 +225,8 @@ class FrozenModel(_ModelMethods):
 class Model(_ModelMethods, Composer):
     """A mechanism: bodies hung on the ground or on each other by joints, and loops of them closed by further joints.
 
-    `gravity` [m/s^2] is in the ground's axes. `friction_speed` [rad/s or m/s] is the speed over which Coulomb friction is smoothed.
+    `gravity` [m/s^2] is in the ground's axes. `friction_speed` is the speed over which Coulomb friction is smoothed: one for all
+    joints [rad/s or m/s], or two, along angles [rad/s] and along displacements [m/s].
 
     >>> m = ct.Model("pendulum", gravity=(0, 0, -9.81))
     >>> m.add("arm", ct.rod(1.0, mass=2.0), ct.Revolute("y"))

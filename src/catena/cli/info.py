@@ -118,7 +118,7 @@ def _facts(m: Model) -> dict[str, Any]:
         **_mobility(m),
         "mass": printing.total_mass(m),
         "gravity": list(m.gravity),
-        "friction_speed": m.friction_speed,
+        "friction_speed": list(m.friction_speed) if isinstance(m.friction_speed, tuple) else m.friction_speed,
         "options": {name: [link.name for link in m.links if any(getattr(link.joint, name))] for name in options},
         "limits": _limits(m),
         "effort": _largest(m, "effort"),
@@ -216,7 +216,9 @@ def _print_facts(console: Console, m: Model, facts: dict[str, Any]) -> None:
 
     forward = facts["forward_dynamics"]
     options = {name: bodies for name, bodies in facts["options"].items() if bodies}
-    smoothed = f"; friction smoothed over {m.friction_speed:g} rad/s or m/s" if "friction" in options else ""
+    speed = m.friction_speed
+    over = f"{speed[0]:g} rad/s and {speed[1]:g} m/s" if isinstance(speed, tuple) else f"{speed:g} rad/s or m/s"
+    smoothed = f"; friction smoothed over {over}" if "friction" in options else ""
     branches = ", ".join(f"{name} ({count})" for name, count in facts["branches"].items())
     rows = {
         "bodies": str(facts["bodies"]),

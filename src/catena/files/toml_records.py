@@ -46,7 +46,7 @@ class FileRecord(Record):
 class ModelRecord(Record):
     name: str = "model"
     gravity: Vector = msgspec.field(default_factory=list)
-    friction_speed: float = 0.0
+    friction_speed: float | Vector = 0.0
     home: Vector = msgspec.field(default_factory=list)
 
 

@@ -68,7 +68,7 @@ def _missing(model: Mechanism) -> Iterator[str]:
     if model.gravity != (0.0, 0.0, -9.81):
         yield f"gravity {model.gravity}"
     if model.friction_speed != 0.01 and "friction" in model.changes_energy:
-        yield f"friction_speed {model.friction_speed:g}"
+        yield f"friction_speed {model.friction_speed}"
     for kind, things in (
         ("spring", model.springs), ("bushing", model.bushings), ("contact", model.contacts), ("force", model.forces),
         ("force", model.point_forces), ("loop", model.loops), ("actuator", model.actuators),

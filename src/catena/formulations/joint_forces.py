@@ -13,8 +13,8 @@ from catena.spatial import first_moment, vanishes
 def passive_force(tree, q, v):
     """Return the joint forces of damping, stiffness, friction and stops.
 
-    Coulomb friction is smoothed: -friction * v / sqrt(v^2 + s^2), with s the tree's friction speed. It is odd and smooth, takes away
-    power at every v other than 0, and reaches 99.5 % of its limit at 10 s.
+    Coulomb friction is smoothed: -friction * v / sqrt(v^2 + s^2), with s the friction speed of the coordinate. It is odd and smooth, takes
+    away power at every v other than 0, and reaches 99.5 % of its limit at 10 s.
 
     A stop that is d deep pushes back with stop_stiffness * d * (1 + stop_damping * rate of d), and never pulls.
     """
@@ -25,7 +25,7 @@ def passive_force(tree, q, v):
         for i, stretch in zip(range(at.start, at.stop), deflection, strict=True):
             force[i] = -(tree.stiffness[i] * stretch) - tree.damping[i] * v[i]
             if not vanishes(tree.friction[i]):
-                force[i] = force[i] - tree.friction[i] * (v[i] / np.sqrt(v[i] * v[i] + tree.friction_speed**2))
+                force[i] = force[i] - tree.friction[i] * (v[i] / np.sqrt(v[i] * v[i] + tree.friction_speed[i] ** 2))
         for i, sign, depth in _stops(tree, k, q):
             push = tree.stop_stiffness[i] * depth * positive(1.0 + tree.stop_damping[i] * (sign * v[i]))
             force[i] = force[i] - sign * push
@@ -44,9 +44,9 @@ def passive_slopes(tree, q, v, deepest=None):
         for i in range(tree.v_slices[k].start, tree.v_slices[k].stop):
             by_position[i], by_velocity[i] = tree.stiffness[i], tree.damping[i]
             if not vanishes(tree.friction[i]):
-                square = v[i] * v[i] + tree.friction_speed**2
+                square = v[i] * v[i] + tree.friction_speed[i] ** 2
                 slope = tree.friction[i] / np.sqrt(square)
-                by_velocity[i] = by_velocity[i] + (slope if deepest is not None else slope * (tree.friction_speed**2 / square))
+                by_velocity[i] = by_velocity[i] + (slope if deepest is not None else slope * (tree.friction_speed[i] ** 2 / square))
         for i, sign, depth in _stops(tree, k, q):
             held = positive(1.0 + tree.stop_damping[i] * (sign * v[i]))
             by_position[i] = by_position[i] + tree.stop_stiffness[i] * held * present(next(later, depth))

@@ -30,7 +30,7 @@ from catena.model.placed import (
     PlacedSpring,
 )
 from catena.model.tree import Tree, read_only
-from catena.spatial import Placement, Rigid, centroid, rigid_inertia, symmetric
+from catena.spatial import Placement, Rigid, centroid, plain, rigid_inertia, symmetric
 from catena.spatial.inertias import dusted, moved
 
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ def build(model: Mechanism, weld: bool = True, given: Mapping[str, Any] | None =
         stiffness=gather("stiffness"),
         rest=gather("rest"),
         friction=gather("friction"),
-        friction_speed=numbers.get("friction_speed", model.friction_speed),
+        friction_speed=_friction_speeds(numbers.get("friction_speed", model.friction_speed), model.v_units),
         armature=gather("armature"),
         lower=gather("lower"),
         upper=gather("upper"),
@@ -108,6 +108,12 @@ def build(model: Mechanism, weld: bool = True, given: Mapping[str, Any] | None =
         given=MappingProxyType(numbers.given),
     )
     return read_only(tree)
+
+
+def _friction_speeds(speed: Any, units: Sequence[str]) -> np.ndarray:
+    """Return the speed over which friction is smoothed along each coordinate: one for all, or one for angles and one for displacements."""
+    of_kind = (speed, speed) if np.ndim(speed) == 0 else speed
+    return plain(np.array([of_kind[int(unit == "m/s")] for unit in units], dtype=object))
 
 
 class _Place(NamedTuple):

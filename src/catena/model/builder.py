@@ -43,9 +43,9 @@ class Builder(Mechanism):
 
     _frozen_type: type[Mechanism] = Mechanism
 
-    def __init__(self, name: str = "model", gravity: Any = (0.0, 0.0, -9.81), friction_speed: float = 0.01) -> None:
+    def __init__(self, name: str = "model", gravity: Any = (0.0, 0.0, -9.81), friction_speed: Any = 0.01) -> None:
         checked = tuple(values.array("model gravity", gravity, (3,)).tolist())
-        self._set(Parts(_text("model", name), checked, values.number("model friction_speed", friction_speed, above=0.0)))
+        self._set(Parts(_text("model", name), checked, values.speeds("model friction_speed", friction_speed)))
 
     def _set(self, parts: Parts) -> None:
         super().__init__(parts)

@@ -120,7 +120,7 @@ class Mechanism(Coordinates):
         return self.parts.gravity
 
     @property
-    def friction_speed(self) -> float:
+    def friction_speed(self) -> float | tuple[float, float]:
         """Speed over which Coulomb friction is smoothed [rad/s or m/s]."""
         return self.parts.friction_speed
 

@@ -27,7 +27,7 @@ from catena.model.parts import Parts
 from catena.model.pose import Pose, following, from_rpy, rpy
 from catena.model.spanning_tree import Link, Loose
 from catena.model.user_functions import wrapped
-from catena.model.values import array, floats, number
+from catena.model.values import array, floats, speeds
 from catena.scalars import expression
 from catena.scalars.expression import Named, expressed, names, resolved, within
 from catena.spatial import Rigid
@@ -465,7 +465,7 @@ def replaced(m: Mechanism, values: Mapping[str, Any], known: Mapping[str, Parame
         point = tuple(numbers.get(f"{name}.point", np.array(force.point)).tolist())
         parts.forces[name] = replace(force, point=point)
     parts.gravity = tuple(numbers.get("gravity", np.array(parts.gravity)).tolist())
-    parts.friction_speed = number("model friction_speed", numbers.get("friction_speed", parts.friction_speed), above=0.0)
+    parts.friction_speed = speeds("model friction_speed", numbers.get("friction_speed", parts.friction_speed))
     return parts
 
 

@@ -23,7 +23,7 @@ class Parts:
 
     name: str
     gravity: tuple[float, ...]
-    friction_speed: float
+    friction_speed: float | tuple[float, float]
     added: dict[str, Link | Loose] = field(default_factory=dict)
     frames: dict[str, Frame] = field(default_factory=dict)
     springs: dict[str, Spring] = field(default_factory=dict)

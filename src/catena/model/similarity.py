@@ -95,17 +95,20 @@ def scaled(m: Mechanism, s: Similarity) -> Parts:
         parts.forces[name] = replace(force, function=wrapped(force.function, lambda f, a=(of_q, of_v, result): _Force(f, s, *a)))
     for name, force in parts.point_forces.items():
         parts.point_forces[name] = replace(force, function=wrapped(force.function, lambda f: _PointForce(f, s)))
-    rubbing = np.concatenate([np.zeros(0), *(s.positions(j.v_units)[np.array(j.friction) > 0.0] for j in _joints(m))])
-    if len(rubbing) and np.ptp(rubbing) == 0.0:
-        parts.friction_speed = m.friction_speed * float(rubbing[0]) / s.time
+    parts.friction_speed = _friction_speed(m, s)
     parts.actuators = {name: _actuator(one, s, units[0]) for name, one in parts.actuators.items()}
     parts.home = None if parts.home is None else parts.home * q
     parts.keyframes = {name: frame * q for name, frame in parts.keyframes.items()}
     return parts
 
 
-def _joints(m: Mechanism) -> list[Joint]:
-    return [undriven(link.joint) for link in m.links]
+def _friction_speed(m: Mechanism, s: Similarity) -> float | tuple[float, float]:
+    """Return the speed over which friction is smoothed in another size: of angles and of displacements, or of the kind that there is."""
+    turning, sliding = np.broadcast_to(m.friction_speed, 2) * [1.0 / s.time, s.length / s.time]
+    kinds = {unit == "m/s" for link in m.links for unit in undriven(link.joint).v_units}
+    if len(kinds) == 2 or isinstance(m.friction_speed, tuple):
+        return (float(turning), float(sliding))
+    return float(sliding if kinds == {True} else turning)
 
 
 def _factors(m: Mechanism, s: Similarity) -> dict[str, Any]:
@@ -164,7 +167,7 @@ def _joint(joint: Joint, s: Similarity) -> Joint:
         inner, Q = _joint(joint.joint, s), s.positions(joint.joint.q_units)
         if isinstance(joint.function, Harmonic):
             rates = {"offset": Q, "rate": Q / s.time, "amplitude": Q, "frequency": 1.0 / s.time, "phase": 1.0}
-            parts = {f.name: _one(getattr(joint.function, f.name) * rates[f.name]) for f in fields(Harmonic)}
+            parts = {f.name: _one(np.asarray(getattr(joint.function, f.name)) * rates[f.name]) for f in fields(Harmonic)}
             return Driven(inner, Harmonic(**parts))
         return Driven(inner, _Motion(joint.function, s.time, tuple(Q.tolist())))
     factors, changed = s.options(joint), dict[str, Any]()

@@ -67,7 +67,7 @@ class Tree:
     stiffness: np.ndarray
     rest: np.ndarray
     friction: np.ndarray
-    friction_speed: float
+    friction_speed: np.ndarray
     armature: np.ndarray
     lower: np.ndarray  # stops, along the velocity coordinates; infinite where there is none
     upper: np.ndarray

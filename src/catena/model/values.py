@@ -68,6 +68,14 @@ def number(what: str, value: Any, least: float | None = None, above: float | Non
     return result
 
 
+def speeds(what: str, value: Any) -> float | tuple[float, float]:
+    """Return value as a speed above zero, or as two: along angles [rad/s] and along displacements [m/s]."""
+    if np.ndim(value) == 0:
+        return number(what, value, above=0.0)
+    turning, sliding = (number(what, x, above=0.0) for x in array(what, value, (2,)).tolist())
+    return turning, sliding
+
+
 def take(part: Any, *names: str) -> None:
     """Put numbers in place of the expressions among attributes of a part, and keep these as `part.tied`, by name."""
     tied = {name: np.array(value, dtype=object) for name in names if expressed(value := getattr(part, name))}

@@ -71,5 +71,5 @@ def joint_regressor(tree, q, v, vdot):
     for k in range(tree.n):
         at = tree.v_slices[k]
         for i, stretch in zip(range(at.start, at.stop), tree.deflection(k, q), strict=True):
-            Y[i] = [v[i], stretch, v[i] / np.sqrt(v[i] * v[i] + tree.friction_speed**2), vdot[i]]
+            Y[i] = [v[i], stretch, v[i] / np.sqrt(v[i] * v[i] + tree.friction_speed[i] ** 2), vdot[i]]
     return Y
