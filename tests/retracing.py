@@ -144,6 +144,10 @@ def _parts(x: Any) -> Mapping[Any, Any] | None:
     if isinstance(x, FunctionType):
         cells = dict(zip(x.__code__.co_freevars, (cell.cell_contents for cell in x.__closure__ or ()), strict=True))
         return {"code": x.__code__, "defaults": x.__defaults__, **cells}
+    if isinstance(x, partial):
+        return {"function": x.func, "arguments": x.args, "named": x.keywords}
+    if isinstance(x, MethodType):
+        return {"function": x.__func__, "of": x.__self__}
     if is_dataclass(x):
         return {field.name: getattr(x, field.name) for field in fields(x)}
     if isinstance(x, Cache):

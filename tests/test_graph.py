@@ -21,7 +21,7 @@ import catena as ct
 from catena import TraceError
 from catena.formulations import METHODS
 from catena.formulations.linear import coordinate_reduction
-from catena.graph import OPERATIONS, Graph, Port, Program, Scalar, Trace, program_of, recipes
+from catena.graph import OPERATIONS, Graph, Port, Program, Scalar, Subgraph, Trace, program_of, recipes
 from catena.graph.call_order import in_order
 from catena.graph.slots import reuse_slots
 from catena.loops.mobility import generic
@@ -629,3 +629,15 @@ def test_a_recipe_is_left_where_two_scalars_are_one(monkeypatch: pytest.MonkeyPa
     for _ in range(3):
         assert is_same(recipes.follow(difference, (np.array([a, b, c]),))[0], a * b - c)
     assert recipes.follow(difference, (np.array([a, b, product]),))[0] == 0.0
+
+
+def test_arguments_that_are_not_those_of_a_graph_are_refused() -> None:
+    """Entries are laid out by the inputs of a graph: one too many, or one of another size, would shift all that come after it."""
+    inner = Trace("inner")
+    x, y = inner.input("x", (2,)), inner.input("y")
+    called, trace = Subgraph(inner.graph(z=x * y)), Trace("outer")
+    a, b = trace.input("a", (2,)), trace.input("b")
+    assert trace.call(called, a, b)[0].shape == (2,)
+    for wrong in ((a,), (a, b, b), (b, a), (a, a)):
+        with pytest.raises(TraceError, match=r"graph .inner.: its inputs .* are given arrays of"):
+            trace.call(called, *wrong)

@@ -129,7 +129,7 @@ class Trace:
         >>> trace.graph(y=y).evaluate(3.0)
         (array(81.),)
         """
-        entries = iter(self.system(subgraph, [x for argument in arguments for x in np.asarray(argument, dtype=object).ravel()]))
+        entries = iter(self.system(subgraph, subgraph.graph.flat(arguments)))
         return tuple(object_array([next(entries) for _ in range(port.size)], port.shape) for port in subgraph.graph.outputs)
 
     def system(self, system: Any, operands: Sequence[Any]) -> list[Scalar]:

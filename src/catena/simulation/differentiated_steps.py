@@ -197,7 +197,7 @@ class DifferentiatedSteps:
         given[:, : self.constants.size] = constants
         record = np.empty((count, motion.steps, size))
         table = self._table(motion, backward=True)
-        unknown: np.ndarray = motion.made.any(axis=1)
+        unknown = np.array(motion.made.any(axis=1))
         for which, stretches in _histories(motion):
             unknown[which] = False
             for plan, first, last in reversed(stretches):
@@ -219,7 +219,7 @@ class DifferentiatedSteps:
         given = np.zeros((count, max(2 * self.constants.size, 1)))
         given[:, : 2 * self.constants.size] = np.concatenate([constants, changed], axis=1)
         table = np.concatenate([self._table(motion), np.broadcast_to(rows, (count, motion.steps, self.row.size))], axis=2)
-        unknown: np.ndarray = motion.made.any(axis=1)
+        unknown = np.array(motion.made.any(axis=1))
         for which, stretches in _histories(motion):
             unknown[which] = False
             for plan, first, last in stretches:
