@@ -343,15 +343,16 @@ class Mechanism(Coordinates):
 
         Where `wrenches` names bodies, the first of these inputs has a wrench on each; with `controls`, one before has those of actuators.
         """
+        paths, wrenches = parameters.inputs(what, paths, wrenches)
         if wrenches:
             bodies = parameters.check_bodies(self, wrenches, what)
             parts = self.once("wrenches", bodies, lambda: parameters.with_wrenches(self, bodies).sealed())
             loaded = type(self.frozen())(parts, spanning=self.frozen().spanning, time=self.frozen().time)
-            return loaded.varying(("wrenches", *((paths,) if isinstance(paths, str) else paths)), what, controls=controls)
+            return loaded.varying((parameters.WRENCHES, *paths), what, controls=controls)
         if controls:
             parts = self.once("controls", (), lambda: parameters.with_controls(self, what).sealed())
             driven = type(self.frozen())(parts, spanning=self.frozen().spanning, time=self.frozen().time)
-            return driven.varying((parameters.CONTROLS, *((paths,) if isinstance(paths, str) else paths)), what)
+            return driven.varying((parameters.CONTROLS, *paths), what)
         m, chosen = self.frozen(), parameters.check(self, paths, what)
         if chosen == m.varied:
             return m

@@ -22,7 +22,7 @@ from catena.loops.plan_library import Selected, eliminated
 from catena.loops.projection import Projected
 from catena.loops.scaling import coordinate_units, loop_units
 from catena.model import Mechanism, Tree
-from catena.model.parameters import CONTROLS
+from catena.model.parameters import CONTROLS, entry_of
 from catena.native import Kernel
 from catena.simulation.arguments import count, moving, positive
 from catena.simulation.flows import TracedFlow
@@ -30,7 +30,7 @@ from catena.simulation.inputs import Controls
 from catena.simulation.integrators.steps import integrator as integrator_of
 from catena.simulation.loop_states import Settled, settling
 from catena.simulation.rollout import chosen_integrator
-from catena.simulation.stepping import Counted, entry_of, verdict
+from catena.simulation.stepping import Counted, verdict
 from catena.simulation.system import System
 
 Array = Any
