@@ -144,7 +144,7 @@ def with_wrenches(m: Mechanism, bodies: tuple[str, ...]) -> Parts:
 
 def pushed(m: Mechanism, wrenches: Mapping[str, Any], what: str) -> Parts:
     """Return the parts of a mechanism with wrenches on bodies by name: (6,) each, or functions of (t, q, v)."""
-    wrenches, parts = by_name(f"{what}: wrenches", wrenches, WRENCHES_BY_NAME), m.parts.opened()
+    parts = m.parts.opened()
     for body, wrench in zip(check_bodies(m, wrenches, what), wrenches.values(), strict=True):
         name = f"{WRENCHES}.{body}"
         if not callable(wrench):
@@ -417,7 +417,7 @@ def varies(*values: Any) -> bool:
 def replaced(m: Mechanism, values: Mapping[str, Any], known: Mapping[str, Parameter] | None = None) -> Parts:
     """Return the parts of a mechanism with other numbers, by path: those of `m.parameters`, or others that are `known`."""
     known, parts = m.parameters() if known is None else known, m.parts.opened()
-    values = by_name(f"model '{m.name}': with_values", values, VALUES_BY_NAME)
+    values = by_name("with_values: values", values, VALUES_BY_NAME)
     check(m, values, "with_values", known)
     arrays = {}
     for path, value in values.items():

@@ -24,7 +24,7 @@ from catena.loops.scaling import coordinate_units, loop_units
 from catena.model import Mechanism, Tree
 from catena.model.parameters import CONTROLS, entry_of
 from catena.native import Kernel
-from catena.simulation.arguments import count, moving, positive
+from catena.simulation.arguments import count, flag, moving, positive
 from catena.simulation.flows import TracedFlow
 from catena.simulation.inputs import Controls
 from catena.simulation.integrators.steps import integrator as integrator_of
@@ -75,6 +75,7 @@ def stepper(
     >>> servo([0.0], [0.0], [0.1])[1].round(6)
     array([0.003])
     """
+    controls = flag("stepper: controls", controls, "give True, and controls in each call")
     m = moving(m, "stepper").varying(parameters, "stepper", wrenches, controls)
     check_forces(m, "stepper")
     size = positive("stepper: step", step, "give a step size above 0, in seconds")
