@@ -263,7 +263,9 @@ class Mechanism(Coordinates):
         return self.once("time dependent", (), self._uses_time)
 
     def _uses_time(self) -> bool:
-        given = self.given_inputs
+        def given(trace: Trace) -> dict[str, Any]:
+            return self.given_inputs(trace, parameters.entry_of)
+
         if self.driven_names or any(force.uses_time(given) for force in self.point_forces):
             return True
         return any(force.uses_time(self.nq, self.nv, given) for force in self.forces if force.traced)

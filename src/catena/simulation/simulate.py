@@ -97,9 +97,9 @@ def simulate(
     >>> run["arm"][-1].round(3), run.tau[-1].round(2)
     (np.float64(0.477), array([4.51]))
     """
-    if by_name("simulate: parameters", parameters, VALUES_BY_NAME):
+    if parameters := by_name("simulate: parameters", parameters, VALUES_BY_NAME):
         m = moving(m, "simulate").with_values(parameters)
-    if by_name("simulate: wrenches", wrenches, WRENCHES_BY_NAME):
+    if wrenches := by_name("simulate: wrenches", wrenches, WRENCHES_BY_NAME):
         m = moving(m, "simulate").pushed(wrenches, "simulate")
     if controls is not None:
         if tau is not None or controller is not None:
