@@ -169,7 +169,7 @@ def test_gaps_change_as_motions_say() -> None:
         a = np.random.default_rng(5).normal(size=m.nv)
         if m.has_loops:
             a = ct.forward_dynamics(m)(q, v, a)
-        found = gaps(m.tree().at(0.3), q, v, a, m.rate)
+        found = gaps(m.tree().at(0.3), q, v, a)
         h, depths = 1e-4, []
         for x in (-h, 0.0, h):
             where = m.integrate(q, x * v + 0.5 * x * x * a)

@@ -58,7 +58,8 @@ def collisions(report: Report, rng: Rng) -> None:
         v0[9] = -float(rng.uniform(0.0, speed))
     closing = v0[3] - v0[9]
     until = (distance / closing) * rng.uniform(1.5, 100.0)
-    run = ct.simulate(m, q0, v0, until=until, integrator=integrator, rtol=float(rng.choice([1e-6, 1e-8, 1e-10])))
+    rtol = float(rng.choice([1e-6, 1e-8, 1e-10]))
+    run = ct.simulate(m, q0, v0, until=until, integrator=integrator, rtol=rtol)
     before, after = (v[3:6] - v[9:12] for v in (run.v[0], run.v[-1]))  # nothing turns
     # smooth, elastic: the velocity along the line of centres is reversed; the deeper they go, the more this line turns
     normal = np.array([np.sqrt(0.2**2 - miss**2), -miss, 0.0]) / 0.2
@@ -66,7 +67,7 @@ def collisions(report: Report, rng: Rng) -> None:
     if np.abs(after - expected).max() > closing * (0.01 + 3.0 * _depth(m, closing)):
         what = f"{integrator}: {before} became {after}, not {expected}"
         report.fail("collisions", f"{what}, until {until:.3g} s at {closing:.3g} m/s, {miss=:.3f}")
-    if abs(np.linalg.norm(after) / closing - 1.0) > 1e-3:
+    if abs(np.linalg.norm(after) / closing - 1.0) > 1e-3 + 3e3 * rtol:  # a step over the end of the contact has a larger error
         report.fail("collisions", f"{integrator}: relative speed {closing:.6g} became {np.linalg.norm(after):.6g} m/s")
 
 
@@ -97,9 +98,11 @@ def bounces(report: Report, rng: Rng) -> None:
         gravity = 9.81 if light else 0.0
     impact = np.sqrt(speed**2 + 2.0 * gravity * height)
     fall = (impact - speed) / gravity if gravity else height / speed
-    until = fall * (rng.uniform(1.05, 1.5) if gravity else 10.0 ** rng.uniform(0.05, 2.0))
+    stiffness = 1e5 if stop else m.contacts[0].stiffness
+    touching = np.pi * np.sqrt(m.links[0].body.mass / stiffness)
+    until = 2.0 * touching + fall * (rng.uniform(1.05, 1.5) if gravity else 10.0 ** rng.uniform(0.05, 2.0))
     run = ct.simulate(m, [q0], [-speed], until=until, integrator=integrator)
-    time = until - fall
+    time = until - fall - touching
     expected = impact - gravity * time
     if abs(run.v[-1, 0] - expected) > 0.02 * impact + gravity * 0.01:
         what = f"{integrator}, {stop=}, {light=}: at {run.v[-1, 0]:.6g} m/s, not {expected:.6g}"

@@ -60,9 +60,9 @@ def stop_depths(tree, q):
     return [i for i, _ in stops], [depth for _, depth in stops]
 
 
-def stop_gaps(tree, q):
-    """Return how far every joint is from its stops, negative in them."""
-    return [-depth for k in range(tree.n) for _, _, depth in _beyond(tree, k, q)]
+def stops(tree, q):
+    """Return the stops of all joints: coordinate, side (1.0 above, -1.0 below), and how far the joint is beyond it, negative before it."""
+    return [stop for k in range(tree.n) for stop in _beyond(tree, k, q)]
 
 
 def _stops(tree, k, q):

@@ -121,7 +121,7 @@ def opposed(
 
 def approach(system: System, tree: Tree, t: Any, q: Array, v: Array, vdot: Array, near: Any) -> dict[str, Any]:
     """Return the time within which no stop or contact is entered by more than a length, their gaps, and the rates of these."""
-    found = gaps(tree, q, v, vdot, system.model.rate)
+    found = gaps(tree, q, v, vdot)
     return {"within": within(found, near), "gap": found.gap, "rate": found.rate}
 
 
