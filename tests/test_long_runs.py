@@ -282,6 +282,47 @@ def test_missing_damaged_and_foreign_files_are_refused(tmp_path):
         run("fixed", 1.0, resume=path)
 
 
+def test_altered_entries_of_a_checkpoint_are_refused(tmp_path):
+    path, rng = tmp_path / "run.npz", np.random.default_rng(7)
+    whole = run("fixed", 1.0, checkpoint=path)
+    assert_same(run("fixed", 1.0, resume=path), whole)
+    content = path.read_bytes()
+    with np.load(path) as file:
+        parts = dict(file)
+    changes = [{name: entry} for name in parts if name != "digest" for entry in altered(parts[name], rng)]
+    for change in changes:
+        np.savez(path, **(parts | change))
+        with pytest.raises(ct.SimulationError, match=r"resume: .* start the run anew"):
+            run("fixed", 1.0, resume=path)
+    for name in parts:
+        np.savez(path, **{other: entry for other, entry in parts.items() if other != name})
+        with pytest.raises(ct.SimulationError, match=r"resume: .* is not a checkpoint of catena, or damaged"):
+            run("fixed", 1.0, resume=path)
+    for _ in range(200):  # bytes of the file: refused, or bytes that say nothing
+        broken = bytearray(content)
+        broken[rng.integers(len(broken))] ^= 1 << rng.integers(8)
+        path.write_bytes(broken)
+        try:
+            again = run("fixed", 1.0, resume=path)
+        except ct.SimulationError:
+            continue
+        assert_same(again, whole)
+
+
+def altered(entry, rng):
+    """Entries that are other than a given one: in a number, in type, in shape."""
+    yield entry.astype(object).astype(str) if entry.dtype.kind == "f" else np.array(3.5)
+    yield entry[None]
+    yield np.zeros((0, *entry.shape[1:]), entry.dtype) if entry.ndim and len(entry) else np.array(["x"])
+    if entry.dtype.kind == "f" and entry.size:
+        for change in (1e-9, np.nan, -1.0, 1e300):
+            other = entry.copy()
+            other.flat[rng.integers(entry.size)] += change
+            yield other
+        yield entry.astype(np.float32)
+        yield entry.astype(complex)
+
+
 def pendulum(stiffness=0.0, mass=1.0, axis="y", length=0.3, function=None, name="arm"):
     m = ct.Model("pendulum")
     m.add(name, ct.point_mass(mass, at=(0, 0, -1)), ct.Revolute(axis, stiffness=stiffness))

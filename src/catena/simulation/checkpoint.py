@@ -12,7 +12,9 @@ import os
 import time
 import types
 import zipfile
+from collections.abc import Mapping
 from dataclasses import fields
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -27,7 +29,7 @@ from catena.simulation.run import Run
 from catena.simulation.stepping import RUNNING
 from catena.simulation.trajectory import Occurrence
 
-_FORMAT = "catena checkpoint 6"
+_FORMAT = "catena checkpoint 7"
 
 
 class Checkpoint:
@@ -59,32 +61,20 @@ class Checkpoint:
         names = np.array([o.name for o in run.occurrences], dtype=np.str_)
         plans = [[t, s.loop_plan.plan is not None, s.loop_plan.rank, s.limit, s.t, *s.q] for t, s in run.plans]
         parts = {
-            "format": _FORMAT, "key": self._key, "state": run.state, "samples": samples, "occurrences": occurrences, "names": names,
-            "plans": np.array(plans, dtype=float).reshape(len(plans), 5 + run.model.nq),
+            "format": np.array(_FORMAT), "key": np.array(self._key), "state": run.state, "samples": samples, "occurrences": occurrences,
+            "names": names, "plans": np.array(plans, dtype=float).reshape(len(plans), 5 + run.model.nq),
         }  # fmt: skip
         with replacing(self.path, SimulationError) as stream:
-            np.savez(stream, **parts)
+            np.savez(stream, **parts, digest=_digest(parts))
         self._last = time.monotonic()
 
 
 def restore(run: Run, path: str | os.PathLike[str]) -> None:
     """Put a run into the state of a checkpoint, which must come from the same run; its end may differ."""
     file = as_path(path, SimulationError)
-    try:
-        with zipfile.ZipFile(file) as archive:  # np.load alone would accept other files, too
-            archive.testzip()
-        with np.load(file, allow_pickle=False) as content:
-            data = {name: content[name] for name in content.files}
-        kind, made = str(data["format"]), str(data["key"])
-        if kind != _FORMAT:
-            raise SimulationError(f"resume: '{file}' has the format '{kind}', this catena reads '{_FORMAT}'; start the run anew")
-        state, samples, occurrences, names, plans = (data[name] for name in ("state", "samples", "occurrences", "names", "plans"))
-    except FileNotFoundError:
-        raise SimulationError(f"resume: there is no file '{file}'; give the file named as checkpoint= before") from None
-    except (OSError, ValueError, KeyError, zipfile.BadZipFile, EOFError) as error:
-        why = str(error).rstrip(".")
-        raise SimulationError(f"resume: '{file}' is not a checkpoint of catena, or damaged ({why}); start the run anew") from None
-    if made != key(run) or state.shape != run.state.shape:
+    data = _read(file)
+    made, state, samples, occurrences, names, plans = (data[name] for name in ("key", "state", "samples", "occurrences", "names", "plans"))
+    if str(made) != key(run) or state.shape != run.state.shape:
         raise SimulationError(f"resume: '{file}' belongs to another run; give the model, state, forces and settings that it was made with")
     reached = float(state[0, run.at["t"].start])
     if reached > run.settings.until or (reached == run.settings.until and state[0, 0] == RUNNING):
@@ -96,6 +86,33 @@ def restore(run: Run, path: str | os.PathLike[str]) -> None:
     run.replay([Since(row[0], restored(bool(row[1]), int(row[2]), row[3], row[4], row[5:])) for row in plans])
     nq = run.model.nq
     run.occurrences = [Occurrence(str(n), float(o[0]), o[1 : 1 + nq], o[1 + nq :]) for n, o in zip(names, occurrences, strict=True)]
+
+
+def _read(file: Path) -> dict[str, np.ndarray]:
+    """Return the entries of a checkpoint, which are those that were written."""
+    try:
+        with zipfile.ZipFile(file), np.load(file, allow_pickle=False) as content:  # np.load alone would accept other files, too
+            data = {name: content[name] for name in content.files}
+        kind, digest = str(data["format"]), str(data.pop("digest", ""))
+    except FileNotFoundError:
+        raise SimulationError(f"resume: there is no file '{file}'; give the file named as checkpoint= before") from None
+    except Exception as error:  # whatever readers of archives and arrays make of a broken file
+        why = (str(error) or type(error).__name__).rstrip(".")
+        raise SimulationError(f"resume: '{file}' is not a checkpoint of catena, or damaged ({why}); start the run anew") from None
+    if kind.startswith("catena checkpoint") and kind != _FORMAT:
+        raise SimulationError(f"resume: '{file}' has the format '{kind}', this catena reads '{_FORMAT}'; start the run anew")
+    if digest != _digest(data):
+        raise SimulationError(f"resume: '{file}' is not a checkpoint of catena, or damaged (its entries were altered); start the run anew")
+    return data
+
+
+def _digest(parts: Mapping[str, np.ndarray]) -> str:
+    """Return a digest of entries: of their names, kinds, shapes and bytes."""
+    digest = hashlib.sha256()
+    for name, part in sorted(parts.items()):
+        digest.update(f"{name} {part.dtype.str} {part.shape}\n".encode())
+        digest.update(np.ascontiguousarray(part).tobytes())
+    return digest.hexdigest()
 
 
 def key(run: Run) -> str:
