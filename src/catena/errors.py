@@ -1,13 +1,38 @@
 """The exceptions of catena, one tree.
 
-Every message names the thing, the value and the remedy.
+Every message names the thing, the value and the remedy. It has at most `LONGEST` characters, and none that a terminal takes as an order.
 """
 
 import importlib
 from typing import Any
 
+#: The most characters of a message, and how many of them are its end, where the remedy is.
+LONGEST, END = 1200, 400
 
-class CatenaError(Exception):
+
+def printable(text: str) -> str:
+    r"""Return text with escapes in place of characters that show nothing, but lines and tabs: names may hold orders to a terminal.
+
+    >>> printable("arm\x1b[2J")
+    'arm\\x1b[2J'
+    """
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() or c in "\n\t" else ascii(c)[1:-1] for c in text)
+
+
+class _Readable(Exception):
+    """A message that can be printed, and is cut in the middle where it is long."""
+
+    def __init__(self, *given: Any, **named: Any) -> None:
+        super().__init__(*(_cut(printable(said)) if isinstance(said, str) else said for said in given), **named)
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= LONGEST else f"{text[: LONGEST - END - 3]} … {text[-END:]}"
+
+
+class CatenaError(_Readable):
     """Base of all errors that catena raises on purpose."""
 
 
@@ -65,29 +90,29 @@ class SimulationError(CatenaError, RuntimeError):
     trajectory: object = None
 
 
-class InertiaWarning(UserWarning):
+class InertiaWarning(_Readable, UserWarning):
     """An inertia that no real body can have, accepted as it stands."""
 
 
-class ViewWarning(UserWarning):
+class ViewWarning(_Readable, UserWarning):
     """Something of a model that cannot be shown; the rest is."""
 
 
-class AssemblyWarning(UserWarning):
+class AssemblyWarning(_Readable, UserWarning):
     """A geometry does not go together, and its positions are NaN."""
 
 
-class LimitWarning(UserWarning):
+class LimitWarning(_Readable, UserWarning):
     """Positions beyond the limits of joints, because none were found that close the loops within them."""
 
 
-class SingularWarning(UserWarning):
+class SingularWarning(_Readable, UserWarning):
     """A state at which a mechanism with loops loses rank, so that its accelerations are not unique."""
 
 
-class StiffnessWarning(UserWarning):
+class StiffnessWarning(_Readable, UserWarning):
     """An explicit integrator for a mechanism whose passive forces settle much faster than it moves; tiny steps, or unstable ones."""
 
 
-class ConvergenceWarning(UserWarning):
+class ConvergenceWarning(_Readable, UserWarning):
     """An iteration that ended before it reached its tolerance; the result is the best it has."""

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from html import escape
 from typing import NamedTuple
 
+from catena.errors import printable
+
 #: Rows of a table that are shown.
 ROWS = 24
 
@@ -31,7 +33,7 @@ class Table(NamedTuple):
         widths = [max(len(row[i]) for row in cells) for i in range(len(heads))] if cells else []
         right = [column.startswith(">") for column in self.columns]
         lines = ["  ".join(c.rjust(w) if r else c.ljust(w) for c, w, r in zip(row, widths, right, strict=True)).rstrip() for row in cells]
-        return "\n".join([*([self.title] if self.title else []), *lines, *self._rest()])
+        return printable("\n".join([*([self.title] if self.title else []), *lines, *self._rest()]))
 
     def html(self) -> str:
         """Return the table as an element of a page."""

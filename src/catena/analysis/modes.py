@@ -48,7 +48,7 @@ class Mode:
 
     def __repr__(self) -> str:
         rate = f"{self.frequency:.4g} Hz" if self.frequency else f"exp({self.eigenvalue.real:.4g} t)"
-        return f"<Mode of '{self.model.name}': {rate}, damping {self.damping:.3g}>"
+        return f"<Mode of {self.model.name!r}: {rate}, damping {self.damping:.3g}>"
 
     def motion(self, amplitude: float = 0.2, cycles: float = 1.0, samples: int = 61) -> Trajectory:
         """Return the undamped oscillation along the shape, with a largest entry of `amplitude`, over so many cycles; of a mode without an

@@ -107,7 +107,8 @@ def _facts(m: Model) -> dict[str, Any]:
     method, graph = forward_dynamics_graph(m)
     names = (*tree.names, "ground")
     children = Counter(names[p] for p in tree.parent)
-    placements = [factor for k in range(tree.n) for factor in tree.placement(k, m.neutral()).factors]
+    neutral = m.neutral()
+    placements = [factor for k in range(tree.n) for factor in tree.placement(k, neutral).factors]
     screws = sum(isinstance(factor, Screw) for factor in placements)
     options = ("damping", "stiffness", "friction", "armature")
     return {

@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from catena.errors import printable
 from catena.facade import Model
 from catena.model.outline import COLUMNS, outline
 
@@ -22,6 +23,9 @@ ROWS = 60
 
 class _Console(Console):
     """Lets the command itself see that the reader of a pipe is gone."""
+
+    def render_str(self, text: str, **options: Any) -> Text:  # type: ignore[override]
+        return super().render_str(printable(text), **options)  # names must not give orders to the terminal
 
     def on_broken_pipe(self) -> None:
         raise
@@ -40,7 +44,7 @@ def print_message(kind: str, message: Any) -> None:
 
 
 def one_line(message: Any) -> str:
-    return " ".join(str(message).split())
+    return printable(" ".join(str(message).split()))
 
 
 def print_json(facts: Any) -> None:

@@ -11,7 +11,7 @@ from catena.cli.app import Contact, Debug, FloatingBase, Ignore, Json, Keyframe,
 from catena.cli.info import find
 from catena.cli.printing import print_json
 from catena.cli.start import Start
-from catena.errors import ArgumentError
+from catena.errors import ArgumentError, printable
 from catena.simulation import Trajectory
 from catena.view.viewer import Viewer
 
@@ -61,7 +61,7 @@ def view(
     if json:
         print_json({"model": m.name, "picture": str(picture)})
     else:
-        typer.echo(f"{m.name} is drawn in {picture}")
+        typer.echo(f"{printable(m.name)} is drawn in {picture}")
 
 
 def _serve(viewer: Viewer, browser: bool, json: bool) -> None:
@@ -69,7 +69,7 @@ def _serve(viewer: Viewer, browser: bool, json: bool) -> None:
     if json:
         print_json({"model": viewer.scene.model.name, "url": viewer.url})
     else:
-        typer.echo(f"{viewer.scene.model.name} is shown at {viewer.url}; Ctrl-C ends it")
+        typer.echo(f"{printable(viewer.scene.model.name)} is shown at {viewer.url}; Ctrl-C ends it")
     if browser:
         viewer.open()
     viewer.wait()

@@ -42,7 +42,7 @@ class ComputedTorque:
         self._partition = CoordinatePartition(tuple(self._group(loops) for loops in coupled_loops(self._tree)))
 
     def __repr__(self) -> str:
-        return f"<ComputedTorque of '{self.model.name}' on {', '.join(self.names)}>"
+        return f"<ComputedTorque of {self.model.name!r} on {', '.join(self.names)}>"
 
     def __call__(self, t: Any, q: Any, v: Any) -> Any:
         """Return the joint forces at a time and a state that closes the loops."""

@@ -109,7 +109,7 @@ class OptimalMotion:
 
     def __repr__(self) -> str:
         ended = "" if self.converged else ", not converged"
-        return f"<OptimalMotion of '{self.model.name}': cost {self.cost:.6g} after {self.iterations} iterations{ended}>"
+        return f"<OptimalMotion of {self.model.name!r}: cost {self.cost:.6g} after {self.iterations} iterations{ended}>"
 
 
 def ilqr(

@@ -142,7 +142,7 @@ class Task:
     def __repr__(self) -> str:
         names, limit = ", ".join(self.names), f", {self.max_episode_steps:,} in an episode" if self.max_episode_steps else ""
         drawn = f", random {', '.join(self.parameters)}" if self.parameters else ""
-        return f"<Task '{self.model.name}': actions {names}, {self.observations} observations, steps of {self.step:g} s{limit}{drawn}>"
+        return f"<Task {self.model.name!r}: actions {names}, {self.observations} observations, steps of {self.step:g} s{limit}{drawn}>"
 
     def __reduce__(self) -> tuple:
         return _made, (self.model.varying((), "task"), self._given)

@@ -29,7 +29,8 @@ def unsupported(source: Source) -> Iterator[tuple[str, Element, str]]:
             acting.setdefault(reason, []).append(i)
     for reason, which in acting.items():
         names = [mjcf_actuators.name(source, i) for i in which]
-        yield "actuator", mjcf_actuators.element(source, which[0]), f"{', '.join(names)} {reason}"
+        more = f" and {len(names) - 5} more" if names[5:] else ""
+        yield "actuator", mjcf_actuators.element(source, which[0]), f"{', '.join(names[:5])}{more} {reason}"
     for i in range(c.ntendon):
         forces = {key: getattr(c, f"tendon_{key}", None) for key in ("stiffness", "damping", "frictionloss", "limited", "armature")}
         if given := [key for key, entries in forces.items() if entries is not None and np.any(entries[i])]:

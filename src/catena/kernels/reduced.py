@@ -84,7 +84,7 @@ class Reduced:
             )
 
     def __repr__(self) -> str:
-        return f"<Reduced '{self.model.name}': {self.model.nv} coordinates from {', '.join(self.names)}>"
+        return f"<Reduced {self.model.name!r}: {self.model.nv} coordinates from {', '.join(self.names)}>"
 
     def _plan(self, m: Mechanism, q: Any) -> CoordinatePartition:
         return partition(m, q, never=self._at)

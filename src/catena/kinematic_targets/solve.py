@@ -44,7 +44,7 @@ class InverseKinematics:
     model: Mechanism
 
     def __repr__(self) -> str:
-        return f"<InverseKinematics of '{self.model.name}': {int(self.solved.sum())} of {self.solved.size} solved>"
+        return f"<InverseKinematics of {self.model.name!r}: {int(self.solved.sum())} of {self.solved.size} solved>"
 
     def explain(self, index: Any = ()) -> str:
         """Return in words how well the targets are met, for one of many that `index` gives.

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from catena.errors import ModelError
+from catena.errors import ModelError, printable
 from catena.graph import Trace, without_collection
 from catena.model import parameters, values
 from catena.model.actuators import Actuator
@@ -99,7 +99,7 @@ class Mechanism(Coordinates):
         return self.frozen()._cache.get(kind, key, make)
 
     def __repr__(self) -> str:
-        count = f"<Model '{self.name}': {len(self.parts.added)} bodies"
+        count = f"<Model '{printable(self.name)}': {len(self.parts.added)} bodies"
         try:
             sizes = f"nq = {self.nq}, nv = {self.nv}"
         except ModelError:

@@ -139,7 +139,7 @@ class ParallelManipulator:
         return len(self._at)
 
     def __repr__(self) -> str:
-        return f"<ParallelManipulator '{self.model.name}': platform '{self.platform}', {len(self.legs)} legs, {self.freedom} motors>"
+        return f"<ParallelManipulator {self.model.name!r}: platform '{self.platform}', {len(self.legs)} legs, {self.freedom} motors>"
 
     def explain(self, q: Any = None) -> str:
         """Return what the robot is made of, in words; and at positions q, how near it is to singular ones."""

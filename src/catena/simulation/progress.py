@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from catena.errors import printable
+
 
 @contextmanager
 def progress(name: str, start: float, until: float, show: bool | None) -> Iterator[Callable[[float, int], None]]:
@@ -25,7 +27,7 @@ def progress(name: str, start: float, until: float, show: bool | None) -> Iterat
     )
     # what is not a terminal gets the last state of the bar, once
     with Progress(*columns, console=console, transient=console.is_terminal) as bar:
-        task = bar.add_task(name, total=until - start, rate="")
+        task = bar.add_task(printable(name), total=until - start, rate="")
         first: list[float] = []
 
         def report(t: float, steps: int) -> None:

@@ -130,7 +130,7 @@ class Trajectory:
         made, stopped = self.info.get("integrator"), self.info.get("stopped")
         samples = f"{len(self)} sample{'s' if len(self) > 1 else ''}"
         made_by = f"{f', {made}' if made else ''}{f', stopped: {stopped}' if stopped else ''}"
-        return f"<Trajectory '{self.model.name}': t = {self.t[0]:.6g} to {self.t[-1]:.6g} s, {samples}{made_by}>"
+        return f"<Trajectory {self.model.name!r}: t = {self.t[0]:.6g} to {self.t[-1]:.6g} s, {samples}{made_by}>"
 
     def _repr_html_(self) -> str:
         described = facts(f"Trajectory of {self.model.name}", {

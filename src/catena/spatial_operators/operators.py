@@ -66,7 +66,7 @@ class Operators:
         self._held: dict[str, np.ndarray] = {}
 
     def __repr__(self) -> str:
-        return f"<Operators of '{self._model.name}': {self._tree.n} bodies, nv = {self._tree.nv}>"
+        return f"<Operators of {self._model.name!r}: {self._tree.n} bodies, nv = {self._tree.nv}>"
 
     @property
     def q(self) -> np.ndarray:

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from catena.errors import ArgumentError, CatenaError
+from catena.errors import ArgumentError, CatenaError, printable
 from catena.locks import lock
 from catena.loops.assembly import project_velocity
 from catena.model import Mechanism
@@ -308,7 +308,7 @@ def view(shown: Mechanism | Trajectory, q: Any = None, port: int = 8080, browser
     if not isinstance(port, int) or not 0 <= port < 65536:
         raise ArgumentError(f"view: port {port!r} is not a port; give a number from 0 to 65535")
     viewer = Viewer(shown.model, run=shown, port=port) if isinstance(shown, Trajectory) else Viewer(shown, q, port=port)
-    print(f"{viewer.scene.model.name} is shown at {viewer.url}", flush=True)
+    print(f"{printable(viewer.scene.model.name)} is shown at {viewer.url}", flush=True)
     if browser:
         viewer.open()
     if wait if wait is not None else not hasattr(sys, "ps1"):
