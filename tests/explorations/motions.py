@@ -122,12 +122,20 @@ def pulses(report: Report, rng: Rng) -> None:
     starts = np.sort(rng.uniform(0.0, 0.9 * span, count))
     widths = np.minimum(span * 10.0 ** rng.uniform(-6.0, -1.0, count), np.diff([*starts, span]))
     heights = rng.choice([-1.0, 1.0], count) / widths * rng.uniform(0.5, 2.0, count)
-    kind, integrator = int(rng.integers(6)), str(rng.choice(ADAPTIVE))
+    kind, form, integrator = int(rng.integers(6)), int(rng.integers(4)), str(rng.choice([*ADAPTIVE, "scipy:RK45", "scipy:LSODA"]))
 
     def force(t: Any, *_: Any) -> Any:
-        if kind % 2:
-            return sum(h * np.where((t >= a) & (t < a + w), 1.0, 0.0) for a, w, h in zip(starts, widths, heights, strict=True))
-        return sum(h * (np.where(t < a + w, 1.0, 0.0) - np.where(t < a, 1.0, 0.0)) for a, w, h in zip(starts, widths, heights, strict=True))
+        total = 0.0 * t
+        for a, w, height in zip(starts, widths, heights, strict=True):
+            if form == 0:
+                total = total + height * np.where((t >= a) & (t < a + w), 1.0, 0.0)
+            elif form == 1:
+                total = total + height * (np.where(t < a + w, 1.0, 0.0) - np.where(t < a, 1.0, 0.0))
+            elif form == 2:  # by operations that have conditions in them
+                total = total + height * np.heaviside(0.5 * w - abs(t - (a + 0.5 * w)), 0.0)
+            else:  # not linear in time
+                total = total + height * np.where((np.exp(a / span) < np.exp(t / span)) & ((t - a) * (t - a - w) < 0.0), 1.0, 0.0)
+        return total
 
     m = ct.Model("slide", gravity=(0, 0, 0))
     m.add("slide", ct.point_mass(2.0), ct.Prismatic("x"))
@@ -143,7 +151,8 @@ def pulses(report: Report, rng: Rng) -> None:
     run = ct.simulate(m, [0.0], until=span, integrator=integrator, **options)
     expected = (heights * widths).sum() / 2.0
     if abs(run.v[-1, 0] - expected) > 1e-6 * np.abs(heights * widths).sum():
-        report.fail("pulses", f"{integrator}, {kind=}: {run.v[-1, 0]:.9g} m/s, not {expected:.9g}; {span=:.4g}, {starts=}, {widths=}")
+        what = f"{integrator}, {kind=}, {form=}: {run.v[-1, 0]:.9g} m/s, not {expected:.9g}"
+        report.fail("pulses", f"{what}; {span=:.4g}, {starts=}, {widths=}")
     report.counts["pulses of force"] += count
 
 
