@@ -518,3 +518,19 @@ def test_derivatives_of_steps_have_the_rank_of_their_state() -> None:
     ahead, behind = (np.concatenate(move(q, m.project_velocity(q, v + s * along), np.zeros(m.nv))) for s in (h, -h))
     by_v = [matrix @ along for matrix in move.jacobian(("q_next", "v_next"), "v")(q, v, np.zeros(m.nv))]
     np.testing.assert_allclose(np.concatenate(by_v), (ahead - behind) / (2.0 * h), atol=1e-7)
+
+
+@pytest.mark.parametrize("lengths", [(0.5, 1.2, 0.5, 1.2), (1.2, 0.5, 1.2, 0.5)])
+def test_parallelograms_of_any_masses_move_as_their_one_angle_says(lengths: tuple[float, float, float, float]) -> None:
+    """The coupler stays parallel to the ground, so that rates are along (1, -1, 1): to the last digits, at flat configurations nearly so."""
+    m, along, rng = four_bar(*lengths), np.array([1.0, -1.0, 1.0]), np.random.default_rng(1)
+    angle = rng.choice([0.0, np.pi], 200) + rng.choice([-1.0, 1.0], 200) * 10.0 ** rng.uniform(-3.3, 0.2, 200)
+    q, v, tau = angle[:, None] * along, rng.normal(size=(200, 1)) * along, rng.normal(size=(200, 3))
+    factors = 10.0 ** rng.uniform(-2.0, 2.0, size=(200, 3))
+    masses = {f"{link.name}.mass": link.body.mass * x for link, x in zip(m.links, factors.T, strict=True)}
+    masses |= {f"{link.name}.inertia": link.body.inertia * x[:, None, None] for link, x in zip(m.links, factors.T, strict=True)}
+    M, C = (make(m, parameters=list(masses)) for make in (ct.mass_matrix, ct.bias_force))
+    mass, force = M(q, **masses) @ along @ along, (tau - C(q, v, **masses)) @ along
+    for method in closing_methods(m):
+        found = ct.forward_dynamics(m, method, parameters=list(masses))(q, v, tau, **masses)
+        assert np.abs(found / (force / mass)[:, None] - along).max() < 1e-8
