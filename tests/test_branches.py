@@ -522,7 +522,7 @@ def test_derivatives_of_steps_have_the_rank_of_their_state() -> None:
 
 @pytest.mark.parametrize("lengths", [(0.5, 1.2, 0.5, 1.2), (1.2, 0.5, 1.2, 0.5)])
 def test_parallelograms_of_any_masses_move_as_their_one_angle_says(lengths: tuple[float, float, float, float]) -> None:
-    """The coupler stays parallel to the ground, so that rates are along (1, -1, 1): to the last digits, at flat configurations nearly so."""
+    """The coupler stays parallel to the ground, so that rates are along (1, -1, 1), nearly down to flat configurations."""
     m, along, rng = four_bar(*lengths), np.array([1.0, -1.0, 1.0]), np.random.default_rng(1)
     angle = rng.choice([0.0, np.pi], 200) + rng.choice([-1.0, 1.0], 200) * 10.0 ** rng.uniform(-3.3, 0.2, 200)
     q, v, tau = angle[:, None] * along, rng.normal(size=(200, 1)) * along, rng.normal(size=(200, 3))
