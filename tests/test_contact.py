@@ -298,7 +298,7 @@ def test_implicit_steps_see_the_slopes_of_forces(loops: bool) -> None:
     v = m.project_velocity(q, rng.normal(size=m.nv)) if loops else rng.normal(size=m.nv)
     run = Run(RunSettings.of(m, q, v, 0.0, 1.0, None, "auto", "rang-angermann", None, None, (), None, 1e-8, None, None))
     run.begin()
-    slopes = run.system.kernel("slopes")(0.0, q, v, np.zeros(m.nv))
+    slopes = run.system.kernel("slopes")(0.0, q, v)
     by_position, by_velocity, bodies = slopes[:3]
     acceleration, shift, rate = rng.normal(size=(3, m.nv))
     h = 0.02

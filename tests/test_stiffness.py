@@ -13,7 +13,6 @@ from numpy.testing import assert_allclose, assert_array_equal
 import catena as ct
 from catena.examples import delta, four_bar, stewart_ups
 from catena.examples.trees import gallery
-from catena.formulations.force_slopes import depths
 from catena.formulations.joint_forces import passive_force, passive_slopes
 from catena.formulations.loops.constraints import constraint_jacobian
 from catena.simulation.integrators.tableaus import TABLEAUS, Tableau
@@ -78,8 +77,7 @@ def test_slopes_are_the_derivatives_of_the_passive_forces() -> None:
             by_position = passive_force(tree, q - shift, np.array(v)) - passive_force(tree, q + shift, np.array(v))
             by_velocity = passive_force(tree, np.array(q), v - shift) - passive_force(tree, np.array(q), v + shift)
             assert_allclose(found, np.array([by_position, by_velocity], dtype=float) / (2.0 * small), rtol=1e-6, atol=1e-6)
-            deepest = depths(tree, np.array(q)) + depths(tree, np.array([0.6, 0.2]))
-            bounds = np.array(passive_slopes(tree, np.array(q), np.array(v), deepest), dtype=float)
+            bounds = np.array(passive_slopes(tree, np.array(q), np.array(v), bounds=True), dtype=float)
             assert (bounds >= found).all()
 
 

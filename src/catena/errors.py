@@ -111,7 +111,9 @@ class SingularWarning(_Readable, UserWarning):
 
 
 class StiffnessWarning(_Readable, UserWarning):
-    """An explicit integrator for a mechanism whose passive forces settle much faster than it moves; tiny steps, or unstable ones."""
+    """Passive forces that settle much faster than the mechanism moves, and an explicit integrator, with tiny steps or unstable ones; or
+    fixed steps that are too long for stops and contacts, from which the motion gained energy.
+    """
 
 
 class ConvergenceWarning(_Readable, UserWarning):

@@ -113,6 +113,87 @@ def bounces(report: Report, rng: Rng) -> None:
         report.fail("bounces", f"{integrator}, {stop=}, {light=}: energy changes by {change / kinetic:.2g} of it")
 
 
+# drops, at fixed steps
+
+
+#: What is dropped: a shape, and its size in metres.
+DROPPED: dict[str, tuple[Callable[[], ct.Body], float]] = {
+    "sphere": (lambda: ct.sphere(0.1, mass=1.0), 0.1),
+    "box": (lambda: ct.box(0.2, 0.3, 0.1, mass=3.0), 0.2),
+    "plate": (lambda: ct.box(0.5, 0.4, 0.01, mass=0.5), 0.3),
+    "cylinder": (lambda: ct.cylinder(0.2, 0.1, mass=1.0), 0.15),
+    "coin": (lambda: ct.cylinder(0.005, 0.05, mass=0.05), 0.05),
+    "marble": (lambda: ct.sphere(0.01, mass=0.01), 0.01),
+}
+
+
+@cache
+def dropped(kind: str, exponent: float = 1.0, hinged: bool = False) -> ct.Model:
+    """Return a free body above the floor; with an arm on a hinge between stops where it is `hinged`."""
+    m = ct.Model(kind)
+    body, size = DROPPED[kind]
+    m.add("body", body(), ct.Free())
+    if hinged:
+        hand = ct.sphere(0.3 * size, mass=0.3 * body().mass)
+        m.add("arm", hand, ct.Revolute("y", limits=(-1.0, 1.0)), parent="body", at=(1.5 * size, 0, 0))
+        m.add_contact("hand", "arm", exponent=exponent)
+    m.add_contact("floor", "body", exponent=exponent)
+    return m
+
+
+def drawn_drops(m: ct.Model, kind: str, rng: Rng, count: int) -> tuple[np.ndarray, np.ndarray, dict[str, np.ndarray]]:
+    """Return states of spinning bodies above the floor, and numbers of the contact for each."""
+    size = DROPPED[kind][1]
+    q, v = np.zeros((count, m.nq)), rng.normal(size=(count, m.nv))
+    q[:, 2] = size * rng.uniform(3.0, 15.0, count)
+    q[:, 3:7] = rng.normal(size=(count, 4))
+    q[:, 3:7] /= np.linalg.norm(q[:, 3:7], axis=1)[:, None]
+    v[:, :3] *= rng.choice([0.0, 1.0, 10.0, 30.0], (count, 1))
+    v[:, 3:6] *= rng.choice([0.0, 1.0, 3.0], (count, 1))
+    return q, v, {
+        "floor.friction": rng.uniform(0.0, 1.5, count), "floor.stiction": rng.choice([0.0, 0.3], count),
+        "floor.stiffness": m.contacts[-1].stiffness * 10.0 ** rng.uniform(-1.0, 1.0, count),
+        "floor.dissipation": np.array([0.0, 0.5, ct.dissipation_of(0.2), ct.dissipation_of(0.01)])[rng.integers(4, size=count)],
+        "floor.slip_speed": 10.0 ** rng.uniform(-4.0, -2.0, count),
+    }  # fmt: skip
+
+
+def energies(m: ct.Model, runs: ct.Rollout, numbers: dict[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+    """Return the energy that each trajectory has above its start at most, and above what it had before, relative to that of the start."""
+    kinetic, potential = ct.energy(m, parameters="floor.stiffness")(runs.q, runs.v, numbers["floor.stiffness"][:, None])
+    total = kinetic + potential
+    scale = total[:, 0] - potential.min(axis=1)
+    return (total.max(axis=1) - total[:, 0]) / scale, (total - np.minimum.accumulate(total, axis=1)).max(axis=1) / scale
+
+
+def drops(report: Report, rng: Rng) -> None:
+    """Spinning bodies that fall on a floor at steps of 1 to 5 ms gain no more than 1 % of their energy, or the run warns of it."""
+    kind, exponent, hinged = str(rng.choice(list(DROPPED))), float(rng.choice([1.0, 1.5])), bool(rng.random() < 0.3)
+    m, step = dropped(kind, exponent, hinged), float(rng.choice([1e-3, 2e-3, 5e-3]))
+    q, v, numbers = drawn_drops(m, kind, rng, 50)
+    steps = round(0.6 / step)
+    runs = ct.rollout(m, q, v, None, step, steps, parameters=numbers)
+    what = f"{kind}, {hinged=}, {exponent=}, {step=}"
+    report.counts["dropped bodies"] += len(q)
+    turned = step * np.linalg.norm(np.nan_to_num(runs.v[..., :3]), axis=-1).max(axis=1)  # by a step, at most [rad]
+    if (runs.failed & (turned < 1.0)).any():
+        report.fail("drops", f"{what}: {int(runs.failed.sum())} failed, {runs.reason[runs.failed][0]}")
+    report.counts["dropped bodies that spin too fast for a step, and fail"] += int(runs.failed.sum())
+    gains, rises = energies(m, runs, numbers)
+    gains, rises = (np.where(runs.failed, 0.0, x) for x in (gains, rises))
+    report.counts[f"dropped bodies that gain energy: {kind}"] += int((gains > 0.01).sum())
+    for i in np.flatnonzero(np.maximum(gains, rises) > 0.01)[:1]:
+        one = m.with_values({path: x[i] for path, x in numbers.items()})
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            run = ct.simulate(one, q[i], v[i], until=steps * step, step=step, integrator="rang-angermann")
+        if not np.array_equal(run.q[-1], ct.rollout(one, q[i], v[i], None, step, steps, integrator="rang-angermann").q[-1]):
+            report.fail("drops", f"{what}: drop {i} ends elsewhere in ct.simulate")
+        rise = (run.total_energy - np.minimum.accumulate(run.total_energy)).max() / (run.total_energy[0] - run.energy[1].min())
+        if rise > 0.01 and not any(issubclass(warning.category, ct.StiffnessWarning) for warning in caught):
+            report.fail("drops", f"{what}: drop {i} rises by {rise:.3g} of its energy without a warning")
+
+
 # forces that change in time
 
 
@@ -298,5 +379,6 @@ def _scalable(rng: Rng) -> ct.Model:
 
 
 EXPLORATIONS: dict[str, Callable[[Report, Rng], None]] = {
-    "collisions": collisions, "bounces": bounces, "pulses": pulses, "branches": branches, "symplectic": symplectic, "scales": scales,
+    "collisions": collisions, "bounces": bounces, "drops": drops, "pulses": pulses, "branches": branches,
+    "symplectic": symplectic, "scales": scales,
 }  # fmt: skip

@@ -56,15 +56,7 @@ def motion(frame, V):
 
 
 def touches(contact, frames):
-    """Yield where the shapes of a contact are nearest to what they may touch; those that may not are at depth 0."""
-    if contact.entered is None:
-        yield from _nearest(contact, frames)
-        return
-    for touch, entered in zip(_nearest(contact, frames), contact.entered, strict=True):
-        yield touch._replace(depth=touch.depth * entered)
-
-
-def _nearest(contact, frames):
+    """Yield where the shapes of a contact are nearest to what they may touch."""
     a, b, n = frames[contact.a], frames[contact.b], contact.normal
     for centre, radius in contact.spheres:
         here = a.p + a.R @ centre
@@ -97,10 +89,10 @@ def _force(contact, touch, relative):
     N = normal_force(contact, positive(touch.depth), -approach)
     u = relative - approach * n
     square = u @ u
-    return N * n - ((_friction(contact, square) * N) / np.sqrt(square + contact.slip_speed**2)) * u
+    return N * n - ((friction_at(contact, square) * N) / np.sqrt(square + contact.slip_speed**2)) * u
 
 
-def _friction(contact, square):
+def friction_at(contact, square):
     """Return the coefficient of friction at the square of a sliding speed."""
     if vanishes(contact.stiction):
         return contact.friction
@@ -110,7 +102,7 @@ def _friction(contact, square):
 
 def normal_force(contact, d, rate):
     """Return the normal force at a depth that is not negative."""
-    return (contact.stiffness * _power(contact, d)) * positive(1.0 + contact.dissipation * rate)
+    return (contact.stiffness * power(contact.exponent, d)) * positive(1.0 + contact.dissipation * rate)
 
 
 def contact_energy(contact, frames):
@@ -118,33 +110,24 @@ def contact_energy(contact, frames):
     energy = 0.0
     for touch in touches(contact, frames):
         d = positive(touch.depth)
-        energy = energy + contact.stiffness * (d * _power(contact, d)) / (contact.exponent + 1.0)
+        energy = energy + contact.stiffness * (d * power(contact.exponent, d)) / (contact.exponent + 1.0)
     return energy
 
 
-def contact_slopes(contact, frames, V, deepest=None):
-    """Yield how fast the forces of points against the ground fall: (place, matrices by displacement and by velocity), none negative.
-
-    Those are tangents. With the `deepest` that a long step may bring every point, they are bounds that keep it from overshooting: those
-    at that depth, and of friction the secant from rest.
-    """
+def contact_slopes(contact, frames, V):
+    """Yield how fast the forces of points against the ground fall: (place, matrices by displacement and by velocity), none negative."""
     a, b = (motion(frames[k], V[k]) for k in (contact.a, contact.b))
-    for i, touch in enumerate(touches(contact, frames)):
-        n, relative = touch.normal, a.at(touch.point) - b.at(touch.point)
+    for touch in touches(contact, frames):
+        n, relative, d = touch.normal, a.at(touch.point) - b.at(touch.point), positive(touch.depth)
         approach = n @ relative
-        deeper = positive(touch.depth) if deepest is None else deepest[i]
         held = positive(1.0 - contact.dissipation * approach)
         along = np.outer(n, n)
-        stiffness = contact.stiffness * _power_slope(contact, deeper) * held
-        damping = contact.stiffness * contact.dissipation * _power(contact, deeper) * present(held)
+        stiffness = contact.stiffness * _power_slope(contact, d) * held
+        damping = contact.stiffness * contact.dissipation * power(contact.exponent, d) * present(held)
         u = relative - approach * n
-        friction = _friction(contact, u @ u)
         square = u @ u + contact.slip_speed**2
-        slip = friction * contact.stiffness * _power(contact, deeper) * held / np.sqrt(square)
-        across = np.eye(3) - along
-        if deepest is None:  # along the sliding velocity the slope is less
-            across = across - np.outer(u, u) / square
-        yield touch.point, stiffness * along, damping * along + slip * across
+        slip = friction_at(contact, u @ u) * contact.stiffness * power(contact.exponent, d) * held / np.sqrt(square)
+        yield touch.point, stiffness * along, damping * along + slip * (np.eye(3) - along - np.outer(u, u) / square)
 
 
 def at_origin(point, origin, slope):
@@ -153,8 +136,9 @@ def at_origin(point, origin, slope):
     return arm.T @ slope @ arm
 
 
-def _power(contact, d):
-    return d if contact.exponent == 1.0 else d * np.sqrt(d + _TINY)
+def power(exponent, d):
+    """Return a depth to the power of an exponent, 1 or 1.5."""
+    return d if exponent == 1.0 else d * np.sqrt(d + _TINY)
 
 
 def _power_slope(contact, d):

@@ -19,8 +19,8 @@ import numpy as np
 from catena.formulations.applied_forces import bushing_frames, spring_ends
 from catena.formulations.contact import at_origin, contact_slopes, positive, touches
 from catena.formulations.inverse.newton_euler import wrench_forces
-from catena.formulations.joint_forces import stop_depths
 from catena.formulations.kinematics import velocities, world_frames
+from catena.formulations.step_laws import contact_law_slopes, of_contacts
 from catena.spatial import cross, vanishes
 
 _TINY = 1e-300
@@ -42,16 +42,16 @@ def _linking(force):
     return force.a != force.b and min(force.a, force.b) >= 0
 
 
-def body_and_link_slopes(tree, q, v, deepest=None):
+def body_and_link_slopes(tree, q, v, law=None):
     """Return K and D of anchored bodies, (bodies, 2, 6, 6), and of links U, (3 links, nv), and K and D, (links, 2, 3, 3).
 
-    With the `deepest` that a long step may enter one-sided forces, those of contacts are bounds that keep it from overshooting.
+    Where there is a `law` for the one-sided forces, those of contacts are its own.
     """
     _, _, V = velocities(tree, q, v)
     frames = world_frames(tree, q)
     held = {k: [np.zeros((6, 6)).astype(object) for _ in range(2)] for k in anchored_bodies(tree)}
     rows, links = [], []
-    for force, point, turning, K, D in _all(tree, frames, V, deepest):
+    for force, point, turning, K, D in _all(tree, frames, V, law):
         tree.mark()
         if min(force.a, force.b) < 0:
             k = max(force.a, force.b)
@@ -68,7 +68,7 @@ def body_and_link_slopes(tree, q, v, deepest=None):
     return bodies, np.array(rows), np.array(links)
 
 
-def _all(tree, frames, V, deepest):
+def _all(tree, frames, V, law):
     """Yield the forces with the places at which they act, whether they are moments, and their slopes K and D in the world's axes."""
     for spring in tree.springs:
         if spring.a != spring.b:
@@ -78,9 +78,10 @@ def _all(tree, frames, V, deepest):
             a, b = bushing_frames(bushing, frames)
             for turning, K, D in ((False, bushing.stiffness, bushing.damping), (True, bushing.turning_stiffness, bushing.turning_damping)):
                 yield bushing, b.p, turning, a.R @ np.diag(K) @ a.R.T, a.R @ np.diag(D) @ a.R.T
-    for contact, deeper in zip(tree.contacts, _of_contacts(tree, deepest), strict=True):
+    laws = [None] * len(tree.contacts) if law is None else of_contacts(tree, law)
+    for contact, part in zip(tree.contacts, laws, strict=True):
         if contact.a != contact.b:
-            for point, K, D in contact_slopes(contact, frames, V, deeper):
+            for point, K, D in contact_slopes(contact, frames, V) if part is None else contact_law_slopes(contact, frames, part):
                 yield contact, point, False, K, D
 
 
@@ -144,44 +145,6 @@ def _turned(R, slope):
     A, B, C = R.T @ slope[:3, :3] @ R, R.T @ slope[:3, 3:] @ R, R.T @ slope[3:, 3:] @ R
     A, C = (np.triu(X) + np.triu(X, 1).T for X in (A, C))
     return np.block([[A, B], [B.T, C]])
-
-
-def depths(tree, q):
-    """Return how deep the one-sided forces are entered, 0 where they are not: the stops of joints, then the points of contacts."""
-    frames, found = world_frames(tree, q), stop_depths(tree, q)[1]
-    for contact in tree.contacts:
-        tree.mark()
-        found += [positive(touch.depth) for touch in touches(contact, frames)]
-    return np.array(found)
-
-
-def one_sided(tree):
-    """Return how many forces push only beyond a limit: stops of joints, and points of contacts."""
-    return len(stop_depths(tree, np.zeros(tree.nq))[0]) + sum(map(_points, tree.contacts))
-
-
-def _points(contact):
-    return (len(contact.others) or 1) * len(contact.spheres) + len(contact.ellipsoids)
-
-
-def _of_contacts(tree, every):
-    """Return the parts of an array of all one-sided forces that belong to the contacts; None for each where there is none."""
-    at, parts = np.cumsum([0, *map(_points, tree.contacts)]), []
-    for i, start in enumerate(at[:-1]):
-        parts.append(None if every is None else every[len(every) - at[-1] :][start : at[i + 1]])
-    return parts
-
-
-def with_entered(tree, q, entered):
-    """Return a tree with those of its one-sided forces only that are entered, 1 for each, else 0."""
-    stiffness, (coordinates, _) = tree.stop_stiffness.astype(object), stop_depths(tree, q)
-    acting = dict.fromkeys(coordinates, 0.0)
-    for i, one in zip(coordinates, entered[: len(coordinates)], strict=True):
-        acting[i] = acting[i] + one - acting[i] * one  # one of the two stops of a coordinate, or both
-    for i, one in acting.items():
-        stiffness[i] = stiffness[i] * one
-    contacts = [contact._replace(entered=part) for contact, part in zip(tree.contacts, _of_contacts(tree, entered), strict=True)]
-    return replace(tree, stop_stiffness=stiffness, contacts=tuple(contacts))
 
 
 def opposing(tree, q, bodies, *motions):

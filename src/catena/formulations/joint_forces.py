@@ -27,52 +27,39 @@ def passive_force(tree, q, v):
             if not vanishes(tree.friction[i]):
                 force[i] = force[i] - tree.friction[i] * (v[i] / np.sqrt(v[i] * v[i] + tree.friction_speed[i] ** 2))
         for i, sign, depth in _stops(tree, k, q):
-            push = tree.stop_stiffness[i] * depth * positive(1.0 + tree.stop_damping[i] * (sign * v[i]))
+            push = tree.stop_stiffness[i] * positive(depth) * positive(1.0 + tree.stop_damping[i] * (sign * v[i]))
             force[i] = force[i] - sign * push
     return force
 
 
-def passive_slopes(tree, q, v, deepest=None):
+def passive_slopes(tree, q, v, bounds=False):
     """Return how fast the passive forces of the joints fall with their own positions and with their own velocities, none negative.
 
-    Those are tangents at q and v. With the `deepest` that a long step may go into every stop, they are bounds that keep it from
-    overshooting: of friction the secant from rest, friction / sqrt(v^2 + s^2), and of stops all that are entered.
+    Those are tangents at q and v; or, of friction, `bounds` that keep a long step from overshooting, the secant from rest,
+    friction / sqrt(v^2 + s^2).
     """
     by_position, by_velocity = tree.vector(), tree.vector()
-    later = iter(()) if deepest is None else iter(deepest)
     for k in range(tree.n):
         for i in range(tree.v_slices[k].start, tree.v_slices[k].stop):
             by_position[i], by_velocity[i] = tree.stiffness[i], tree.damping[i]
             if not vanishes(tree.friction[i]):
                 square = v[i] * v[i] + tree.friction_speed[i] ** 2
                 slope = tree.friction[i] / np.sqrt(square)
-                by_velocity[i] = by_velocity[i] + (slope if deepest is not None else slope * (tree.friction_speed[i] ** 2 / square))
+                by_velocity[i] = by_velocity[i] + (slope if bounds else slope * (tree.friction_speed[i] ** 2 / square))
         for i, sign, depth in _stops(tree, k, q):
-            held = positive(1.0 + tree.stop_damping[i] * (sign * v[i]))
-            by_position[i] = by_position[i] + tree.stop_stiffness[i] * held * present(next(later, depth))
-            by_velocity[i] = by_velocity[i] + tree.stop_stiffness[i] * tree.stop_damping[i] * depth * present(held)
+            held, entered = positive(1.0 + tree.stop_damping[i] * (sign * v[i])), positive(depth)
+            by_position[i] = by_position[i] + tree.stop_stiffness[i] * held * present(entered)
+            by_velocity[i] = by_velocity[i] + tree.stop_stiffness[i] * tree.stop_damping[i] * entered * present(held)
     return by_position, by_velocity
 
 
-def stop_depths(tree, q):
-    """Return the coordinates of the stops, and how deep they are entered."""
-    stops = [(i, depth) for k in range(tree.n) for i, _, depth in _stops(tree, k, q)]
-    return [i for i, _ in stops], [depth for _, depth in stops]
-
-
 def stops(tree, q):
-    """Return the stops of all joints: coordinate, side (1.0 above, -1.0 below), and how far the joint is beyond it, negative before it."""
-    return [stop for k in range(tree.n) for stop in _beyond(tree, k, q)]
+    """Return the stops: coordinate, side (1.0 above, -1.0 below), and how deep the joint is in it, negative where it is apart."""
+    return [stop for k in range(tree.n) for stop in _stops(tree, k, q)]
 
 
 def _stops(tree, k, q):
-    """Yield the stops of joint k: coordinate, side (1.0 above, -1.0 below), and how deep the joint is in it."""
-    for i, sign, depth in _beyond(tree, k, q):
-        yield i, sign, positive(depth)
-
-
-def _beyond(tree, k, q):
-    """Yield the stops of joint k: coordinate, side, and how far the joint is beyond it, negative where it is not there yet."""
+    """Yield the stops of joint k: coordinate, side (1.0 above, -1.0 below), and how deep the joint is in it, negative where it is apart."""
     at, where = tree.v_slices[k], tree.q_slices[k]
     for i in range(at.start, at.stop):
         x = q[where.start + i - at.start]  # joints with limits have as many positions as velocities
@@ -99,5 +86,5 @@ def energy(tree, q, v):
             stretch = tree.deflection(k, q)
             potential = potential + 0.5 * (tree.stiffness[at] @ (stretch * stretch))
         for i, _, depth in _stops(tree, k, q):
-            potential = potential + 0.5 * tree.stop_stiffness[i] * (depth * depth)
+            potential = potential + 0.5 * tree.stop_stiffness[i] * positive(depth) ** 2
     return kinetic, potential

@@ -69,7 +69,6 @@ class PlacedContact(NamedTuple):
     stiction: float
     slip_speed: float
     exponent: float
-    entered: Any = None  # of every point, 1 where it may touch, else 0; None where all may
 
 
 class PlacedForce(NamedTuple):

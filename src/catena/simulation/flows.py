@@ -14,22 +14,31 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from catena.formulations.approach import gaps
-from catena.formulations.contact import positive
 from catena.formulations.derivatives.forces import force_derivatives
 from catena.formulations.derivatives.inverse_dynamics import inverse_dynamics_derivatives
-from catena.formulations.force_slopes import anchored_bodies, body_and_link_slopes, depths, link_count, opposing, with_entered
+from catena.formulations.force_slopes import anchored_bodies, body_and_link_slopes, link_count, opposing
 from catena.formulations.joint_forces import passive_slopes
 from catena.formulations.linear import articulated_body, canonical_momenta
+from catena.formulations.step_laws import (
+    depths,
+    law_force,
+    on_the_way,
+    pair_count,
+    separations,
+    step_law,
+    stop_law_slopes,
+    without_one_sided,
+)
 from catena.graph import Subgraph, Trace, maximum, minimum
 from catena.kernels.tracing import acting_forces
 from catena.loops.projection import Projected, projection_kernel, projection_subgraph
 from catena.model import Mechanism, Tree
-from catena.model.parameters import entry_of
 from catena.model.simple_joints import with_simple_joints
 from catena.model.user_functions import own_array
 from catena.scalars import expression
 from catena.simulation.approach import within
 from catena.simulation.integrators.flow import Linearised, Part
+from catena.simulation.stepping import entry_of
 
 if TYPE_CHECKING:
     from catena.simulation.system import System
@@ -37,11 +46,15 @@ if TYPE_CHECKING:
 Array = Any
 
 
-def accelerations(system: System, tree: Tree, t: Any, q: Array, v: Array, tau: Array, entered: Array | None) -> dict[str, Array]:
-    """Return vdot under joint forces, without the forces that are called from Python; of one-sided forces with those that are entered."""
-    tree = tree if entered is None else with_entered(tree, q, entered)
+def accelerations(system: System, tree: Tree, t: Any, q: Array, v: Array, tau: Array) -> dict[str, Array]:
+    """Return vdot under joint forces, without the forces that are called from Python."""
     force, wrenches = acting_forces(tree, t, q, v)
     return {"vdot": system.solve(tree, q, v, tau + force, wrenches)}
+
+
+def stage(system: System, tree: Tree, t: Any, q: Array, v: Array, tau: Array) -> dict[str, Array]:
+    """Return vdot like `accelerations`, without one-sided forces, which are among the joint forces."""
+    return accelerations(system, without_one_sided(tree), t, q, v, tau)
 
 
 def momenta(system: System, tree: Tree, t: Any, q: Array, v: Array, tau: Array) -> dict[str, Array]:
@@ -65,26 +78,46 @@ def linearised(system: System, tree: Tree, t: Any, q: Array, v: Array, vdot: Arr
     return {"mass": mass, "by_v": by_v - force_by_v, "by_q": by_q - force_by_q}
 
 
-def slopes(system: System, tree: Tree, t: Any, q: Array, v: Array, shift: Array, deepest: Array | None) -> dict[str, Array]:
+def here(system: System, tree: Tree, t: Any, q: Array) -> dict[str, Array]:
+    """Return how deep the one-sided forces are entered, negative where they are apart, and the vectors between centres of spheres."""
+    return {"depths": depths(tree, q)} | ({"separations": separations(tree, q)} if pair_count(tree) else {})
+
+
+def ahead(system: System, tree: Tree, t: Any, q: Array, separations: Array | None) -> dict[str, Array]:
+    """Return the depths at the end of a step, those on the way there at most, and at which part of the way one looks at directions."""
+    end = depths(tree, q)
+    deepest, middle, passing = on_the_way(tree, q, end, separations)
+    return {"depths": end, "deepest": deepest, "middle": middle, "passing": passing}
+
+
+def law(
+    system: System, tree: Tree, t: Any, q: Array, mean: Array, here: Array, ahead: Array, deepest: Array, passing: Array, h: Any
+) -> dict[str, Array]:
+    """Return the linear laws of one-sided forces for a step, in which velocities are about the `mean`."""
+    return {"law": step_law(tree, q, mean, here, ahead, deepest, passing, h)}
+
+
+def pushes(system: System, tree: Tree, t: Any, q: Array, v: Array, law: Array, deeper: Array) -> dict[str, Array]:
+    """Return the joint forces of one-sided forces by their laws, so much deeper than at the start of a step."""
+    return {"force": law_force(tree, q, law, v, deeper)}
+
+
+def slopes(system: System, tree: Tree, t: Any, q: Array, v: Array, law: Array | None) -> dict[str, Array]:
     """Return how fast passive forces fall with positions and velocities: of joints, actuators, and what springs, bushings, contacts hold.
 
-    Fixed steps look ahead to where a shift of positions leads to: bounds of the slopes are those where one-sided forces are deepest, here,
-    there, or where earlier looks found them.
+    A law stands for the one-sided forces of a fixed step.
     """
-    if system.looks_ahead:
-        for x in (q, system.model.chart(q, shift)):
-            deepest = deepest + positive(depths(tree, x) - deepest)
-    elif not system.stepping.adaptive:
-        deepest = np.zeros(0)
-    by_position, by_velocity = passive_slopes(tree, q, v, deepest)
+    fixed = not system.stepping.adaptive
+    by_position, by_velocity = passive_slopes(tree if law is None else without_one_sided(tree), q, v, fixed)
+    if law is not None:
+        own = stop_law_slopes(tree, q, law)
+        by_position, by_velocity = by_position + own[0], by_velocity + own[1]
     if (servos := system.input.servos) is not None:
-        own = servos.actuation.slopes(q, v, servos.given(t, own_array(q), own_array(v)), bounds=not system.stepping.adaptive)
+        own = servos.actuation.slopes(q, v, servos.given(t, own_array(q), own_array(v)), bounds=fixed)
         by_position, by_velocity = by_position + own[0], by_velocity + own[1]
     results = {"by_position": by_position, "by_velocity": by_velocity}
-    if system.looks_ahead:
-        results["deepest"] = deepest
     if anchored_bodies(tree) or link_count(tree):
-        bodies, along, links = body_and_link_slopes(tree, q, v, deepest)
+        bodies, along, links = body_and_link_slopes(tree, q, v, law)
         results |= {name: x for name, x in (("bodies", bodies), ("along", along), ("links", links)) if x.size}
     return results
 
@@ -127,8 +160,10 @@ def approach(system: System, tree: Tree, t: Any, q: Array, v: Array, vdot: Array
 
 #: The evaluations by name, with their arguments after t and q.
 EVALUATIONS = {
-    "accelerations": (accelerations, ("v", "tau", "entered")), "momenta": (momenta, ("v", "tau")), "velocities": (velocities, ("p",)),
-    "linearised": (linearised, ("v", "vdot")), "slopes": (slopes, ("v", "shift", "deepest")),
+    "accelerations": (accelerations, ("v", "tau")), "stage": (stage, ("v", "tau")), "here": (here, ()), "ahead": (ahead, ("separations",)),
+    "law": (law, ("mean", "here", "ahead", "deepest", "passing", "h")), "pushes": (pushes, ("v", "law", "deeper")),
+    "momenta": (momenta, ("v", "tau")), "velocities": (velocities, ("p",)),
+    "linearised": (linearised, ("v", "vdot")), "slopes": (slopes, ("v", "law")),
     "eased": (eased, ("armature", "added", "force")), "responses": (responses, ("armature", "added", "along")),
     "approach": (approach, ("v", "vdot", "near")), "opposed": (opposed, ("bodies", "added", "acceleration", "shift", "rate")),
 }  # fmt: skip
@@ -136,8 +171,7 @@ EVALUATIONS = {
 #: What evaluations, and derivatives of these, depend on besides the model, its functions, the method and the plan of the loops: properties
 #: of the system.
 READS: dict[str, tuple[str, ...]] = dict.fromkeys(EVALUATIONS, ()) | {
-    "accelerations": ("looks_ahead",), "slopes": ("looks_ahead", "adaptive", "servos"), "gradients": ("looks_ahead", "responds"),
-    "controller": ("controls",),
+    "slopes": ("looks_ahead", "adaptive", "servos"), "gradients": ("responds",), "controller": ("controls",),
 }  # fmt: skip
 
 
@@ -214,11 +248,10 @@ class Flow:
         outputs = self.system.outputs(name)
         return dict(zip(outputs, results if len(outputs) > 1 else (results,), strict=True))
 
-    def acceleration(self, t: Any, q: Array, v: Array, entered: Array | None = None) -> Array:
-        """Return the accelerations; in a step that looks ahead, with the one-sided forces that it enters alone, else with all."""
-        if entered is None and self.system.looks_ahead:
-            entered = np.ones(self.system.one_sided)
-        return self.evaluate("accelerations", t, q, v, self.joint_forces(t, q, v), entered)
+    def acceleration(self, t: Any, q: Array, v: Array, pushes: Array | None = None) -> Array:
+        """Return the accelerations; with `pushes` in place of the one-sided forces."""
+        tau = self.joint_forces(t, q, v)
+        return self.evaluate("accelerations", t, q, v, tau) if pushes is None else self.evaluate("stage", t, q, v, tau + pushes)
 
     def momenta(self, t: Any, q: Array, v: Array) -> tuple[Array, Array]:
         """Return the canonical momenta p, and dp/dt."""

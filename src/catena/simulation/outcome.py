@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator
 
 import numpy as np
 
-from catena.errors import SimulationError
+from catena.errors import SimulationError, StiffnessWarning
 from catena.simulation.events import Crossing, reaction, undefined
 from catena.simulation.run import Run
 from catena.simulation.stepping import EVENT, FINISHED, NOT_FINITE, NOT_SOLVED, OPENED, RUNNING, STOPPED, TOO_SMALL, UNDEFINED
-from catena.simulation.trajectory import Trajectory
+from catena.simulation.trajectory import DISSIPATING, Trajectory
 from catena.tolerances import SINGULAR
+
+#: Runs warn of energy that stops and contacts give from this part on of what there was above the lowest position.
+_GAIN = 0.01
 
 
 def react(run: Run) -> int:
@@ -60,6 +64,25 @@ def trajectory(run: Run, stopped: str, seconds: float) -> Trajectory:
             whole = Trajectory(run.model, parts[0][:, 0], *parts[1:], info=info, events=tuple(run.occurrences))
             return whole if len(whole) == 1 else whole.at(times)
     return Trajectory(run.model, parts[0].reshape(-1), *parts[1:], info=info, events=tuple(run.occurrences))
+
+
+def warn_of_gain(run: Run, motion: Trajectory) -> None:
+    """Warn of a run of fixed steps that gained energy from stops and contacts, where nothing else could give any."""
+    if run.settings.adaptive or not (run.model.contacts or "stops" in run.model.changes_energy):
+        return
+    if not set(motion.energy_causes) <= set(DISSIPATING):
+        return
+    total = motion.total_energy
+    gain, scale = total - np.minimum.accumulate(total), total[0] - motion.energy[1].min()
+    at = int(np.argmax(gain > _GAIN * scale))
+    if gain[at] > _GAIN * scale:
+        warnings.warn(
+            f"simulate '{run.model.name}': the energy rises by {gain.max() / scale:.0%} of what there was, first at t = "
+            f"{motion.t[at]:.4g} s, and only stops and contacts act: steps of {run.settings.step:.2g} s are too long for them; take a "
+            "smaller step, or none for adaptive ones",
+            StiffnessWarning,
+            stacklevel=3,
+        )
 
 
 def _at(run: Run, times: np.ndarray, t: np.ndarray, q: np.ndarray, v: np.ndarray, a: np.ndarray, tau: np.ndarray) -> list[np.ndarray]:

@@ -12,14 +12,12 @@ import numpy as np
 
 from catena.errors import ArgumentError, SimulationError
 from catena.model import Mechanism
-from catena.model.parameters import VALUES_BY_NAME, WRENCHES_BY_NAME
-from catena.model.values import by_name
 from catena.simulation.arguments import check_state, moving, number
 from catena.simulation.checkpoint import Checkpoint, restore
 from catena.simulation.events import Event
 from catena.simulation.inputs import Function, controls_of_run
 from catena.simulation.interrupts import interruptible, noted_interrupts
-from catena.simulation.outcome import react, trajectory, trouble
+from catena.simulation.outcome import react, trajectory, trouble, warn_of_gain
 from catena.simulation.progress import progress
 from catena.simulation.run import RTOL, Run, RunSettings, Snapshot
 from catena.simulation.stepping import EVENT, FINISHED, LOOKED, OPENED, RUNNING, STOPPED, WEAKENED, run_in_python
@@ -97,9 +95,9 @@ def simulate(
     >>> run["arm"][-1].round(3), run.tau[-1].round(2)
     (np.float64(0.477), array([4.51]))
     """
-    if parameters := by_name("simulate: parameters", parameters, VALUES_BY_NAME):
+    if parameters:
         m = moving(m, "simulate").with_values(parameters)
-    if wrenches := by_name("simulate: wrenches", wrenches, WRENCHES_BY_NAME):
+    if wrenches:
         m = moving(m, "simulate").pushed(wrenches, "simulate")
     if controls is not None:
         if tau is not None or controller is not None:
@@ -141,7 +139,9 @@ def completed(
         error.trajectory = trajectory(run, "error", time.perf_counter() - began)
         error.args = (f"{error}; the motion up to there is in error.trajectory",)
         raise
-    return trajectory(run, stopped, time.perf_counter() - began)
+    motion = trajectory(run, stopped, time.perf_counter() - began)
+    warn_of_gain(run, motion)
+    return motion
 
 
 def _advance(run: Run, buffer: np.ndarray, iterations: int) -> None:

@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from catena.formulations.force_slopes import anchored_bodies, link_count, one_sided
+from catena.formulations.force_slopes import anchored_bodies, link_count
+from catena.formulations.step_laws import one_sided, pair_count
 from catena.graph import Graph, Subgraph, Trace, where
 from catena.graph.differentiated import jacobian_graph
 from catena.kernels.kinematics import jacobian
@@ -20,7 +21,6 @@ from catena.loops.plan_library import PlanLibrary
 from catena.loops.projection import LoopPlan, LoopSolver
 from catena.model import Mechanism
 from catena.model.forces import Applied, PointForce
-from catena.model.parameters import entry_of
 from catena.model.simple_joints import with_simple_joints
 from catena.model.user_functions import python, traced
 from catena.native import Iteration, Kernel, compile_graph
@@ -29,7 +29,7 @@ from catena.simulation.flows import EVALUATIONS, READS, Flow, TracedFlow
 from catena.simulation.inputs import Function, Input
 from catena.simulation.integrators.flow import Part
 from catena.simulation.integrators.steps import Integrator
-from catena.simulation.stepping import Counted, Layout, Stepping, Timed, attempt
+from catena.simulation.stepping import Counted, Layout, Stepping, Timed, attempt, entry_of
 
 Array = Any
 
@@ -187,7 +187,9 @@ class System:
     def _inputs(self, trace: Trace, names: Sequence[str]) -> list[Any]:
         """Return inputs of a trace by name; None for slopes that the mechanism does not have."""
         shapes = {"t": (), "h": (), "near": (), "q": (self.model.nq,), **self.slope_shapes}
-        shapes |= dict.fromkeys(("entered", "deepest"), (self.one_sided if self.looks_ahead else 0,))
+        count = self.one_sided if self.looks_ahead else 0
+        shapes |= {"law": (count, 4), **dict.fromkeys(("here", "ahead", "deepest", "deeper", "passing"), (count,))}
+        shapes["separations"] = (pair_count(self.model.tree()), 3)
         found = ((name, shapes.get(name, (self.model.nv,))) for name in names)
         return [None if 0 in shape else trace.input(name, shape) for name, shape in found]
 

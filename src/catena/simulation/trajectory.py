@@ -40,6 +40,10 @@ class Occurrence(NamedTuple):
     q: np.ndarray
     v: np.ndarray
 
+#: What only takes energy, among what changes it.
+DISSIPATING = ("damping", "friction", "stops", "damped springs", "damped bushings", "contact")
+
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Trajectory:
@@ -245,9 +249,9 @@ class Trajectory:
     @property
     def _energy_reason(self) -> str:
         """Why the energy changed, in words; nothing where it was conserved."""
-        causes, dissipating = self.energy_causes, ("damping", "friction", "stops", "damped springs", "damped bushings", "contact")
-        lost = [cause for cause in causes if cause in dissipating]
-        work = [cause for cause in causes if cause not in (*dissipating, "events")]
+        causes = self.energy_causes
+        lost = [cause for cause in causes if cause in DISSIPATING]
+        work = [cause for cause in causes if cause not in (*DISSIPATING, "events")]
         kinds = {"dissipated by": lost, "work of": work, "jumps at": [cause for cause in causes if cause == "events"]}
         return "; ".join(f"{kind} {listed(some)}" for kind, some in kinds.items() if some)
 

@@ -12,13 +12,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from catena.errors import MethodError
-from catena.formulations.contact import present
-from catena.graph import where
+from catena.graph import maximum, where
 from catena.model import Mechanism
 from catena.simulation.integrators import solving
 from catena.simulation.integrators.flow import Step, combine, combined, square
@@ -112,24 +111,27 @@ def _linearly_implicit(tableau: Tableau) -> Callable[..., Step]:
 
     def step(flow: Flow, t: Any, q: Array, v: Array, a: Array, h: Any) -> Step:
         flow.mark()
-        ease, entered = _easing(flow, t, q, v, a, h, gamma * h)
+        one_sided = _foreseen(flow, t, q, v, h, gamma * h) if flow.system.looks_ahead else _OneSided(t, q)
+        ease = _easing(flow, v, one_sided, gamma * h)
+        zero, moves = np.zeros(len(v)), partial(flow.model.chart_rate, q, np.zeros(len(v)))
         slopes: list[Array] = []
         accelerations: list[Array] = []
         for i, (row, linear, node) in enumerate(zip(tableau.a, tableau.w, tableau.c, strict=True)):
             flow.mark()
             if i == 0:
-                rate, acceleration = flow.model.chart_rate(q, np.zeros(len(v)), v), a
-                before, before_rate = np.zeros(len(v)), np.zeros(len(v))
+                rate, before, before_rate = moves(v), zero, zero
+                acceleration = a if one_sided.law is None else one_sided.acceleration(flow, t, q, v)
             else:
                 u, v_stage = combine(h, row, slopes), v + combine(h, row, accelerations)
                 q_stage = flow.model.chart(q, u)
-                acceleration = flow.acceleration(t + node * h, q_stage, v_stage, entered)
+                acceleration = one_sided.acceleration(flow, t + node * h, q_stage, v_stage)
                 rate = flow.model.chart_rate(q_stage, u, v_stage)
                 before, before_rate = combine(h, linear[:-1], slopes), combine(h, linear[:-1], accelerations)
             flow.mark()
-            rate = rate + before_rate
-            accelerations.append(acceleration - ease(acceleration, before + (gamma * h) * rate, before_rate))
-            slopes.append(rate + (gamma * h) * accelerations[-1])
+            rate = rate + moves(before_rate)
+            shift = flow.model.cayley_velocity(q, zero, before + (gamma * h) * rate)  # along the velocities
+            accelerations.append(acceleration - ease(acceleration, shift, before_rate))
+            slopes.append(rate + (gamma * h) * moves(accelerations[-1]))
         flow.mark()
         u1, v1 = combine(h, tableau.b, slopes), v + combine(h, tableau.b, accelerations)
         error = np.concatenate([combine(h, tableau.error, slopes), combine(h, tableau.error, accelerations)])
@@ -138,37 +140,63 @@ def _linearly_implicit(tableau: Tableau) -> Callable[..., Step]:
     return step
 
 
-#: How often a fixed step looks ahead: each look finds the stops and contacts into which those of the last look throw the bodies. What is
-#: entered all the same waits for the next step; chains of two to four light links that fall onto their stops show little of it from 3 on.
-LOOKS = 3
+#: How often a fixed step looks ahead: each look finds the stops and contacts into which those of the last look throw the bodies. Chains of
+#: two to four light links that fall onto their stops enter some of these unforeseen with three looks, and none with four.
+LOOKS = 4
 
 #: By how much passive forces ease an acceleration: a function of it, of a shift of positions and of a change of velocities.
 _Ease = Callable[[Array, Array, Array], Array]
 
 
-def _easing(flow: Flow, t: Any, q: Array, v: Array, a: Array, h: Any, gamma_h: Any) -> tuple[_Ease, Array | None]:
-    """Return by how much passive forces ease accelerations in a step, and which one-sided forces act in it; None for all.
+class _OneSided(NamedTuple):
+    """How stops and contacts act in a step: by a linear law, as at a configuration in its middle; without one, as they are."""
 
-    A fixed step looks ahead for stops and contacts that it enters: those that the velocity leads to, then those that the velocity leads to
-    which the first ones leave, for a joint that strikes its stop may throw the next one into its own. What a stage enters unforeseen, and
-    so is not eased, does not act before the next step: its force, many times that of the weight, would be multiplied by every stage.
+    t: Any
+    q: Array
+    law: Array | None = None
+    here: Array | None = None  # their depths at the beginning
+
+    def acceleration(self, flow: Flow, t: Any, q: Array, v: Array) -> Array:
+        """Return the acceleration at a state of a stage."""
+        if self.law is None:
+            return flow.acceleration(t, q, v)
+        deeper = flow.named("here", t, q)["depths"] - self.here
+        return flow.acceleration(t, q, v, flow.evaluate("pushes", self.t, self.q, v, self.law, deeper))
+
+
+def _foreseen(flow: Flow, t: Any, q: Array, v: Array, h: Any, gamma_h: Any) -> _OneSided:
+    """Return the linear laws by which stops and contacts act in a step: those to which the velocity leads, then those to which the
+    velocity leads which the first ones leave, for a joint that strikes its stop may throw the next one into its own.
+
+    They are as stiff as the deepest point asks that any look finds, by a mean velocity, or by the one at the end of the step. Later looks
+    go half the way, so that they do not alternate between a contact that is too strong and one that is too weak.
     """
-    rate = flow.model.chart_rate(q, np.zeros(len(v)), v)
-    if not flow.system.looks_ahead:
-        return _eased_by(flow, t, q, v, h * rate, None, gamma_h)[0], None
-    ease, deepest = _eased_by(flow, t, q, v, h * rate, np.zeros(flow.system.one_sided), gamma_h)
-    for _ in range(1, LOOKS):
+    zero, moves = np.zeros(len(v)), partial(flow.model.chart_rate, q, np.zeros(len(v)))
+    start = flow.named("here", t, q)
+    change = found = zero
+    here, deepest, acting = start["depths"], np.full(flow.system.one_sided, -np.inf), _OneSided(t, q)
+    for look in range(LOOKS):
         flow.mark()
-        shift = h * (rate + gamma_h * (a - ease(a, gamma_h * rate, np.zeros(len(v)))))
-        ease, deepest = _eased_by(flow, t, q, v, shift, deepest, gamma_h)
-    return ease, present(deepest)
+        if acting.law is not None:
+            a = acting.acceleration(flow, t, q, v)
+            found = a - _easing(flow, v, acting, gamma_h)(a, gamma_h * v, zero)
+            change = found if look == 1 else 0.5 * (change + found)
+        mean, last = h * moves(v + gamma_h * change), h * moves(v + h * found)
+        end, further = (flow.named("ahead", t + h, flow.model.chart(q, u), start.get("separations")) for u in (mean, last))
+        for depths in (end["deepest"], further["deepest"]):
+            deepest = np.array([maximum(x, y) for x, y in zip(deepest, depths, strict=True)])
+        part = end["middle"]
+        t_mid, q_mid = t + part * h, flow.model.chart(q, part * mean)
+        law = flow.evaluate("law", t_mid, q_mid, v + (0.5 * h) * change, here, end["depths"], deepest, end["passing"], h)
+        acting = _OneSided(t_mid, q_mid, law, here)
+    return acting
 
 
-def _eased_by(flow: Flow, t: Any, q: Array, v: Array, shift: Array, deepest: Array | None, gamma_h: Any) -> tuple[_Ease, Any]:
-    """Return by how much passive forces ease accelerations, and how deep one-sided ones are entered at most, where a shift leads to too."""
-    slopes = flow.named("slopes", t, q, v, shift, deepest)
+def _easing(flow: Flow, v: Array, one_sided: _OneSided, gamma_h: Any) -> _Ease:
+    """Return by how much passive forces ease accelerations in a step."""
+    t, q, law, _ = one_sided
+    slopes = flow.named("slopes", t, q, v, law)
     stiffness, damping = slopes["by_position"], slopes["by_velocity"]
-    deepest = slopes.get("deepest", deepest)
     armature = gamma_h * damping + (gamma_h * gamma_h) * stiffness
     bodies = slopes.get("bodies")
     added = None if bodies is None else gamma_h * bodies[:, 1] + (gamma_h * gamma_h) * bodies[:, 0]
@@ -181,7 +209,7 @@ def _eased_by(flow: Flow, t: Any, q: Array, v: Array, shift: Array, deepest: Arr
         return flow.evaluate("eased", t, q, armature, added, force)
 
     if "links" not in slopes:
-        return without_links, deepest
+        return without_links
     U, links = slopes["along"], slopes["links"]
     Z = flow.evaluate("responses", t, q, armature, added, U)
     K, D = (_diagonal([link[i] for link in links]) for i in (0, 1))
@@ -196,7 +224,7 @@ def _eased_by(flow: Flow, t: Any, q: Array, v: Array, shift: Array, deepest: Arr
         flow.mark()
         return eased + Z.T @ (small @ (pull - S @ (U @ eased)))
 
-    return ease, deepest
+    return ease
 
 
 def _diagonal(blocks: list[Array]) -> Array:
