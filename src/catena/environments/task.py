@@ -18,9 +18,9 @@ from catena.loops.mobility import mobility
 from catena.loops.projection import on_constraints
 from catena.model import Mechanism
 from catena.model.actuators import Actuation
-from catena.model.parameters import given_values
+from catena.model.parameters import entry_of, given_values
 from catena.model.user_functions import Role, own_array
-from catena.model.values import floats
+from catena.model.values import by_name, floats
 from catena.model.wording import short
 from catena.native import Kernel, compile_graph
 from catena.scalars import expression
@@ -28,7 +28,6 @@ from catena.simulation import arguments
 from catena.simulation.arguments import moving, positive
 from catena.simulation.loop_states import check_closed
 from catena.simulation.stepper import stepper
-from catena.simulation.stepping import entry_of
 
 Array = Any
 Function = Callable[..., Any]
@@ -118,7 +117,7 @@ class Task:
     ) -> None:
         given = {name: value for name, value in locals().items() if name not in ("self", "m")}
         self._given: dict[str, Any] = given
-        self.parameters: dict[str, Any] = dict(parameters or {})
+        self.parameters = dict(by_name("task: parameters", parameters, "give a mapping by path, such as {'pole.mass': (0.1, 0.2)}"))
         self.model = moving(m, "task").varying(tuple(self.parameters), "task")
         self.step = positive("task: step", step, "give the time between actions, in seconds")
         self.reset, self.observe, self.reward, self.terminate, self.show = reset, observe, reward, terminate, show

@@ -89,7 +89,7 @@ def base_parameters(
     >>> base.number, base.combinations[0]
     (6, 'upper.first_moment.x + lower.mass')
     """
-    m = frozen(m, "base_parameters")
+    m = frozen(m, "base_parameters", at=at)
     options = joint_options(m, joints)
     key = (None if actuated is None else tuple(actuated), None if at is None else tuple(np.asarray(at, dtype=float).tolist()), options)
     return m.once("base parameters", key, lambda: _base_parameters(m, actuated, at, options))

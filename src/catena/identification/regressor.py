@@ -16,6 +16,7 @@ from catena.kernels.tracing import frozen, traced_kernel
 from catena.loops.mobility import partition
 from catena.loops.plan_library import configuration
 from catena.model import Mechanism, Tree
+from catena.model.values import names_of
 from catena.model.wording import no_such
 from catena.native import Kernel
 from catena.references import REFERENCES
@@ -55,7 +56,7 @@ def joint_options(m: Mechanism, joints: Collection[str] | None) -> tuple[str, ..
     """Return the options of joints that are parameters: those given, or those that some joint has."""
     if joints is None:
         return tuple(option for option in JOINT_OPTIONS if any(np.any(getattr(link.joint, option)) for link in m.links))
-    names = (joints,) if isinstance(joints, str) else tuple(joints)
+    names = names_of("joints", joints, f"give some of {', '.join(JOINT_OPTIONS)}")
     for name in names:
         if name not in JOINT_OPTIONS:
             raise ArgumentError(f"joints: {no_such('option', name, JOINT_OPTIONS)}")
@@ -89,7 +90,7 @@ def regressor(
     >>> (Y([0.3], [1.0], [2.0]) @ pi).round(3), ct.inverse_dynamics(m)([0.3], [1.0], [2.0]).round(3)
     (array([-12.058]), array([-12.058]))
     """
-    m = frozen(m, "regressor")
+    m = frozen(m, "regressor", at=at)
     chosen = joint_options(m, joints)
     columns = list(_joint_columns(m, chosen))
 

@@ -14,6 +14,7 @@ from catena.identification.regressor import JOINT_OPTIONS, linear_parameters
 from catena.loops.scaling import mechanism_size
 from catena.model import Mechanism
 from catena.model import parameters as numbers
+from catena.model.values import names_of
 
 #: What a body's ten numbers are, by the path of the model's number.
 PARTS = {"mass": slice(0, 1), "com": slice(1, 4), "inertia": slice(4, 10)}
@@ -29,7 +30,7 @@ class Unknowns:
     """
 
     def __init__(self, m: Mechanism, named: Collection[str]) -> None:
-        given = (named,) if isinstance(named, str) else tuple(named)
+        given = names_of("identify: parameters", named, "give paths of m.parameters(), names of bodies, or 'base'")
         bodies = set(m.body_names)
         paths = [path for x in given for path in ([f"{x}.{part}" for part in PARTS] if x in bodies else [x])]
         self.paths = numbers.check(m, paths, "identify")

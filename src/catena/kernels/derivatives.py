@@ -37,7 +37,7 @@ def forward_dynamics_derivatives(
     (array([[-9.81]]), array([[-0.5]]), array([[1.]]))
     """
     name = "forward_dynamics_derivatives"
-    m = frozen(m, name, parameters, wrenches)
+    m = frozen(m, name, parameters, wrenches, at)
     check_forces(m, name)
     wrt = ("q", "v", "tau", *(("t",) if m.time_dependent else ()))
     chosen = solution(name, method, m)

@@ -29,6 +29,7 @@ from catena.kernels import reactions
 from catena.kernels.included import Include, included, moving
 from catena.kernels.iterative import IterativeKernel
 from catena.kernels.methods import Solution, solution
+from catena.kernels.named_coordinates import coordinates
 from catena.kernels.planned import ConstrainedKernel
 from catena.kernels.tracing import Bodies, Parameters, dynamics_graph, dynamics_kernel, frozen, traced_kernel
 from catena.loops.scaling import loop_owners
@@ -60,7 +61,7 @@ def forward_dynamics(
     >>> ct.forward_dynamics(m, wrenches="arm")([0.0], [0.0], [0.0], wrenches=[[0, -9.81, 0, 0, 0, 0]])
     array([0.])
     """
-    m = frozen(m, "forward_dynamics", parameters, wrenches)
+    m = frozen(m, "forward_dynamics", parameters, wrenches, at)
     by = solution("forward_dynamics", method, m)
     if METHODS[by.name].iterates:
         return _iterative(m, by)
@@ -135,14 +136,15 @@ def inverse_dynamics(
     >>> tau.round(3)
     array([-6.584,  0.   ,  0.   ])
     """
-    m = frozen(m, "inverse_dynamics", parameters, wrenches)
+    m = frozen(m, "inverse_dynamics", parameters, wrenches, at)
     parts = included(m, "inverse_dynamics", include)
     by = solution("inverse_dynamics", method, m)
     by = by._replace(function=moving(by.function, parts))
     if m.has_loops:
         return closed.inverse_dynamics(m, actuated, by, at, parts)
-    if actuated is not None and set(m.v_names) - set(actuated):
-        free = ", ".join(name for name in m.v_names if name not in actuated)
+    moved = m.v_names if actuated is None else [m.v_names[i] for i in coordinates(m, actuated, "inverse_dynamics: actuated")]
+    if set(m.v_names) - set(moved):
+        free = ", ".join(name for name in m.v_names if name not in moved)
         raise ModelError(f"inverse_dynamics: model '{m.name}' has no loops, and {free} would move freely; leave actuated= out")
 
     def function(tree: Tree, q: Any, v: Any, vdot: Any, force: Any, wrenches: Any) -> Any:
@@ -190,7 +192,7 @@ def velocities(m: Mechanism, at: Any = None, parameters: Parameters = ()) -> Ker
     >>> ct.velocities(m)([0.0], [6.0])
     array([3.])
     """
-    m = frozen(m, "velocities", parameters)
+    m = frozen(m, "velocities", parameters, at=at)
     by = solution("velocities", "auto", m)
     if m.has_loops:
         return closed.velocities(m, by, at)
@@ -212,7 +214,7 @@ def hamiltonian_dynamics(m: Mechanism, at: Any = None, parameters: Parameters = 
     >>> ct.hamiltonian_dynamics(m)([0.0], [6.0], [0.0])
     (array([3.]), array([19.62]))
     """
-    m = frozen(m, "hamiltonian_dynamics", parameters, wrenches)
+    m = frozen(m, "hamiltonian_dynamics", parameters, wrenches, at)
     by = solution("hamiltonian_dynamics", "auto", m)
     if m.has_loops:
         return closed.hamiltonian_dynamics(m, by, at)
@@ -334,7 +336,7 @@ def joint_wrenches(
     >>> ct.joint_wrenches(m)([np.pi / 2], [3.0], [0.0]).round(3) + 0.0
     array([[  0.  ,   0.  ,   0.  , -37.62,   0.  ,   0.  ]])
     """
-    m = frozen(m, "joint_wrenches", parameters, wrenches)
+    m = frozen(m, "joint_wrenches", parameters, wrenches, at)
     return reactions.joint_wrenches(m, solution("forward_dynamics", method, m, traced=True), at, axes)
 
 
@@ -352,7 +354,7 @@ def driving_forces(
     >>> ct.driving_forces(m)(2.0, [], [], [])
     array([1081.])
     """
-    m = frozen(m, "driving_forces", parameters, wrenches)
+    m = frozen(m, "driving_forces", parameters, wrenches, at)
     if not m.driven_names:
         raise ModelError(f"driving_forces: no joint of model '{m.name}' is driven; drive one by ct.Driven(joint, motion)")
     return reactions.driving_forces(m, solution("forward_dynamics", method, m, traced=True), at)

@@ -9,12 +9,14 @@ import numpy as np
 
 from catena.errors import ModelError
 from catena.model import Mechanism
+from catena.model.values import names_of
 
 
 def coordinates(m: Mechanism, names: Collection[str], what: str) -> tuple[int, ...]:
     """Return the numbers of velocity coordinates, given by name."""
     if isinstance(names, str):
         raise ModelError(f"{what} is {names!r}; give a sequence of names, such as ({names!r},)")
+    names = names_of(what, names, f"give a sequence of names, such as {m.v_names[:1]}")
     for name in names:
         if name not in m.v_names:
             choice = ", ".join(m.v_names)

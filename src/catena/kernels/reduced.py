@@ -57,7 +57,7 @@ class Reduced:
     """
 
     def __init__(self, m: Mechanism, independent: Collection[str] | None = None, at: Any = None, parameters: Parameters = ()) -> None:
-        m = frozen(m, "reduced", parameters)
+        m = frozen(m, "reduced", parameters, at=at)
         if not m.has_loops:
             raise ModelError(f"reduced: model '{m.name}' has no loops, and all its coordinates are independent; use ct.mass_matrix")
         self.model = m

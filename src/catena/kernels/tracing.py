@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from catena.errors import ModelError
+from catena.errors import ArgumentError, ModelError
 from catena.formulations.applied_forces import applied_forces
 from catena.formulations.joint_forces import passive_force
 from catena.graph import Graph, Port, Trace, without_collection
@@ -21,6 +21,8 @@ from catena.graph.differentiated import Chart
 from catena.kernels.included import PARTS, acting
 from catena.model import Mechanism, Tree
 from catena.model.coordinates import PositionChart
+from catena.model.parameters import inputs
+from catena.model.values import coordinates
 from catena.native import Kernel, compile_graph
 
 #: Paths of numbers of a model, such as "hand.mass": inputs of its kernels after the others, which may be left out.
@@ -33,16 +35,20 @@ _ALONG_V = ("v", "tau", "vdot", "p", "pdot", "bias", "mass", "gravity_force", "c
 Bodies = str | Sequence[str]
 
 
-def frozen(m: Mechanism, name: str, parameters: Parameters = (), wrenches: Bodies = ()) -> Mechanism:
+def frozen(m: Mechanism, name: str, parameters: Parameters = (), wrenches: Bodies = (), at: Any = None) -> Mechanism:
     """Return a model as it is now, so that later changes do not matter; refuse what is not a model.
 
     Wrenches on the bodies that are named, and the numbers of the model that `parameters` name by path, are inputs of its kernels, after the
-    others.
+    others. `at` is the configuration that the kernel is made for, where one is given.
     """
     if not isinstance(m, Mechanism):
         raise ModelError(f"{name}: {m!r} is not a model; give a ct.Model")
     m = m.frozen()
-    return m.varying(parameters, name, wrenches) if parameters or wrenches else m
+    if isinstance(at, str):
+        raise ArgumentError(f"{name}: at = {at!r} is a name, and a configuration is wanted; parameters are named by parameters={at!r}")
+    if at is not None:
+        coordinates(f"{name}: at", at, m.q_names, m.name)
+    return m.varying(parameters, name, wrenches) if any(inputs(name, parameters, wrenches)) else m
 
 
 def check_forces(m: Mechanism, name: str) -> None:

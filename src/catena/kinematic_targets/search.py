@@ -26,6 +26,7 @@ from catena.graph import Graph, Trace, maximum, minimum, where
 from catena.kinematic_targets.targets import ROWS, Target, residual
 from catena.loops.scaling import coordinate_units, loop_owners, mechanism_size
 from catena.model import Mechanism
+from catena.model.parameters import entry_of
 from catena.native.iteration import Iteration
 from catena.spatial import Factor
 from catena.tolerances import CLOSED
@@ -98,7 +99,7 @@ class Search:
         sizes = dict.fromkeys(_NUMBERS, 1) | dict.fromkeys(("q", "best", "least"), m.nq)
         self.state = _places(sizes | {"H": m.nv * (m.nv + 1) // 2, "g": m.nv})
         sizes = {"t": 1, "tolerance": 1, "starts": 1, "lower": len(self.limited), "upper": len(self.limited), "free": m.nv}
-        sizes |= {"posture": m.nq if posture else 0} | {path: m.parameters()[path].value.size for path in m.varied}
+        sizes |= {"posture": m.nq if posture else 0} | {entry_of(path): m.parameters()[path].value.size for path in m.varied}
         sizes |= {f"numbers {i}": target.numbers.shape[-1] for i, target in enumerate(targets)}
         self.constants = _places(sizes | {f"weights {i}": ROWS[target.kind] for i, target in enumerate(targets)})
         self.iteration = Iteration(self._graph())
@@ -165,7 +166,8 @@ class Search:
     def _residual(self, trace: Trace, q: Any, given: dict[str, Any]) -> tuple[Any, Any, Any]:
         """Return r and J, weighted and without units, and the square of the largest residual as a multiple of its tolerance's."""
         m = self._model
-        tree = m.tree_with({path: given[path].reshape(m.parameters()[path].shape) for path in m.varied}).traced(trace).at(given["t"][0])
+        numbers = {path: given[entry_of(path)].reshape(m.parameters()[path].shape) for path in m.varied}
+        tree = m.tree_with(numbers).traced(trace).at(given["t"][0])
         values: list[Any] = []
         rows: list[Any] = []
         off: Any = 0.0

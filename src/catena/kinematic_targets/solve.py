@@ -16,8 +16,8 @@ from catena.kinematic_targets.search import MET, NONE, Search
 from catena.kinematic_targets.targets import Target, checked_targets, residual
 from catena.loops.groups import loop_groups
 from catena.model import Mechanism, Tree
-from catena.model.parameters import given_values
-from catena.model.values import floats
+from catena.model.parameters import VALUES_BY_NAME, entry_of, given_values
+from catena.model.values import by_name, floats
 from catena.native import Kernel
 from catena.simulation.arguments import positive
 from catena.tolerances import CLOSED
@@ -109,8 +109,9 @@ def inverse_kinematics(
     >>> found.solved, ct.poses(m, of="tool")(found.q)[:3, 3].round(9)
     (np.True_, array([0.5, 0.2, 0.6]))
     """
-    m = frozen(m, "inverse_kinematics").varying(tuple(parameters or ()), "inverse_kinematics")
-    values = _numbers(m, parameters or {})
+    parameters = by_name("inverse_kinematics: parameters", parameters, VALUES_BY_NAME)
+    m = frozen(m, "inverse_kinematics").varying(tuple(parameters), "inverse_kinematics")
+    values = _numbers(m, parameters)
     wanted = checked_targets(m, targets)
     tolerance = positive("inverse_kinematics: tolerance", tolerance, "give a number above 0 [m, rad]")
     if not isinstance(starts, int) or starts < 0:
@@ -138,7 +139,7 @@ def inverse_kinematics(
     given |= dict(zip(("lower", "upper"), _limits(m, held if limits else range(m.nv)), strict=True))
     given |= {} if pose is None else {"posture": lanes(_inside(m, pose) if limits else pose)}
     numbers = {path: lanes(x) for path, x in values.items()}
-    given |= numbers
+    given |= {entry_of(path): x for path, x in numbers.items()}
     for i, target in enumerate(wanted):
         given |= {f"numbers {i}": lanes(target.numbers), f"weights {i}": target.weight}
     for name, value in given.items():

@@ -650,7 +650,7 @@ class Builder(Mechanism):
         """
         known = {at: parameters.Parameter(at, np.array(x), unit) for at, x, unit in parameters.looks(self)} | self.parameters()
         try:
-            parameters.check(self, path, "tie", known)
+            parameters.check(self, (path,), "tie", known)
         except ArgumentError as error:
             raise ModelError(str(error)) from None
         form = "one number" if not known[path].shape else f"numbers of the shape {known[path].shape}"

@@ -263,7 +263,9 @@ class Mechanism(Coordinates):
         return self.once("time dependent", (), self._uses_time)
 
     def _uses_time(self) -> bool:
-        given = self.given_inputs
+        def given(trace: Trace) -> dict[str, Any]:
+            return self.given_inputs(trace, parameters.entry_of)
+
         if self.driven_names or any(force.uses_time(given) for force in self.point_forces):
             return True
         return any(force.uses_time(self.nq, self.nv, given) for force in self.forces if force.traced)
@@ -343,15 +345,16 @@ class Mechanism(Coordinates):
 
         Where `wrenches` names bodies, the first of these inputs has a wrench on each; with `controls`, one before has those of actuators.
         """
+        paths, wrenches = parameters.inputs(what, paths, wrenches)
         if wrenches:
             bodies = parameters.check_bodies(self, wrenches, what)
             parts = self.once("wrenches", bodies, lambda: parameters.with_wrenches(self, bodies).sealed())
             loaded = type(self.frozen())(parts, spanning=self.frozen().spanning, time=self.frozen().time)
-            return loaded.varying(("wrenches", *((paths,) if isinstance(paths, str) else paths)), what, controls=controls)
+            return loaded.varying((parameters.WRENCHES, *paths), what, controls=controls)
         if controls:
             parts = self.once("controls", (), lambda: parameters.with_controls(self, what).sealed())
             driven = type(self.frozen())(parts, spanning=self.frozen().spanning, time=self.frozen().time)
-            return driven.varying((parameters.CONTROLS, *((paths,) if isinstance(paths, str) else paths)), what)
+            return driven.varying((parameters.CONTROLS, *paths), what)
         m, chosen = self.frozen(), parameters.check(self, paths, what)
         if chosen == m.varied:
             return m

@@ -27,7 +27,7 @@ from catena.model.parts import Parts
 from catena.model.pose import Pose, following, from_rpy, rpy
 from catena.model.spanning_tree import Link, Loose
 from catena.model.user_functions import wrapped
-from catena.model.values import array, floats, speeds
+from catena.model.values import array, by_name, floats, names_of, speeds
 from catena.scalars import expression
 from catena.scalars.expression import Named, expressed, names, resolved, within
 from catena.spatial import Rigid
@@ -44,6 +44,10 @@ OPTIONS = {
 #: The numbers of a shape that may follow parameters; and the shapes of a contact, as they are named in files and paths.
 SHAPED = ("size", "center")
 CONTACT_SHAPES = {"shapes": "shape", "against_shapes": "against_shape"}
+
+#: What to give where values of parameters, and wrenches, are wanted.
+VALUES_BY_NAME = "give a mapping by path, such as {'arm.mass': 3.0}"
+WRENCHES_BY_NAME = "give a mapping by body, such as {'arm': [0, 0, 0, 0, 0, 9.81]}"
 
 #: The parameter of wrenches on bodies, (bodies, 6), and that of controls of actuators.
 WRENCHES, CONTROLS = "wrenches", "controls"
@@ -79,6 +83,11 @@ def parameters(m: Mechanism) -> dict[str, Parameter]:
     return found
 
 
+def entry_of(path: str) -> str:
+    """Return the name of a number of a mechanism among other entries or inputs, which have names without a dot."""
+    return f"given.{path}"
+
+
 def new(m: Mechanism, name: Any, value: Any) -> Any:
     """Enter a parameter of the user's own in a model, and return it for use in formulas."""
     what = f"parameter {name!r}"
@@ -104,9 +113,17 @@ def _entered(parts: Parts, name: str, array: np.ndarray) -> Any:
     return found if array.shape else found[()]
 
 
+def inputs(what: str, paths: Any, bodies: Any) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the paths of numbers, and the names of bodies with wrenches, that are inputs of a kernel; refuse values in their place."""
+    return (
+        names_of(f"{what}: parameters", paths, "give the paths alone, and the values in each call, or use m.with_values"),
+        names_of(f"{what}: wrenches", bodies, "give the names of bodies alone, and the moments and forces in each call"),
+    )
+
+
 def check_bodies(m: Mechanism, bodies: Any, what: str) -> tuple[str, ...]:
     """Return bodies and frames on which wrenches act, by name, or say which are none, or named twice."""
-    bodies = (bodies,) if isinstance(bodies, str) else tuple(bodies)
+    bodies = tuple(bodies)
     for body in bodies:
         carrier, _ = m.carrier(body, f"{what}: wrenches name body")
         if carrier == "ground" or bodies.count(body) > 1:
@@ -280,8 +297,6 @@ def _units(units: Iterable[str]) -> str:
 
 def check(m: Mechanism, paths: Any, what: str, known: Mapping[str, Parameter] | None = None) -> tuple[str, ...]:
     """Return paths of numbers of a mechanism, or say which is none, or named twice; of those that are `known`, if these are given."""
-    if isinstance(paths, str):
-        paths = (paths,)
     known, taken = (m.parameters() if paths else {}) if known is None else known, set[str]()
     for path in paths:
         if path not in known:
@@ -402,6 +417,7 @@ def varies(*values: Any) -> bool:
 def replaced(m: Mechanism, values: Mapping[str, Any], known: Mapping[str, Parameter] | None = None) -> Parts:
     """Return the parts of a mechanism with other numbers, by path: those of `m.parameters`, or others that are `known`."""
     known, parts = m.parameters() if known is None else known, m.parts.opened()
+    values = by_name("with_values: values", values, VALUES_BY_NAME)
     check(m, values, "with_values", known)
     arrays = {}
     for path, value in values.items():

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from math import isfinite
 from typing import Any
 
 import numpy as np
 
 from catena.errors import ArgumentError, CatenaError, ModelError
+from catena.model.wording import short
 from catena.scalars.expression import expressed, resolved
 
 _AXES = {"x": (1.0, 0.0, 0.0), "y": (0.0, 1.0, 0.0), "z": (0.0, 0.0, 1.0)}
@@ -25,6 +26,22 @@ def floats(what: str, value: Any, remedy: str, error: type[CatenaError] = Argume
         return array.astype(float)
     except (TypeError, ValueError, OverflowError):
         raise error(f"{what} {value!r} is not made of real numbers; {remedy}") from None
+
+
+def names_of(what: str, given: Any, remedy: str) -> tuple[Any, ...]:
+    """Return names that a user gives, one or several, or say that something else was given, such as values."""
+    if given is None or isinstance(given, str):
+        return () if given is None else (given,)
+    if isinstance(given, Mapping) or not isinstance(given, Iterable):
+        raise ArgumentError(f"{what} = {short(given)}: these are values, and names are wanted; {remedy}")
+    return tuple(given)
+
+
+def by_name(what: str, given: Any, remedy: str) -> Mapping[str, Any]:
+    """Return values that a user gives by name, or say that something else was given, such as names alone."""
+    if given is None or isinstance(given, Mapping):
+        return given or {}
+    raise ArgumentError(f"{what} = {short(given)}: values by name are wanted; {remedy}")
 
 
 def leading_axes(what: str, shapes: Mapping[str, tuple[int, ...]], error: type[CatenaError]) -> tuple[int, ...]:

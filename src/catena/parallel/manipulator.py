@@ -100,7 +100,7 @@ class ParallelManipulator:
     def __init__(
         self, m: Mechanism, actuated: Collection[str], tool: Any = (0.0, 0.0, 0.0), at: Any = None, parameters: Parameters = ()
     ) -> None:
-        m = frozen(m, "ParallelManipulator", parameters)
+        m = frozen(m, "ParallelManipulator", parameters, at=at)
         if m.driven_names:
             raise ModelError(f"ParallelManipulator: '{m.driven_names[0]}' of model '{m.name}' is driven; leave it free, and actuate it")
         reason = requirement(m.tree())

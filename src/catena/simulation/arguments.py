@@ -8,6 +8,7 @@ import numpy as np
 
 from catena.errors import ArgumentError
 from catena.model import Mechanism, values
+from catena.model.wording import short
 
 #: Steps are at least this part of the largest time, so that their sizes have four digits or more; and a run has at most so many, days of
 #: computing.
@@ -55,6 +56,13 @@ def count(name: str, value: Any, remedy: str = "give a whole number, 1 or more")
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, np.integer)) or value < 1:
         raise ArgumentError(f"{name} = {value!r} is not a count; {remedy}")
     return int(value)
+
+
+def flag(name: str, value: Any, remedy: str) -> bool:
+    """Return a choice, True or False."""
+    if not isinstance(value, (bool, np.bool_)):
+        raise ArgumentError(f"{name} = {short(value)} is neither True nor False; {remedy}")
+    return bool(value)
 
 
 def number(name: str, value: Any) -> float:

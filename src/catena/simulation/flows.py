@@ -33,12 +33,12 @@ from catena.graph import Subgraph, Trace, maximum, minimum
 from catena.kernels.tracing import acting_forces
 from catena.loops.projection import Projected, projection_kernel, projection_subgraph
 from catena.model import Mechanism, Tree
+from catena.model.parameters import entry_of
 from catena.model.simple_joints import with_simple_joints
 from catena.model.user_functions import own_array
 from catena.scalars import expression
 from catena.simulation.approach import within
 from catena.simulation.integrators.flow import Linearised, Part
-from catena.simulation.stepping import entry_of
 
 if TYPE_CHECKING:
     from catena.simulation.system import System

@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from catena.errors import ArgumentError, SimulationError
-from catena.model.parameters import Parameter, given_values
-from catena.model.values import floats
+from catena.model.parameters import VALUES_BY_NAME, Parameter, entry_of, given_values
+from catena.model.values import by_name, floats
 from catena.simulation.arguments import moving
 from catena.simulation.differentiated_steps import Bars, Cost, DifferentiatedSteps, Motion
 from catena.simulation.ensemble import in_chunks
@@ -24,7 +24,7 @@ from catena.simulation.integrators.steps import integrator as integrator_of
 from catena.simulation.rollout import PlansUsed, PlanUse, Rollout, RolloutSettings, thread_count
 from catena.simulation.run import RTOL, Run, RunSettings
 from catena.simulation.simulate import completed
-from catena.simulation.stepping import Counted, Layout, entry_of
+from catena.simulation.stepping import Counted, Layout
 from catena.simulation.system import System
 from catena.simulation.trajectory import Trajectory
 
@@ -158,13 +158,15 @@ def rollout_sensitivity(
     ((101, 1), array([-0.9927]))
     """
     model, what = moving(m, "rollout_sensitivity"), "rollout_sensitivity"
+    parameters = by_name(f"{what}: parameters", parameters, VALUES_BY_NAME)
+    along = by_name(f"{what}: along", along, "give a mapping, such as {'q0': [1.0]}")
     n, timed = model.nv, np.ndim(controls) > max(np.ndim(q0), np.ndim(v0))
     shapes: dict[str, tuple[int, ...]] = {"q0": (n,), "v0": (n,)}
     if controls is not None and not callable(controls):
         controls = np.asarray(controls, dtype=float)[(..., slice(None), slice(None)) if timed else (..., None, slice(None))]
         shapes["controls"] = controls.shape[-2:]
     entries = {name: name for name in shapes}  # by the names that `along` may have
-    for path in model.varying(tuple(parameters or ()), what).varied:
+    for path in model.varying(tuple(parameters), what).varied:
         if path in along and path in entries:
             raise ArgumentError(f"{what}: along '{path}' may be the parameter or where motions begin; give the parameter another name")
         shapes[entry_of(path)] = model.parameters()[path].shape
@@ -231,8 +233,9 @@ def simulate_gradient(
     _check_costs("simulate_gradient", cost, final_cost)
     if step is None:
         raise ArgumentError("simulate_gradient: step is None; give the size of the steps [s], for steps that adapt have no derivative")
-    model = moving(m, "simulate_gradient").varying(tuple(parameters or ()), "simulate_gradient")
-    values = given_values(model, parameters or {}, "simulate_gradient")
+    parameters = by_name("simulate_gradient: parameters", parameters, VALUES_BY_NAME)
+    model = moving(m, "simulate_gradient").varying(tuple(parameters), "simulate_gradient")
+    values = given_values(model, parameters, "simulate_gradient")
     if integrator != "auto":
         integrator_of(integrator, model)
     changed = model.with_values(values) if values else model

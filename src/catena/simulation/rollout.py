@@ -15,10 +15,10 @@ from catena.loops.projection import LoopPlan
 from catena.model import Mechanism
 from catena.model.actuators import acting
 from catena.model.forces import BUSHING_NUMBERS, SPRING_NUMBERS
-from catena.model.parameters import CONTROLS, OPTIONS, WRENCHES, given_values, ties
+from catena.model.parameters import CONTROLS, OPTIONS, VALUES_BY_NAME, WRENCHES, WRENCHES_BY_NAME, entry_of, given_values, ties
 from catena.model.parameters import check as check_paths
 from catena.model.user_functions import CONDITION, Role
-from catena.model.values import floats, leading_axes
+from catena.model.values import by_name, floats, leading_axes
 from catena.native import Iteration
 from catena.native.thread_parts import share, stop_event
 from catena.native.thread_parts import thread_count as set_thread_count
@@ -40,7 +40,6 @@ from catena.simulation.stepping import (
     WEAKENED,
     Counted,
     Layout,
-    entry_of,
 )  # fmt: skip
 from catena.simulation.stiffness import STABLE, fastest_of_model, warn_of
 from catena.simulation.system import System
@@ -199,11 +198,13 @@ class RolloutSettings:
         m = moving(m, "rollout")
         if actuators and callable(controls):
             controls, actuators = actuated(m, controls, "rollout", marked=False), False
+        parameters = by_name("rollout: parameters", parameters, VALUES_BY_NAME)
+        wrenches = by_name("rollout: wrenches", wrenches, WRENCHES_BY_NAME)
         changing = noise if isinstance(noise, Mapping) else {}
         for path in changing:
-            _check_changing(m, path, parameters or {})
-        m, axes = m.varying((*(parameters or ()), *changing), "rollout", tuple(wrenches or ()), actuators), max(map(np.ndim, (q0, v0))) - 1
-        parameters, inputs = parameters or {}, [_wrenches(wrenches or {}, axes)]
+            _check_changing(m, path, parameters)
+        m, axes = m.varying((*parameters, *changing), "rollout", tuple(wrenches), actuators), max(map(np.ndim, (q0, v0))) - 1
+        inputs = [_wrenches(wrenches, axes)]
         if actuators:
             inputs.append(_actuator_controls(m, controls, axes))
             controls = None
@@ -603,7 +604,7 @@ def _check_changing(m: Mechanism, path: str, parameters: Mapping[str, Any]) -> N
     """Refuse a number that must not change while a mechanism moves, such as a length of it."""
     if path in parameters:
         raise ArgumentError(f"rollout: '{path}' is given in parameters and in noise; leave one of them out")
-    check_paths(m, path, "rollout: noise")
+    check_paths(m, (path,), "rollout: noise")
     kind, own = path.rpartition(".")[2], m.parts.own
     moved = [name for name, x in ties(m).items() if path in names(x)]
     if not (path in (*own, "gravity", "friction_speed") or kind in OPTIONS) or moved:

@@ -12,6 +12,8 @@ import numpy as np
 
 from catena.errors import ArgumentError, SimulationError
 from catena.model import Mechanism
+from catena.model.parameters import VALUES_BY_NAME, WRENCHES_BY_NAME
+from catena.model.values import by_name
 from catena.simulation.arguments import check_state, moving, number
 from catena.simulation.checkpoint import Checkpoint, restore
 from catena.simulation.events import Event
@@ -95,9 +97,9 @@ def simulate(
     >>> run["arm"][-1].round(3), run.tau[-1].round(2)
     (np.float64(0.477), array([4.51]))
     """
-    if parameters:
+    if parameters := by_name("simulate: parameters", parameters, VALUES_BY_NAME):
         m = moving(m, "simulate").with_values(parameters)
-    if wrenches:
+    if wrenches := by_name("simulate: wrenches", wrenches, WRENCHES_BY_NAME):
         m = moving(m, "simulate").pushed(wrenches, "simulate")
     if controls is not None:
         if tau is not None or controller is not None:

@@ -22,15 +22,15 @@ from catena.loops.plan_library import Selected, eliminated
 from catena.loops.projection import Projected
 from catena.loops.scaling import coordinate_units, loop_units
 from catena.model import Mechanism, Tree
-from catena.model.parameters import CONTROLS
+from catena.model.parameters import CONTROLS, entry_of
 from catena.native import Kernel
-from catena.simulation.arguments import count, moving, positive
+from catena.simulation.arguments import count, flag, moving, positive
 from catena.simulation.flows import TracedFlow
 from catena.simulation.inputs import Controls
 from catena.simulation.integrators.steps import integrator as integrator_of
 from catena.simulation.loop_states import Settled, settling
 from catena.simulation.rollout import chosen_integrator
-from catena.simulation.stepping import Counted, entry_of, verdict
+from catena.simulation.stepping import Counted, verdict
 from catena.simulation.system import System
 
 Array = Any
@@ -75,6 +75,7 @@ def stepper(
     >>> servo([0.0], [0.0], [0.1])[1].round(6)
     array([0.003])
     """
+    controls = flag("stepper: controls", controls, "give True, and controls in each call")
     m = moving(m, "stepper").varying(parameters, "stepper", wrenches, controls)
     check_forces(m, "stepper")
     size = positive("stepper: step", step, "give a step size above 0, in seconds")

@@ -42,11 +42,6 @@ _STRETCH, _SLACK = 1e-2, 1e-6
 _NEARING, _SHORTER, _LONGER = 0.3, 0.2, 1.2
 
 
-def entry_of(path: str) -> str:
-    """Return the name that a number of the model has among the entries of constants and rows, where no other entry can have it."""
-    return f"given.{path}"
-
-
 class Layout:
     """Names for the entries of a vector; those of `numbers` stand for one entry, the others for an array."""
 

@@ -21,6 +21,7 @@ from catena.loops.plan_library import PlanLibrary
 from catena.loops.projection import LoopPlan, LoopSolver
 from catena.model import Mechanism
 from catena.model.forces import Applied, PointForce
+from catena.model.parameters import entry_of
 from catena.model.simple_joints import with_simple_joints
 from catena.model.user_functions import python, traced
 from catena.native import Iteration, Kernel, compile_graph
@@ -29,7 +30,7 @@ from catena.simulation.flows import EVALUATIONS, READS, Flow, TracedFlow
 from catena.simulation.inputs import Function, Input
 from catena.simulation.integrators.flow import Part
 from catena.simulation.integrators.steps import Integrator
-from catena.simulation.stepping import Counted, Layout, Stepping, Timed, attempt, entry_of
+from catena.simulation.stepping import Counted, Layout, Stepping, Timed, attempt
 
 Array = Any
 
