@@ -342,10 +342,72 @@ def _scaled(case: Case, rng: Rng) -> Case:
     return Case(m.with_values(case.values), {}, case.gain)
 
 
+def _placed(case: Case, rng: Rng) -> Case:
+    """Attach the model to a frame of another one, at the ground's place, and take a part that was added there away again."""
+    if "gravity" in case.m.parts.ties:
+        raise ct.ModelError("gravity does not go along")
+    m = ct.Model(case.m.name, gravity=case.m.gravity, friction_speed=case.m.friction_speed)
+    m.add_frame("stand", "ground", (0.3, 0.0, 0.0))
+    m.attach(case.m, to="stand", at=(-0.3, 0.0, 0.0), prefix="y_")
+    return Case(m, {f"y_{path}": value for path, value in case.values.items()}, None)
+
+
+def _locked(case: Case, rng: Rng) -> Case:
+    """Lock a joint and take away what it carries."""
+    m = case.m.copy()
+    carrier = m.body_names[-1]
+    m.add(f"{carrier}.b", ct.point_mass(1.0), ct.Revolute("x"), parent=carrier)
+    m.add(f"{carrier}.b.c", ct.point_mass(1.0), ct.Revolute("x"), parent=f"{carrier}.b")
+    m.lock({f"{carrier}.b": 0.3})
+    m.remove(f"{carrier}.b")
+    return Case(m, case.values, case.gain)
+
+
+def _in_file(case: Case, rng: Rng) -> Case:
+    return Case(_file(case.m), case.values, case.gain)
+
+
+def _in_other_names(case: Case, rng: Rng) -> Case:
+    """Rename a thing that is no body, and back, and a parameter."""
+    m = case.m.copy()
+    things = [*m.springs, *m.bushings, *m.contacts, *m.loops, *m.couplings, *m.frames, *m.actuators, *m.point_forces, *m.forces]
+    if things:
+        name = things[rng.integers(len(things))].name
+        m.rename(name, f"{name}'")
+    name = str(rng.choice(list(case.values)))
+    m.rename(name, f"{name}_new")
+    return Case(m, {f"{path}_new" if path == name else path: value for path, value in case.values.items()}, None)
+
+
+def _tuned(case: Case, rng: Rng) -> Case:
+    """Give all parameters values that are not those of the end."""
+    return Case(case.m.with_values({path: 1.1 * value for path, value in case.values.items()}), case.values, case.gain)
+
+
+def _smaller(case: Case, rng: Rng) -> Case:
+    m = case.m.copy()
+    m.scale(2.0, 3.0)
+    m.scale(0.5, 1.0 / 3.0)
+    return Case(m, case.values, case.gain)
+
+
+def _several(case: Case, rng: Rng) -> Case:
+    """Let some of these follow each other, and give the values in the end, or leave them as inputs."""
+    changes = [_placed, _locked, _in_other_names, _tuned, _smaller]
+    try:
+        _file(case.m)
+        changes.append(_in_file)
+    except ct.ModelFileError:  # there are functions
+        pass
+    for i in rng.choice(len(changes), 3, replace=False):
+        case = changes[i](case, rng)
+    return _given(case, rng) if rng.random() < 0.5 else case
+
+
 STORIES: dict[str, Callable[[Case, Rng], Case]] = {
     "given": _given, "inputs": _as_inputs, "some inputs": _some_as_inputs, "saved": _saved, "saved later": _saved_later,
     "saved for inputs": _saved_for_inputs, "attached": _attached, "renamed": _renamed, "parameter renamed": _parameter_renamed,
-    "copied": _copied, "cut": _cut, "scaled": _scaled,
+    "copied": _copied, "cut": _cut, "scaled": _scaled, "several": _several,
 }  # fmt: skip
 
 # what is computed
@@ -378,7 +440,7 @@ def _derivative(case: Case, at: At) -> Any:
 
 
 def _with_wrenches(case: Case, at: At) -> Any:
-    bodies = [frame.name for frame in case.m.frames] or [case.m.body_names[-1]]
+    bodies = [frame.name for frame in case.m.frames if frame.body != "ground"] or [case.m.body_names[-1]]
     kernel = ct.forward_dynamics(case.m, parameters=tuple(case.values), wrenches=bodies)
     timed = [at.t] if kernel.inputs[0].name == "t" else []
     return kernel(*timed, at.q, at.v, at.u, wrenches=np.tile([0.1, -0.2, 0.3, 1.0, -2.0, 3.0], (len(bodies), 1)), **case.values)
@@ -482,7 +544,8 @@ def build(rng_seed: Any, base: str, features: tuple[str, ...], own: bool, betwee
 def explore(seed: int, base: str = "", features: tuple[str, ...] = (), story: str = "", door: str = "") -> Report:
     """Return what a pair of features shows, drawn by the seed unless named."""
     rng = np.random.default_rng([seed, 11])
-    drawn_story, drawn_door = str(rng.choice([*STORIES, "between", "between"])), str(rng.choice(list(DOORS)))
+    drawn_story = str(rng.choice([*STORIES, "between", "between", "several", "several", "several"]))
+    drawn_door = str(rng.choice(list(DOORS)))
     story, door = story or drawn_story, door or drawn_door
     bases, added = ([n for n in names if n in IN_FILES or not story.startswith("saved")] for names in (BASES, FEATURES))
     drawn = str(rng.choice(bases)), tuple(map(str, rng.choice(added, 2, replace=False)))

@@ -17,7 +17,9 @@ from catena.spatial import rigid_inertia
 
 @dataclass(frozen=True)
 class Geometry:
-    """A shape to look at; it has no influence on the motion. `center` and `axis` are in the body frame, sizes in metres.
+    """A shape to look at, and to touch with in contacts.
+
+    `center` and `axis` are in the body frame, sizes in metres; `size` and `center` may follow parameters.
 
     Boxes, ellipsoids and meshes are turned by `rpy`, roll, pitch and yaw [rad] about the axes of the body. A mesh has the scale of its
     three axes as its size, and in `file` what a model file says of where it is; it is looked for when it is shown. `colour` is red, green
