@@ -1285,17 +1285,33 @@ def test_mjcf_files_are_taken(tmp_path, monkeypatch):
     assert (code, errors) == (1, "error: --keyframe away: model 'servo' has no keyframe of this name; choose from home\n")
 
 
+@pytest.mark.parametrize("option", [[], ["--actuators"]])
+def test_actuators_act_as_in_python(tmp_path, monkeypatch, option):
+    """A servo of a file is off, or holds the start, where `ct.simulate` has it off, or holds."""
+    monkeypatch.chdir(tmp_path)
+    m = ct.Model("servo")
+    m.add("arm", ct.rod(1.0, mass=2.0), ct.Revolute("y"))
+    m.add_actuator("p", "arm", kp=300.0, kv=30.0)
+    m.save("servo.toml")
+    run = ct.simulate(ct.load("servo.toml"), [0.0], until=1.0, rtol=1e-8, atol=1e-10, controls="hold" if option else None)
+    found = summary("servo.toml", "--until", "1", *option)
+    assert found["q"]["arm"] == run.q[-1, 0]
+    assert found["controls"] == ({"p": 0.0} if option else None)
+    assert abs(run.q[-1, 0]) > 1.0 or option
+
+
 def test_servos_of_a_file_hold_its_home(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("servo.xml").write_text(SERVO.replace('kp="3"', 'kp="3000" kv="300"'))
     arguments = ["servo.xml", "--until", "1"]
-    found = summary(*arguments)
+    assert abs(summary(*arguments)["q"]["arm"] - 0.7) > 0.3
+    found = summary(*arguments, "--actuators")
     assert found["controls"] == {"p": pytest.approx(0.7)}
     assert found["q"]["arm"] == pytest.approx(0.7, abs=0.01)
     assert found["energy"]["changed_by"] == ["joint forces"]
     assert summary(*arguments, "--control", "p=0.2")["q"]["arm"] == pytest.approx(0.2, abs=0.01)
     assert abs(summary(*arguments, "--no-actuators")["q"]["arm"] - 0.7) > 0.3
-    assert re.search(r"^controls +p 0\.7 *$", run("simulate", *arguments)[1], re.M)
+    assert re.search(r"^controls +p 0\.7 *$", run("simulate", *arguments, "--actuators")[1], re.M)
     for wrong, told in ((["--control", "x=1"], "no actuator 'x'"), (["--control", "p=1", "--no-actuators"], "leaves them out")):
         code, _, errors = run("simulate", *arguments, *wrong)
         assert code == 1

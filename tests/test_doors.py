@@ -131,3 +131,72 @@ def test_names_may_be_in_any_sequence() -> None:
         assert ct.forward_dynamics(arm(), parameters=paths).inputs[-1].name == "arm.mass"
     inputs = ct.mass_matrix(arm(), parameters=np.array(["arm.mass", "gravity"])).inputs
     assert [port.name for port in inputs] == ["q", "arm.mass", "gravity"]
+
+
+# --- joint forces and controls
+
+
+def motor() -> ct.Model:
+    """Return a pendulum whose motor has a gear of 10: a control of 1 is 10 N m."""
+    m = arm()
+    m.add_actuator("motor", "arm", gear=10.0)
+    return m
+
+
+def end(t: Any, q: Any, v: Any) -> Any:
+    return q[0]
+
+
+STEPS: dict[str, Any] = {"step": 0.01, "steps": 10}
+
+#: Runs by joint forces, in every form; of controls the doors take, and what they return.
+FORCES: dict[str, Callable[..., Any]] = {
+    "rollout": lambda m, **given: ct.rollout(m, [0.1], **STEPS, **given).q,
+    "ensemble": lambda m, **given: ct.ensemble(m, [0.1], **STEPS, **given).q,
+    "rollout_gradient": lambda m, **given: ct.rollout_gradient(m, [0.1], **STEPS, final_cost=end, **given).q0,
+    "rollout_sensitivity": lambda m, **given: ct.rollout_sensitivity(m, [0.1], **STEPS, along={"v0": [1.0]}, **given).q,
+    "ilqr": lambda m, **given: ct.ilqr(
+        m, [0.1], **{name: np.broadcast_to(x, (10, 1)) for name, x in given.items()}, step=0.01, cost=lambda t, q, v, tau: tau[0] ** 2
+    ).q,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("door", FORCES)
+def test_controls_of_a_model_with_actuators_are_not_taken_for_joint_forces(door: str) -> None:
+    """`simulate` takes 1 as 10 N m of the motor; what other doors took for 1 N m is refused, and joint forces are `tau` at all of them."""
+    run, force = FORCES[door], [1.0]
+    with pytest.raises(ct.ArgumentError, match="model 'pendulum' has actuators, and controls may be theirs; give joint forces as tau="):
+        run(motor(), controls=force)
+    for m in (arm(), motor()):  # joint forces, whether actuators are there or not
+        np.testing.assert_array_equal(run(m, tau=force), run(arm(), controls=force))
+    with pytest.raises(ct.ArgumentError, match="both tau and controls are given"):
+        run(motor(), tau=force, controls=force)
+
+
+@pytest.mark.parametrize("door", ["rollout", "ensemble"])
+def test_controls_are_those_of_simulate(door: str) -> None:
+    run = FORCES[door]
+    steps = ct.simulate(motor(), [0.1], until=0.1, step=0.01, integrator="rk4", controls=[1.0]).q
+    np.testing.assert_allclose(run(motor(), controls=[1.0], actuators=True, integrator="rk4"), steps, rtol=1e-12)
+    np.testing.assert_allclose(run(motor(), tau=[10.0], integrator="rk4"), steps, rtol=1e-12)
+    with pytest.raises(ct.ArgumentError, match="both tau and actuators=True are given"):
+        run(motor(), tau=[10.0], actuators=True)
+    with pytest.raises(ct.ArgumentError, match=r"actuators = \[1.0\] is neither True nor False"):
+        run(motor(), actuators=[1.0])
+
+
+def test_joint_forces_have_every_form_and_their_gradient() -> None:
+    table = np.linspace(-1.0, 1.0, 5)[:, None]
+    for tau in (table, lambda t, q, v: [-q[0]], np.ones(1)):
+        np.testing.assert_array_equal(ct.rollout(motor(), [0.1], tau=tau, **STEPS).q, ct.rollout(arm(), [0.1], None, tau, **STEPS).q)
+    found, same = (
+        ct.rollout_gradient(m, [0.1], **STEPS, final_cost=end, **{name: table}) for m, name in ((motor(), "tau"), (arm(), "controls"))
+    )
+    np.testing.assert_array_equal(found.controls, same.controls)
+    along, same = (
+        ct.rollout_sensitivity(m, [0.1], **STEPS, **{name: table}, along={name: table})
+        for m, name in ((motor(), "tau"), (arm(), "controls"))
+    )
+    np.testing.assert_array_equal(along.q, same.q)
+    with pytest.raises(ct.ArgumentError, match="tau has shape"):
+        ct.rollout(motor(), [0.1], tau=[1.0, 2.0], **STEPS)

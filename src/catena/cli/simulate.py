@@ -81,7 +81,7 @@ def simulate(
         list[str] | None, typer.Option(metavar="NAME=VALUE", help="The control of an actuator, such as elbow=0.5; repeatable.")
     ] = None,
     actuators: Annotated[
-        bool | None, typer.Option("--actuators/--no-actuators", help="Let the actuators of the model act; with --random they do not.")
+        bool | None, typer.Option("--actuators/--no-actuators", help="Let the actuators of the model act: servos hold the start.")
     ] = None,
     set_parameter: SetParameter = None,
     floating_base: FloatingBase = False,
@@ -112,8 +112,8 @@ def simulate(
     --set-parameter gives the model other numbers, before anything else; of vectors and placements all entries with commas between, or one
     by its name: gravity.z=-1.62, elbow.at.x=300mm, elbow.at.yaw=5deg, hand.inertia.xx=0.2. Of an inertia these are nine, or three moments.
 
-    Actuators of a model act: servos of position hold the start, motors are off; --control gives an actuator another control, in its own
-    unit, and --no-actuators leaves them all out. From a random start they are left out unless --actuators or --control is given.
+    Actuators of a model are off, as in ct.simulate, unless --actuators is given: then servos of position hold the start, and motors are
+    off. --control gives an actuator a control, in its own unit, and lets all of them act.
 
     \b
     Examples:
@@ -132,7 +132,7 @@ def simulate(
     end = settings.quantity("--until", until, "s")
     m, base = (m, None) if hold_base is None and (random is None or floating_base) else with_base_held(m, hold_base)
     q0, v0 = Start.of(m, set_, set_velocity, random, keyframe).state(m)
-    controls = _controls(m, q0, control or [], bool(control) or random is None if actuators is None else actuators)
+    controls = _controls(m, q0, control or [], bool(control) if actuators is None else actuators)
     outputs = {"plot": plot, "animate": animate, "save": save, "csv": csv}
     check_outputs(outputs)
     wanted = None if what is None else _wanted(m, what, plot)

@@ -33,9 +33,9 @@ from catena.model.user_functions import traced
 from catena.model.values import floats
 from catena.native import compile_graph
 from catena.simulation import Trajectory, stepper
-from catena.simulation.arguments import count, positive
+from catena.simulation.arguments import count, moving, positive
 from catena.simulation.inputs import cost_role
-from catena.simulation.rollout import RolloutSettings
+from catena.simulation.rollout import RolloutSettings, controls_or_forces
 
 Array = Any
 
@@ -128,11 +128,13 @@ def ilqr(
     start: float = 0.0,
     integrator: str = "auto",
     method: str = "auto",
+    tau: Any = None,
 ) -> OptimalMotion:
     """Return the motion of least cost near a first one, by the iterative linear-quadratic regulator [LT04].
 
-    `controls` (steps, nv) are the joint forces to begin with, each held for a `step` [s]; those on the coordinates that `actuated` names,
-    without it on all, are changed, within `limits`: a pair, lower and upper limit, each a number or one for each actuated coordinate.
+    `tau` (steps, nv) are the joint forces to begin with, each held for a `step` [s]; of a model without actuators they may be given as
+    `controls`. Those on the coordinates that `actuated` names, without it on all, are changed, within `limits`: a pair, lower and upper
+    limit, each a number or one for each actuated coordinate.
     The cost is that of `ct.rollout_gradient`: the sum of `cost(t, q, v, tau)` over the beginnings of all steps, and `final_cost(t, q, v)`
     at the end; both are traced. `integrator` and `method` are those of `ct.rollout`.
 
@@ -148,9 +150,10 @@ def ilqr(
     >>> np.cos(motion.q[-1]) < -0.999, abs(motion.controls).max() <= 5.0
     (array([ True]), np.True_)
     """
+    by, controls, _ = controls_or_forces(moving(m, "ilqr"), "ilqr", controls, tau, None)
     if np.ndim(controls) != 2:
-        raise ArgumentError(f"ilqr: controls have the shape {np.shape(controls)}; give (steps, nv), joint forces to begin with")
-    given = RolloutSettings.of(m, q0, v0, controls, step, len(controls), 1, start, integrator, method)
+        raise ArgumentError(f"ilqr: {by} have the shape {np.shape(controls)}; give (steps, nv), joint forces to begin with")
+    given = RolloutSettings.of(m, q0, v0, None, step, len(controls), 1, start, integrator, method, tau=controls)
     if given.batch:
         raise ArgumentError(f"ilqr: states have the leading axes {given.batch}; give one state, q0 ({given.model.nq},)")
     if cost is None and final_cost is None:

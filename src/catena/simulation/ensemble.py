@@ -55,6 +55,7 @@ def ensemble(
     observe: Function | None = None,
     wrenches: Mapping[str, Any] | None = None,
     actuators: bool = False,
+    tau: Any = None,
 ) -> Rollout:
     """Return the trajectories of `ct.rollout`, the same bit for bit, computed in chunks by an executor.
 
@@ -73,8 +74,9 @@ def ensemble(
     (100, 201, 1)
     """
     plan = RolloutSettings.of(
-        m, q0, v0, controls, step, steps, every, start, integrator, method, parameters, noise, stop, observe, wrenches, actuators
-    )
+        m, q0, v0, controls, step, steps, every, start, integrator, method, parameters, noise, stop, observe, wrenches,
+        actuators, tau,
+    )  # fmt: skip
     whole: list[Any] = []
     for at, runs in in_chunks(plan, RolloutSettings.run, executor, chunk, show_progress):
         whole = whole or [None if x is None else np.empty((len(plan.q), *x.shape[1:]), x.dtype) for x in runs.parts]

@@ -21,7 +21,7 @@ from catena.simulation.differentiated_steps import Bars, Cost, DifferentiatedSte
 from catena.simulation.ensemble import in_chunks
 from catena.simulation.inputs import Controls, Function, Input
 from catena.simulation.integrators.steps import integrator as integrator_of
-from catena.simulation.rollout import PlansUsed, PlanUse, Rollout, RolloutSettings, thread_count
+from catena.simulation.rollout import PlansUsed, PlanUse, Rollout, RolloutSettings, controls_or_forces, thread_count
 from catena.simulation.run import RTOL, Run, RunSettings
 from catena.simulation.simulate import completed
 from catena.simulation.stepping import Counted, Layout
@@ -76,12 +76,14 @@ def rollout_gradient(
     executor: Any = None,
     chunk: int | None = None,
     show_progress: bool | None = None,
+    tau: Any = None,
 ) -> MotionGradient:
     """Return the cost of rollouts, and its gradient by all that they begin with.
 
     The cost is the sum of `cost(t, q, v, tau)` over the beginnings of all steps, tau being the joint forces put in there, and of
     `final_cost(t, q, v)` at the end; both are traced. The other arguments are those of `ct.rollout`; with `executor` and `chunk`,
-    trajectories are computed in chunks as by `ct.ensemble`. A trajectory that stops costs nothing from there on, and has its final cost
+    trajectories are computed in chunks as by `ct.ensemble`. Joint forces are `tau`, or `controls` of a model without
+    actuators; their gradient is `controls`. A trajectory that stops costs nothing from there on, and has its final cost
     there. Gradients are exact for the steps as they are made: they are found backwards, by the adjoint of the compiled step, at about four
     times the cost of the rollout.
 
@@ -91,7 +93,8 @@ def rollout_gradient(
     >>> found.value.round(4), found.q0.round(4), found.controls.shape
     (np.float64(-0.4992), array([-0.9927]), (100, 1))
     """
-    given = RolloutSettings.of(m, q0, v0, controls, step, steps, 1, start, integrator, method, parameters, noise, stop)
+    given = RolloutSettings.of(m, q0, v0, controls, step, steps, 1, start, integrator, method, parameters, noise, stop, tau=tau)
+    controls = controls if tau is None else tau
     _check_costs("rollout_gradient", cost, final_cost)
     if executor is None and chunk is None:
         found = _gradient(given, thread_count(threads), cost=cost, final_cost=final_cost)
@@ -143,10 +146,12 @@ def rollout_sensitivity(
     method: str = "auto",
     threads: int | None = None,
     parameters: Mapping[str, Any] | None = None,
+    tau: Any = None,
 ) -> MotionSensitivity:
     """Return how rollouts change along a change of what they begin with, at the end of every step.
 
-    `along` has the changes by name, each with the shape of what it changes: "q0", along velocities, (..., nv); "v0"; "controls"; and
+    `along` has the changes by name, each with the shape of what it changes: "q0", along velocities, (..., nv); "v0"; "tau", or "controls"
+    where joint forces are given as such; and
     numbers of the model by path, which must be among `parameters`. Leading axes broadcast with those of the states, so that several
     directions are an axis of `along`. The other arguments are those of `ct.rollout`. Sensitivities are exact for the steps as they are
     made: the tangent of the compiled step is taken along them.
@@ -160,11 +165,12 @@ def rollout_sensitivity(
     model, what = moving(m, "rollout_sensitivity"), "rollout_sensitivity"
     parameters = by_name(f"{what}: parameters", parameters, VALUES_BY_NAME)
     along = by_name(f"{what}: along", along, "give a mapping, such as {'q0': [1.0]}")
+    by, controls, _ = controls_or_forces(model, what, controls, tau, None)
     n, timed = model.nv, np.ndim(controls) > max(np.ndim(q0), np.ndim(v0))
     shapes: dict[str, tuple[int, ...]] = {"q0": (n,), "v0": (n,)}
     if controls is not None and not callable(controls):
         controls = np.asarray(controls, dtype=float)[(..., slice(None), slice(None)) if timed else (..., None, slice(None))]
-        shapes["controls"] = controls.shape[-2:]
+        shapes[by] = controls.shape[-2:]
     entries = {name: name for name in shapes}  # by the names that `along` may have
     for path in model.varying(tuple(parameters), what).varied:
         if path in along and path in entries:
@@ -177,7 +183,7 @@ def rollout_sensitivity(
             raise ArgumentError(f"{what}: along '{name}' changes nothing that is given; give some of {', '.join(entries)}")
         shape = shapes[entries[name]]
         x = floats(f"{what}: along '{name}'", x, "give numbers")
-        x = x[..., None, :] if name == "controls" and not timed and x.ndim else x
+        x = x[..., None, :] if name == by and not timed and x.ndim else x
         if x.shape[x.ndim - len(shape) :] != shape or not np.isfinite(x).all():
             raise ArgumentError(f"{what}: along '{name}' has shape {np.shape(along[name])}; give finite numbers, (..., {shape})")
         changes[entries[name]] = x
@@ -190,14 +196,14 @@ def rollout_sensitivity(
     if isinstance(controls, np.ndarray):
         controls = np.broadcast_to(controls, np.broadcast_shapes(controls.shape, (*batch, *controls.shape[-2:])))
     first = np.broadcast_to(begins["q0"], (*batch, begins["q0"].shape[-1]))
-    given = RolloutSettings.of(m, first, v0, controls, step, steps, 1, start, integrator, method, parameters)
+    given = RolloutSettings.of(m, first, v0, None, step, steps, 1, start, integrator, method, parameters, tau=controls)
     flat = {}
     for name, shape in shapes.items():
         flat[name] = np.broadcast_to(changes.get(name, np.zeros(shape)), (*given.batch, *shape)).reshape(len(given.q), *shape)
     steps_of, (rollout, plans) = DifferentiatedSteps(_system(given), None, None), given.run_with_plans(thread_count(threads))
     motion = _motion(given, rollout, plans, 0, np.full(len(given.q), given.steps))
     changed = [np.zeros((len(given.q), 0)), *(flat[name].reshape(len(given.q), -1) for name in steps_of.constants.sizes)]
-    rows = np.repeat(flat["controls"], given.steps // given.table.shape[1], axis=1) if "tau" in given.row else np.zeros((1, given.steps, 0))
+    rows = np.repeat(flat[by], given.steps // given.table.shape[1], axis=1) if "tau" in given.row else np.zeros((1, given.steps, 0))
     found = steps_of.along(motion, _constants(given), flat["q0"], flat["v0"], rows, np.concatenate(changed, axis=1), thread_count(threads))
     found = found.reshape(*given.batch, given.steps + 1, 2 * n)
     return MotionSensitivity(found[..., :n], found[..., n:], given.shaped(rollout))

@@ -23,7 +23,7 @@ from catena.native import Iteration
 from catena.native.thread_parts import share, stop_event
 from catena.native.thread_parts import thread_count as set_thread_count
 from catena.scalars.expression import names
-from catena.simulation.arguments import check_step, count, moving, normalise, number, positive
+from catena.simulation.arguments import check_step, count, flag, moving, normalise, number, positive
 from catena.simulation.inputs import Controls, Function, Input, actuated, controller_role
 from catena.simulation.integrators.steps import integrator as integrator_of
 from catena.simulation.loop_states import check_closed, check_velocities, settled
@@ -116,17 +116,20 @@ def rollout(
     observe: Function | None = None,
     wrenches: Mapping[str, Any] | None = None,
     actuators: bool = False,
+    tau: Any = None,
 ) -> Rollout:
     """Return trajectories from the states (q0, v0), of so many steps of one size [s]: a loop in machine code, on all cores.
 
-    The leading axes of q0 (..., nq), v0 (..., nv) and the controls broadcast as in NumPy. `controls` are the joint forces:
+    The leading axes of q0 (..., nq), v0 (..., nv) and the joint forces broadcast as in NumPy. `tau` are the joint forces:
 
     - None: none; v0 = None: at rest;
     - (nv,), or (..., nv) with as many leading axes as the states: constant, the same or for each trajectory;
     - (..., K, nv), with more leading axes than the states have: over time; each of the K rows is held for steps / K steps;
     - a function (t, q, v) -> tau, which is traced and compiled.
 
-    With `actuators`, they are controls of `m.actuators` instead, one for each, in the same forms; None are zeros.
+    Of a model without actuators `controls` are the joint forces too. Of one with actuators they are controls of `m.actuators`, as those of
+    `ct.simulate`, one for each, in the same forms; say so by `actuators=True`, for in other doors they are joint forces yet. None are
+    zeros then.
 
     States of a model with loops must close these: positions by `m.assemble`, velocities by `m.project_velocity`.
 
@@ -158,7 +161,7 @@ def rollout(
     """
     given = RolloutSettings.of(
         m, q0, v0, controls, step, steps, every, start, integrator, method, parameters, noise, stop, observe, wrenches,
-        actuators,
+        actuators, tau,
     )  # fmt: skip
     return given.shaped(given.run(thread_count(threads)))
 
@@ -192,10 +195,11 @@ class RolloutSettings:
     def of(
         m: Mechanism, q0: Any, v0: Any, controls: Any, step: Any, steps: Any, every: Any, start: Any, integrator: str, method: str,
         parameters: Mapping[str, Any] | None = None, noise: Any = None, stop: Function | None = None, observe: Function | None = None,
-        wrenches: Mapping[str, Any] | None = None, actuators: bool = False,
+        wrenches: Mapping[str, Any] | None = None, actuators: bool | None = None, tau: Any = None,
     ) -> RolloutSettings:  # fmt: skip
-        """Return the settings, or say what is wrong with an argument."""
+        """Return the settings, or say what is wrong with an argument; `actuators` is None of doors that take joint forces alone."""
         m = moving(m, "rollout")
+        by, controls, actuators = controls_or_forces(m, "rollout", controls, tau, actuators)
         if actuators and callable(controls):
             controls, actuators = actuated(m, controls, "rollout", marked=False), False
         parameters = by_name("rollout: parameters", parameters, VALUES_BY_NAME)
@@ -229,11 +233,11 @@ class RolloutSettings:
         integrator = chosen_integrator(_stiffest(m, values), integrator, step_size, "rollout", controls)
         q, v = _array("q0", q0, m.nq, m), np.zeros(m.nv) if v0 is None else _array("v0", v0, m.nv, m)
         normalise(m, q, "q0")
-        table, controller = _controls(m, controls, steps, axes)
+        table, controller = _controls(m, controls, steps, axes, by)
         tables = {} if table is None else {"tau": table}
         if noise is not None and not isinstance(noise, Mapping):
             tables["noise"] = _rows("noise", _array("noise", noise, m.nv, m), 1, steps)
-        told = {"tau": "controls", "noise": "noise"}  # what tables are called in messages
+        told = {"tau": by, "noise": "noise"}  # what tables are called in messages
         for path, x in given_values(m, changing, "rollout: noise").items():
             name = path if path in (WRENCHES, CONTROLS) else f"noise '{path}'"
             tables[entry_of(path)], told[entry_of(path)] = _rows(name, x, len(m.parameters()[path].shape), steps), name
@@ -540,8 +544,23 @@ def chosen_integrator(m: Mechanism, name: str, step: float, what: str, controlle
     return name
 
 
-def _controls(m: Mechanism, controls: Any, steps: int, axes: int) -> tuple[np.ndarray | None, Function | None]:
-    """Return the table of controls (..., K, nv), or the controller."""
+def controls_or_forces(m: Mechanism, what: str, controls: Any, tau: Any, actuators: Any) -> tuple[str, Any, bool]:
+    """Return the argument that has joint forces or controls, its value, and whether these are controls of actuators.
+
+    Refuse controls of a model with actuators that may be either; `actuators` is None where a door takes joint forces alone.
+    """
+    theirs = actuators is not None and flag(f"{what}: actuators", actuators, "give True, and the controls as controls=")
+    if tau is not None and (controls is not None or theirs):
+        other = "controls" if controls is not None else "actuators=True"
+        raise ArgumentError(f"{what}: both tau and {other} are given; give joint forces as tau=, or controls of m.actuators, alone")
+    if m.actuators and controls is not None and not theirs:
+        also = "" if actuators is None else ", or add actuators=True for controls of these, as ct.simulate takes them"
+        raise ArgumentError(f"{what}: model '{m.name}' has actuators, and controls may be theirs; give joint forces as tau={also}")
+    return ("controls", controls, theirs) if tau is None else ("tau", tau, False)
+
+
+def _controls(m: Mechanism, controls: Any, steps: int, axes: int, by: str) -> tuple[np.ndarray | None, Function | None]:
+    """Return the table of joint forces (..., K, nv), or the controller; `by` is the argument that has them."""
     if controls is None:
         return None, None
     if callable(controls):
@@ -550,10 +569,10 @@ def _controls(m: Mechanism, controls: Any, steps: int, axes: int) -> tuple[np.nd
         controls = m.bound(controls)
         controller_role(m, marked=False).graph(controls)
         return None, controls
-    table = _array("controls", controls, m.nv, m)
+    table = _array(by, controls, m.nv, m)
     if table.ndim - 1 <= axes:
         return table[..., None, :], None
-    return _rows("controls", table, 1, steps, ", or constant controls with as many leading axes as q0"), None
+    return _rows(by, table, 1, steps, f", or constant {by} with as many leading axes as q0"), None
 
 
 def _actuator_controls(m: Mechanism, controls: Any, axes: int) -> tuple[dict[str, np.ndarray], bool]:
