@@ -105,13 +105,12 @@ def test_fixed_steps_miss_no_ball_on_their_way(speed: float) -> None:
 
 
 def test_fixed_steps_see_what_drives_a_contact() -> None:
-    """A ball at rest in the way of one that is driven goes off with its restitution; it moves only in the course of the step."""
+    """A ball at rest in the way of an elastic one that is driven goes off at twice its speed."""
     m = ct.Model("bat", gravity=(0, 0, 0))
     m.add("bat", ct.sphere(0.1, mass=1.0), ct.Driven(ct.Prismatic("x"), lambda t: 5.0 * t))
     m.add("ball", ct.sphere(0.1, mass=1.0), ct.Prismatic("x"), at=(0.46, 0, 0))
     m.add_contact("hit", "ball", against="bat", stiffness=1e5, dissipation=0.0)
     run = ct.simulate(m, [0.0], until=0.2, step=1e-3, integrator="rang-angermann")
-    assert_allclose(run["ball rate" if "ball rate" in run.v_names else "ball"].max(), run.q.max())
     assert_allclose(run.v[-1, -1], 10.0, rtol=0.02)
 
 
