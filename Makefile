@@ -7,7 +7,7 @@
 # make wheel   build the package into dist/ and try it in empty environments of PYTHONS="python3.10 python3.13"
 # make bench   set up .venv, measure against the peers, and write benchmarks/results.json and the pages: 20 minutes, alone on the machine
 # make docs    set up .venv and build the documentation into site/
-# make soak    set up .venv and explore mechanisms with loops, with new seeds: for SECONDS=600, or until Ctrl-C
+# make soak    set up .venv and explore mechanisms and pairs of features, with new seeds: for SECONDS=600, or until Ctrl-C
 # make notebooks set up .venv and write tutorials as notebooks into notebooks/
 # make gallery set up .venv and draw the pictures of docs/gallery.md again
 

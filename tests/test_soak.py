@@ -1,4 +1,4 @@
-"""Mechanisms of all families at fixed seeds agree with the independent referee; `make soak` explores others."""
+"""Mechanisms of all families, and features of models and runs, at fixed seeds agree with independent answers; `make soak` explores others."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from tests.explorations.loops import CHECKS, explore
 from tests.families import FAMILIES, VARIANTS, mechanism
 from tests.loop_referee import LoopReferee, closure
 from tests.referee import Referee, relative
+from tests.soak import EXPLORATIONS
 
 import catena as ct
 
@@ -48,6 +49,15 @@ WRONG_ONCE = [
 def test_mechanisms_that_were_wrong_once_agree_with_the_referee(name: str, seed: int) -> None:
     found = explore(seed, name, ["methods"])
     assert not found.failures, "\n".join(f"{failure.what}: {failure.detail}" for failure in found.failures)
+
+
+@pytest.mark.evaluated
+@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("name", sorted({*EXPLORATIONS} - {"loops"}))
+def test_features_that_meet_agree_with_independent_answers(name: str, seed: int) -> None:
+    found = EXPLORATIONS[name](seed)
+    assert not found.failures, "\n".join(f"{failure.what}: {failure.detail}\n{failure.script}" for failure in found.failures)
+    assert found.counts
 
 
 def test_the_referee_of_loops_equals_that_by_least_squares() -> None:
