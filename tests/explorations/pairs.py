@@ -473,14 +473,14 @@ def _rollout(case: Case, at: At, **options: Any) -> Any:
     q, v = np.array([at.q, at.q]), np.array([at.v, 0.5 * at.v])
     if case.m.has_loops:
         v[1] = 0.5 * at.v if not case.m.driven_names else at.v
-    run = ct.rollout(case.m, q, v, np.tile(at.u, (2, 20, 1)), 2e-3, 20, start=at.t, parameters=case.values or None, **options)
+    run = ct.rollout(case.m, q, v, None, 2e-3, 20, tau=np.tile(at.u, (2, 20, 1)), start=at.t, parameters=case.values or None, **options)
     return [run.q, run.v]
 
 
 def _watched(case: Case, at: At) -> Any:
     gain = case.gain
     run = ct.rollout(
-        case.m, at.q, at.v, np.tile(at.u, (20, 1)), 2e-3, 20, start=at.t, parameters=case.values or None,
+        case.m, at.q, at.v, None, 2e-3, 20, tau=np.tile(at.u, (20, 1)), start=at.t, parameters=case.values or None,
         stop=lambda t, q, v: t - at.t > 0.02 * gain, observe=lambda t, q, v: gain * v,
     )  # fmt: skip
     return [run.observed] if hasattr(run, "observed") else [run.q]
@@ -489,7 +489,7 @@ def _watched(case: Case, at: At) -> Any:
 def _gradient(case: Case, at: At) -> Any:
     gain = case.gain
     result = ct.rollout_gradient(
-        case.m, at.q, at.v, np.tile(at.u, (10, 1)), step=2e-3, steps=10, start=at.t, parameters=case.values or None,
+        case.m, at.q, at.v, tau=np.tile(at.u, (10, 1)), step=2e-3, steps=10, start=at.t, parameters=case.values or None,
         cost=lambda t, q, v, tau: gain * (q[0] ** 2 + v @ v), final_cost=lambda t, q, v: gain**2 * v[0],
     )  # fmt: skip
     return [result.value, result.q0, result.v0, result.controls]

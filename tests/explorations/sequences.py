@@ -62,7 +62,7 @@ def _rollout(m: ct.Model, at: State, rng: Rng) -> Any:
         options["stop"] = lambda t, q, v: t > 0.01 * gain
     if rng.random() < 0.3:
         options["observe"] = lambda t, q, v: gain * q
-    run = ct.rollout(m, *at, controls, 2e-3, 10, integrator=str(rng.choice(["rk4", "gauss-legendre-4", "auto"])), **options)
+    run = ct.rollout(m, *at, None, 2e-3, 10, tau=controls, integrator=str(rng.choice(["rk4", "gauss-legendre-4", "auto"])), **options)
     return tuple(x for x in (run.q, run.v, run.observed) if x is not None)
 
 
@@ -75,7 +75,7 @@ def _gradient(m: ct.Model, at: State, rng: Rng) -> Any:
     gain, controls = float(rng.choice([0.5, 2.0])), rng.normal(size=(5, m.nv))
     parameters = {f"{m.links[0].name}.mass": gain} if rng.random() < 0.4 else None
     found = ct.rollout_gradient(
-        m, *at, controls, step=2e-3, steps=5, cost=lambda t, q, v, tau: gain * q @ q, parameters=parameters,
+        m, *at, tau=controls, step=2e-3, steps=5, cost=lambda t, q, v, tau: gain * q @ q, parameters=parameters,
         integrator=str(rng.choice(["rk4", "gauss-legendre-4"])),
     )  # fmt: skip
     return found.value, found.q0, found.controls
