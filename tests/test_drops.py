@@ -180,3 +180,17 @@ def test_drops_are_explored(seed: int) -> None:
     found = motions.guarded(motions.drops, seed)
     assert not found.failures, "\n".join(f"{failure.what}: {failure.detail}" for failure in found.failures)
     assert found.counts["dropped bodies"] == 50
+
+
+@pytest.mark.parametrize("friction", [0.0, 0.01])
+@pytest.mark.parametrize("step", [1e-3, 5e-3])
+def test_smooth_contacts_gain_no_energy_either(friction, step):
+    """A smooth elastic ball bounces on its stiffness alone, which explicit steps are stable for, and gain energy by."""
+    m = ct.Model("ball")
+    m.add("ball", ct.sphere(0.1, mass=1.0), ct.Free())
+    m.add_contact("floor", "ball", friction=friction, dissipation=0.0, penetration=1e-4)
+    q0, v0 = [0, 0, 0.4, 1, 0, 0, 0], [0, 5.0, 0, 0, 0, 0]
+    run = ct.simulate(m, q0, v0, until=1.0, step=step)
+    assert run.info["integrator"] == "rang-angermann"
+    assert run.total_energy.max() < 1.001 * run.total_energy[0]
+    np.testing.assert_allclose(ct.rollout(m, q0, v0, step=step, steps=round(1.0 / step)).q[-1], run.q[-1], atol=1e-12)

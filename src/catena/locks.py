@@ -46,7 +46,7 @@ def _of_properties() -> Iterator[Any]:
         if name.partition(".")[0] == "catena":
             for kind in list(vars(module).values()):
                 if isinstance(kind, type):
-                    yield from (x.lock for x in vars(kind).values() if isinstance(x, functools.cached_property) and hasattr(x, "lock"))
+                    yield from (getattr(x, "lock") for x in vars(kind).values() if isinstance(x, functools.cached_property) and hasattr(x, "lock"))
 
 
 def _release() -> None:

@@ -134,7 +134,7 @@ def rollout(
     States of a model with loops must close these: positions by `m.assemble`, velocities by `m.project_velocity`.
 
     A sample is recorded `every` so many steps, besides the first. `integrator` names one of those of `ct.simulate`; steps are always fixed.
-    "auto" is "rk4", or "rang-angermann" where friction, dampers, springs or stops of joints are too fast for the step.
+    "auto" is "rk4", or "rang-angermann" for models with contacts, and where friction, dampers, springs or stops are too fast for the step.
     `parameters` has values of numbers of the model, by the paths of `m.parameters`: one for all trajectories, or with leading axes that
     broadcast like those of the states.
 
@@ -536,10 +536,11 @@ def chosen_integrator(m: Mechanism, name: str, step: float, what: str, controlle
         return name
     servos = acting(m, controller)
     stiffest = fastest_of_model(m, None if servos is None else servos.actuation)
-    if stiffest is None or stiffest.rate * step <= STABLE:
-        return "rk4" if name == "auto" else name
+    explicit = stiffest is None or stiffest.rate * step <= STABLE
     if name == "auto":
-        return "rang-angermann"
+        return "rk4" if explicit and not m.contacts else "rang-angermann"
+    if stiffest is None or explicit:
+        return name
     warn_of(stiffest, f"{what} '{m.name}'", name, step)
     return name
 

@@ -162,6 +162,8 @@ def _automatic(m: Mechanism, start: float, until: float, step: float | None, sti
     """Return the integrator of "auto", and why it is not the default one."""
     if stiffest is not None:
         return "rang-angermann", f"auto: {stiffest}, too short for explicit steps"
+    if step is not None and m.contacts:
+        return "rang-angermann", "auto: its fixed steps gain no energy from contacts"
     if step is None:
         return "dormand-prince", ""
     steps = (until - start) / step

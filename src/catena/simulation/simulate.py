@@ -68,8 +68,8 @@ def simulate(
       dampers, springs and stops of joints, "rang-angermann"; implicit, "implicit-midpoint", "gauss-legendre-4", "gauss-legendre-6";
       symplectic, on canonical momenta and without loops, "symplectic-euler", "stormer-verlet", "symplectic-midpoint",
       "symplectic-gauss-4", "symplectic-gauss-6"; or "scipy:Radau", "scipy:BDF", "scipy:LSODA". "auto" is "dormand-prince", with a fixed
-      step "rk4"; "rang-angermann" where the passive forces of a joint are too fast for explicit steps; or "symplectic-gauss-4" over 100,000
-      fixed steps and more of a model that conserves energy. `info["why"]` says why it is not the default.
+      step "rk4"; "rang-angermann" where passive forces are too fast for explicit steps, and for fixed steps of models with contacts; or
+      "symplectic-gauss-4" over 100,000 fixed steps and more of a model that conserves energy. `info["why"]` says why it is not the default.
     - `tau`: constant joint forces (nv), or a pair (times, values) that is interpolated linearly; `controller`: a function
       (t, q, v) -> tau that is traced and compiled, or `ct.python(function)` to be called step by step.
     - `controls` of `m.actuators` in place of joint forces: constant, a pair (times, values) that is interpolated linearly, a function
