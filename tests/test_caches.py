@@ -130,27 +130,29 @@ DOORS: dict[str, Door] = {
     "forces": run(tau=lambda m, x: np.full(m.nv, x), integrator="rk4"),
     "parameters": run(parameters=numbers, integrator="rk4"),
     "wrenches": run(wrenches=pushes, integrator="rk4"),
-    "rollout": lambda m, q, v, x: ct.rollout(m, q, v, np.full(m.nv, x), 2e-3, 4),
-    "rollout with a controller": lambda m, q, v, x: ct.rollout(m, q, v, damper(m, x), 2e-3, 4, integrator="gauss-legendre-4"),
+    "rollout": lambda m, q, v, x: ct.rollout(m, q, v, tau=np.full(m.nv, x), step=2e-3, steps=4),
+    "rollout with a controller": lambda m, q, v, x: ct.rollout(
+        m, q, v, tau=damper(m, x), step=2e-3, steps=4, integrator="gauss-legendre-4"
+    ),
     "rollout with more": lambda m, q, v, x: ct.rollout(
         m, q, v, None, 2e-3, 4, parameters=numbers(m, x), wrenches=pushes(m, x), noise={"gravity": np.full((4, 3), x)},
         stop=lambda t, q, v: q[0] > x, observe=lambda t, q, v: x * q,
     ),
     "stepper": lambda m, q, v, x: ct.stepper(m, 2e-3)(*((0.0,) if m.time_dependent else ()), q, v, np.full(m.nv, x)),
     "rollout_gradient": lambda m, q, v, x: ct.rollout_gradient(
-        m, q, v, np.full((4, m.nv), x), step=2e-3, steps=4, cost=lambda t, q, v, tau: x * q[0], parameters=numbers(m, x)
+        m, q, v, tau=np.full((4, m.nv), x), step=2e-3, steps=4, cost=lambda t, q, v, tau: x * q[0], parameters=numbers(m, x)
     ),
     "gradient of a controller": lambda m, q, v, x: ct.rollout_gradient(
-        m, q, v, damper(m, x), step=2e-3, steps=4, final_cost=lambda t, q, v: x * v[0]
+        m, q, v, tau=damper(m, x), step=2e-3, steps=4, final_cost=lambda t, q, v: x * v[0]
     ),
     "rollout_sensitivity": lambda m, q, v, x: ct.rollout_sensitivity(
-        m, q, v, np.full((4, m.nv), x), step=2e-3, steps=4, along={"v0": np.ones(m.nv)}
+        m, q, v, tau=np.full((4, m.nv), x), step=2e-3, steps=4, along={"v0": np.ones(m.nv)}
     ),
     "simulate_gradient": lambda m, q, v, x: ct.simulate_gradient(
         m, q, v, until=8e-3, step=2e-3, cost=lambda t, q, v, tau: x * q[0], controller=damper(m, x)
     ),
     "ilqr": lambda m, q, v, x: ct.ilqr(
-        m, q, v, np.zeros((4, m.nv)), step=2e-3, cost=lambda t, q, v, tau: x * (q @ q + tau @ tau), iterations=3, tolerance=1.0
+        m, q, v, tau=np.zeros((4, m.nv)), step=2e-3, cost=lambda t, q, v, tau: x * (q @ q + tau @ tau), iterations=3, tolerance=1.0
     ),
     "linearize": lambda m, q, v, x: ct.linearize(m, q, v, np.full(m.nv, x)),
     "linearize a step": lambda m, q, v, x: ct.linearize(m, q, v, controller=damper(m, x), step=2e-3),

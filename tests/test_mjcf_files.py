@@ -168,3 +168,10 @@ def test_any_attribute_that_says_nothing_gives_a_model_or_an_error_with_file_and
         changed = text[: attribute.start(1)] + value + text[attribute.end(1) :]
         written(tmp_path, {"robot.xml": changed})
         assert_read(tmp_path / "robot.xml", tmp_path / "robot.xml", ("unsupported",))
+
+
+def test_numbers_that_are_none_are_refused_before_mujoco_compiles_them(tmp_path):
+    """With a gravity of NaN, MuJoCo compiled without end."""
+    written(tmp_path, {"robot.xml": re.sub(r'gravity="[^"]*"', 'gravity="nan 0 0"', TREE)})
+    with pytest.raises(ct.ModelFileError, match=r"robot\.xml:\d+: .*gravity 'nan 0 0' is not a number; give finite numbers"):
+        ct.load(tmp_path / "robot.xml")

@@ -46,7 +46,8 @@ def _of_properties() -> Iterator[Any]:
         if name.partition(".")[0] == "catena":
             for kind in list(vars(module).values()):
                 if isinstance(kind, type):
-                    yield from (getattr(x, "lock") for x in vars(kind).values() if isinstance(x, functools.cached_property) and hasattr(x, "lock"))
+                    found = [x for x in vars(kind).values() if isinstance(x, functools.cached_property)]
+                    yield from (vars(x)["lock"] for x in found if "lock" in vars(x))
 
 
 def _release() -> None:

@@ -67,7 +67,7 @@ def methods(incomplete: str) -> list[str]:
     """Return the methods that begin like this.
 
     >>> methods("comp")
-    ['composite-inverse', 'composite-body', 'composite-body/one-frame']
+    ['composite-inverse', 'composite-coriolis', 'composite-body', 'composite-body/one-frame']
     """
     from catena.formulations import METHODS
 

@@ -33,6 +33,13 @@ _UNITS = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40, "p": 2**50, "e"
 _TAGS = ("texture", "skin", "layer")
 _ATTRIBUTES = {"material": ("texture",), "light": ("texture",), "compiler": ("assetdir", "meshdir", "texturedir", "strippath")}
 
+#: Attributes that are names of things, or files; others are numbers and words of MuJoCo.
+_NAMES = (
+    "name", "class", "childclass", "model", "file", "prefix", "joint", "joint1", "joint2", "body", "body1", "body2", "geom", "geom1",
+    "geom2", "site", "site1", "site2", "tendon", "tendon1", "tendon2", "actuator", "mesh", "material", "hfield", "texture", "target",
+    "objname", "refname", "cranksite", "slidersite", "refsite", "jointinparent", "bodyname", "sidesite",
+)  # fmt: skip
+
 
 class Text:
     """The `text` that MuJoCo compiles, its `elements` by their lines, and the `assets` by their names in it.
@@ -89,6 +96,7 @@ class Text:
         """Yield the text of an element, in which each has a line of its own."""
         self.elements.append(element)
         _check_sizes(element)
+        _check_numbers(element)
         given = {key: said for key, said in element.attributes.items() if key not in _ATTRIBUTES.get(element.tag, ())}
         if "file" in given:
             given |= self._named(element, given)
@@ -163,3 +171,10 @@ def _check_sizes(element: Element) -> None:
             product *= max(1, int(word[:20]))
         if product > most:
             element.fail(f"{key} {short(text)} is more than {most:,}; give less")
+
+
+def _check_numbers(element: Element) -> None:
+    """Refuse numbers that are none, with which MuJoCo may compile without end."""
+    for key, text in element.attributes.items():
+        if key not in _NAMES and re.search(r"(?i)(^|\s)[+-]?nan(\s|$)", text):
+            element.fail(f"{key} {short(text)} is not a number; give finite numbers")
